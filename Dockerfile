@@ -1,0 +1,41 @@
+# syntax=docker/dockerfile:1
+FROM python:3.13-slim-trixie AS build
+COPY --from=ghcr.io/astral-sh/uv:0.13.9 /uv /bin/uv
+# One extra of pyproject.toml: `speed` to serve a database of your own, `demo` to carry a Postgres for `riverui demo`.
+ARG EXTRA=speed
+ENV UV_COMPILE_BYTECODE=1 \
+    UV_LINK_MODE=copy \
+    UV_PROJECT_ENVIRONMENT=/opt/riverui \
+    UV_PYTHON_DOWNLOADS=never
+WORKDIR /src
+RUN --mount=type=cache,target=/root/.cache/uv \
+    --mount=type=bind,source=uv.lock,target=uv.lock \
+    --mount=type=bind,source=pyproject.toml,target=pyproject.toml \
+    uv sync --locked --no-dev --no-install-project --extra "${EXTRA}"
+COPY . /src
+RUN --mount=type=cache,target=/root/.cache/uv \
+    uv sync --locked --no-dev --no-editable --extra "${EXTRA}"
+
+FROM python:3.13-slim-trixie
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="riverui" \
+      org.opencontainers.image.description="A dashboard for River, the Postgres job queue" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin riverui
+COPY --from=build /opt/riverui /opt/riverui
+# Without authentication riverui refuses to listen on 0.0.0.0, so the image is closed until RIVER_BASIC_AUTH_USER and
+# RIVER_BASIC_AUTH_PASS or RIVERUI_HTPASSWD_FILE are set, or RIVERUI_NO_AUTH=1 says that something else guards it.
+ENV PATH="/opt/riverui/bin:$PATH" \
+    PORT=8080 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    RIVER_HOST=0.0.0.0
+USER 10001:10001
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=15s --timeout=5s --start-period=5s --retries=3 CMD ["riverui", "healthcheck", "minimal"]
+ENTRYPOINT ["riverui"]
+CMD ["serve"]

@@ -1,0 +1,56 @@
+# Every target does its own set-up: make and Python 3.11 or newer are enough (uv is used where it is installed).
+#
+#   ARGS    passed on:                  make test ARGS="tests/web -k cursor"     make demo ARGS="--port 9000"
+#   PYTHON  which interpreter:          make test PYTHON=python3.13 VENV=.venv-3.13
+#   VENV    where its environment goes
+
+VENV ?= .venv
+PYTHON ?=
+ARGS ?=
+BIN := $(VENV)/bin
+PYTEST := RIVERUI_NO_SKIPS=1 $(BIN)/python -m pytest -p tests.no_skips
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-quick check fix bench screens clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.demo-ready ## a dashboard with a database and a lively workload of its own; Ctrl-C ends it
+	@$(BIN)/python -m riverui demo $(ARGS)
+
+test: $(VENV)/.dev-ready ## every test, also in a browser and against Go River; a skipped one is a failed one
+	@sh .ci/needs
+	@$(PYTEST) $(ARGS)
+
+test-quick: $(VENV)/.dev-ready ## the tests that need neither a browser nor Go
+	@$(PYTEST) -m "not browser and not interop" $(ARGS)
+
+check: $(VENV)/.dev-ready ## formatting, lint, types, import rules, templates
+	@$(BIN)/ruff format --check --quiet . || { echo "formatting: run make fix"; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports > $(VENV)/lint-imports.txt || { cat $(VENV)/lint-imports.txt; exit 1; }
+	@$(BIN)/djlint --lint --quiet templates
+	@echo "check: all well"
+
+fix: $(VENV)/.dev-ready ## put right what can be put right without thought
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.dev-ready ## measure every page and query at 10k and 1M rows: make bench ARGS="--rows 10k,1m,10m"
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+screens: $(VENV)/.dev-ready ## photograph the demo's pages, light, dark and on a phone, into docs/screens
+	@$(BIN)/python -m tests.screens $(ARGS)
+
+clean: ## remove what these targets made
+	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist
+
+$(VENV)/.dev-ready: pyproject.toml uv.lock .ci/setup
+	@VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/setup dev
+	@touch $(VENV)/.demo-ready $@
+
+$(VENV)/.demo-ready: pyproject.toml uv.lock .ci/setup
+	@VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/setup demo
+	@touch $@

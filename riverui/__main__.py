@@ -1,0 +1,8 @@
+"""`python -m riverui` is `riverui`."""
+
+from __future__ import annotations
+
+from riverui.cli import main
+
+if __name__ == "__main__":
+    main()

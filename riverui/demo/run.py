@@ -1,0 +1,110 @@
+"""`riverui demo`: a Postgres of its own, a made-up shop's jobs in it, what moves them, and the dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from pathlib import Path
+from random import Random
+
+import click
+import uvicorn
+from psycopg import AsyncConnection
+
+from riverui.config import DashboardConfig, ServeConfig, is_loopback
+from riverui.demo.mover import Mover
+from riverui.demo.postgres import EmbeddedPostgres
+from riverui.serve import address, listen
+from riverui.storage.connect import connect
+from riverui.storage.migrate import migrate
+from riverui.web.app import create_app
+
+_DATABASE = "shop"
+_HISTORY = 8_000
+_SEED = 20_261_121
+_GRACE_SECONDS = 1
+
+
+def demo(*, host: str, port: int, data_dir: Path | None, fresh: bool) -> int:
+    """Runs until SIGINT or SIGTERM; gives the exit code. DemoUnavailable or ListenError if it cannot start.
+
+    Whoever can reach the port may do anything to the demo's jobs.
+    """
+    home = data_dir or _default_home()
+    binaries = os.environ.get("RIVERUI_PG_BIN")
+    # Both ways of being stopped end alike: everything below is unwound.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with (
+            listen(host, port) as sock,
+            EmbeddedPostgres(
+                home, durable=True, fresh=fresh, binaries=Path(binaries) if binaries else None
+            ) as postgres,
+        ):
+            asyncio.run(_run(postgres, sock, home, ServeConfig(host=host, no_auth=True)))
+    except KeyboardInterrupt:
+        click.echo(f"\nStopped. The data stays in {home} for the next time.")
+    return 0
+
+
+def _default_home() -> Path:
+    if os.name == "posix" and os.geteuid() == 0:
+        # Where root's own folder would be out of reach for the user that Postgres may have to run as.
+        return Path("/var/lib/riverui/demo")
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "riverui" / "demo"
+
+
+async def _run(postgres: EmbeddedPostgres, sock: socket.socket, home: Path, config: ServeConfig) -> None:
+    url = postgres.database_url(_DATABASE)
+    await _create_database(postgres.url)
+    driver = connect(url)
+    await migrate(driver, "up")
+    mover = Mover(url, Random(_SEED))
+    if await mover.is_empty():
+        await mover.seed(jobs=_HISTORY)
+    app = create_app(
+        driver,
+        close_driver=True,
+        config=DashboardConfig(env_color="green", env_name="demo"),
+        hosts=frozenset({"127.0.0.1", "::1", "localhost"}) if is_loopback(config.host) else None,
+        no_auth=True,
+    )
+    server = _Server(
+        uvicorn.Config(
+            app,
+            access_log=False,
+            lifespan="on",
+            log_config=None,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+            ws="none",
+        )
+    )
+    server.words = (
+        f"\n  riverui demo: a made-up shop's River queue, alive\n  {address(sock, config)}\n\n"
+        f"  Ctrl-C stops it. Its data is kept in {home}; --fresh starts anew."
+    )
+    async with asyncio.TaskGroup() as tasks:
+        moving = tasks.create_task(mover.run())
+        await server.serve(sockets=[sock])
+        moving.cancel()
+
+
+async def _create_database(url: str) -> None:
+    async with await AsyncConnection.connect(url, autocommit=True) as connection:
+        found = await connection.execute("select from pg_database where datname = %s", [_DATABASE])
+        if await found.fetchone() is None:
+            await connection.execute(f"create database {_DATABASE}".encode())
+
+
+class _Server(uvicorn.Server):
+    """Speaks up when it is ready."""
+
+    words = ""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        click.echo(self.words)

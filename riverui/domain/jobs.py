@@ -1,0 +1,131 @@
+"""Jobs as River keeps them: states, rows and the small facts that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    """The eight states of `river_job_state`, in the order of a job's life."""
+
+    PENDING = "pending"
+    SCHEDULED = "scheduled"
+    AVAILABLE = "available"
+    RUNNING = "running"
+    RETRYABLE = "retryable"
+    COMPLETED = "completed"
+    DISCARDED = "discarded"
+    CANCELLED = "cancelled"
+
+
+FINALIZED = frozenset({JobState.CANCELLED, JobState.COMPLETED, JobState.DISCARDED})
+"""States with `finalized_at` set; a job in one of them is not worked again unless it is retried."""
+
+WAITING = frozenset({JobState.AVAILABLE, JobState.PENDING, JobState.RETRYABLE, JobState.SCHEDULED})
+"""States whose order is given by `scheduled_at`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptError:
+    """One element of `river_job.errors`. `at` is when the failed attempt started (River's own meaning)."""
+
+    at: datetime | None
+    attempt: int
+    error: str
+    trace: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobLog:
+    """One entry of metadata key `river:log`; `size` counts its characters, `log` may hold only the last of them."""
+
+    attempt: int
+    log: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JsonText:
+    """JSON as Postgres prints it, so numbers stay exact; `size` counts the characters of the whole text."""
+
+    text: str
+    size: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether `text` is all of it; a cut text is not valid JSON."""
+        return len(self.text) == self.size
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobListRow:
+    """A job as lists show it: narrow on purpose, no errors array, no metadata, args cut in SQL."""
+
+    id: int
+    state: JobState
+    attempt: int
+    max_attempts: int
+    attempted_at: datetime | None
+    created_at: datetime
+    finalized_at: datetime | None
+    scheduled_at: datetime
+    priority: int
+    args_preview: str
+    kind: str
+    queue: str
+    tags: tuple[str, ...]
+    last_error: str | None
+    """First line of the newest error's message, cut; None without errors."""
+
+    @property
+    def matters_at(self) -> datetime:
+        """The instant that matters for the state: finished, started, or due."""
+        return matters_at(self.state, self.scheduled_at, self.attempted_at, self.finalized_at)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobRow:
+    """A whole job for its own page; long texts are cut in SQL (`JsonText.complete`, `JobLog.size`)."""
+
+    id: int
+    state: JobState
+    attempt: int
+    max_attempts: int
+    attempted_at: datetime | None
+    created_at: datetime
+    finalized_at: datetime | None
+    scheduled_at: datetime
+    priority: int
+    args: JsonText
+    attempted_by: tuple[str, ...]
+    errors: tuple[AttemptError, ...]
+    kind: str
+    metadata: JsonText
+    """Without the keys `output` and `river:log`, which have their own fields."""
+    output: JsonText | None
+    logs: tuple[JobLog, ...]
+    queue: str
+    tags: tuple[str, ...]
+    unique_key: bytes | None
+    unique_states: tuple[JobState, ...]
+    cancel_attempted_at: datetime | None
+    snoozes: int
+    rescues: int
+
+    @property
+    def matters_at(self) -> datetime:
+        """The instant that matters for the state: finished, started, or due."""
+        return matters_at(self.state, self.scheduled_at, self.attempted_at, self.finalized_at)
+
+
+def matters_at(
+    state: JobState, scheduled_at: datetime, attempted_at: datetime | None, finalized_at: datetime | None
+) -> datetime:
+    """When a job of this state finished, started, or is due (`scheduled_at` where a newer time is missing)."""
+    if state in FINALIZED:
+        return finalized_at or scheduled_at
+    if state is JobState.RUNNING:
+        return attempted_at or scheduled_at
+    return scheduled_at

@@ -1,0 +1,82 @@
+"""Every exception that riverui raises. The docstring is the default message."""
+
+from __future__ import annotations
+
+
+class RiveruiError(Exception):
+    """Something went wrong."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip().splitlines()[0])
+
+
+class ConfigError(RiveruiError):
+    """A setting is not usable."""
+
+
+class BadRequest(RiveruiError):  # noqa: N818 - an answer, named after its status
+    """The request does not make sense."""
+
+
+class NotFound(RiveruiError):  # noqa: N818
+    """There is nothing at this address."""
+
+
+class Forbidden(RiveruiError):  # noqa: N818
+    """You may not do this."""
+
+
+class SignInNeeded(RiveruiError):  # noqa: N818
+    """Sign in to use this dashboard."""
+
+
+class TooManyAttempts(RiveruiError):  # noqa: N818
+    """Too many failed sign-ins from your address: wait a minute."""
+
+
+class DatabaseError(RiveruiError):
+    """The database answered with an error."""
+
+
+class DatabaseUnavailable(DatabaseError):
+    """The database cannot be reached."""
+
+
+class LoginRefused(DatabaseUnavailable):
+    """The database refused the user name or password."""
+
+
+class DatabaseMissing(DatabaseUnavailable):
+    """There is no database of that name."""
+
+
+class QueryTimeout(DatabaseError):
+    """The query took longer than its time limit and was stopped."""
+
+
+class LockTimeout(QueryTimeout):
+    """Another transaction held the row for too long."""
+
+
+class PermissionDenied(DatabaseError):
+    """The database user lacks a privilege for this."""
+
+
+class SchemaMissing(DatabaseError):
+    """There are no River tables here: run `riverui migrate-up`."""
+
+
+class SchemaTooOld(SchemaMissing):
+    """River's tables are older than migration 5: run `riverui migrate-up`."""
+
+
+class UniqueConflict(DatabaseError):
+    """Another active job has the same unique properties."""
+
+
+class MigrationError(RiveruiError):
+    """The migration cannot be run."""
+
+
+class DemoUnavailable(RiveruiError):
+    """The demo's own Postgres cannot be started."""

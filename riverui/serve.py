@@ -1,0 +1,141 @@
+"""Runs the dashboard by itself: one uvicorn server, one socket, a graceful stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from riverui import __version__
+from riverui.config import ServeConfig
+from riverui.errors import DatabaseError, RiveruiError
+from riverui.storage.interface import Driver
+from riverui.web.logs import AccessLog, JsonFormatter, TextFormatter
+from riverui.web.proxy import Prefix, RootPath, TrustedProxy
+
+log = logging.getLogger("riverui")
+
+_GRACE_SECONDS = 8
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+
+
+class ListenError(RiveruiError):
+    """The address cannot be listened on."""
+
+
+def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
+    """Serves until SIGINT or SIGTERM, then lets requests end for up to 8 seconds; ListenError where it cannot
+    start.
+    """
+    with listen(config.bind_host, config.port) as sock:
+        server = _Server(
+            uvicorn.Config(
+                surround(app, config),
+                access_log=False,
+                lifespan="on",
+                log_config=None,
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=_GRACE_SECONDS,
+                timeout_keep_alive=60,
+                ws="none",
+            )
+        )
+        log.info("riverui %s is listening", __version__, extra={"url": address(sock, config)})
+        # What was made so far lives as long as the process: the collector need not look at it while it serves
+        # pages.
+        gc.collect()
+        gc.freeze()
+        with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+            runner.run(_run(server, driver, sock))
+    log.info("riverui has stopped")
+
+
+def surround(app: ASGIApp, config: ServeConfig) -> ASGIApp:
+    """The app with what it needs to stand alone: prefix, proxy, access log."""
+    if config.prefix:
+        app = Prefix(app, config.prefix)
+    if config.root_path:
+        app = RootPath(app, config.root_path)
+    app = AccessLog(app, silent_healthchecks=config.silent_healthchecks)
+    return TrustedProxy(app) if config.trust_proxy else app
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound, listening socket; ListenError in one line where that fails."""
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ListenError(f"cannot listen on {host}: {error.strerror}") from None
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(where)
+        sock.listen(2048)
+    except OSError as error:
+        sock.close()
+        raise ListenError(
+            f"cannot listen on {host}:{port}: {(error.strerror or str(error)).lower()}"
+        ) from None
+    return sock
+
+
+def address(sock: socket.socket, config: ServeConfig) -> str:
+    """Where a browser on this machine finds the dashboard."""
+    host = config.probe_host
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"http://{host}:{sock.getsockname()[1]}{config.prefix}/"
+
+
+def configure_logging(config: ServeConfig) -> None:
+    """One handler on stdout for everything; uvicorn only speaks up when something is wrong."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(JsonFormatter() if config.log_format == "json" else TextFormatter())
+    logging.basicConfig(handlers=[handler], level=_LEVELS[config.log_level], force=True)
+    for name in ("uvicorn.error", "psycopg.pool", "asyncio"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, _LEVELS[config.log_level]))
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's own handlers raise the signal again after the stop; here a stop that was asked for is a
+    success.
+    """
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+
+async def _run(server: uvicorn.Server, driver: Driver, sock: socket.socket) -> None:
+    check = asyncio.create_task(_warn_of_trouble(driver))
+    try:
+        await server.serve(sockets=[sock])
+    finally:
+        check.cancel()
+        await asyncio.gather(check, return_exceptions=True)
+
+
+async def _warn_of_trouble(driver: Driver) -> None:
+    """Says once at the start what the pages would say: no database, no River tables."""
+    try:
+        async with driver.reading() as db:
+            await db.queue_row_get("default")
+    except DatabaseError as error:
+        log.warning("%s Pages will say so until it is mended.", error)

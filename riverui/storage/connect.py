@@ -1,0 +1,123 @@
+"""From a database URL, or the host app's pool, to a driver."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Mapping
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
+from psycopg_pool import AsyncConnectionPool
+
+from riverui.errors import ConfigError
+from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.pool import Connection, HostPool, OwnPool
+from riverui.storage.postgres.statements import Watch
+from riverui.storage.queries import check_schema
+
+_PGX = frozenset({"default_query_exec_mode", "description_cache_capacity", "statement_cache_capacity"})
+_MAX_SIZE = 64
+
+
+def connect(
+    url: str | None = None,
+    *,
+    schema: str | None = None,
+    pool: AsyncConnectionPool[Any] | None = None,
+    max_size: int = 4,
+    connect_timeout: timedelta = timedelta(seconds=3),
+    pool_timeout: timedelta = timedelta(seconds=3),
+    page_timeout: timedelta = timedelta(seconds=3),
+    action_timeout: timedelta = timedelta(seconds=10),
+    lock_timeout: timedelta = timedelta(seconds=2),
+    watch: Watch | None = None,
+) -> PostgresDriver:
+    """A driver that opens itself at first use; ConfigError for a URL, schema or pool that cannot work.
+
+    Without a URL, libpq's `PG*` environment variables decide. pgx's URL parameters are understood:
+    `pool_max_conns` sets `max_size`, its other `pool_*` and cache parameters are dropped, and what libpq does
+    not know is sent as a server setting, as pgx does. With `pool`, the host app's pool is used and never
+    closed. `watch` is told of each statement before it runs.
+    """
+    lends: OwnPool | HostPool
+    if pool is not None:
+        if url is not None:
+            raise ConfigError("Give either a database URL or a pool, not both.")
+        if not isinstance(pool, AsyncConnectionPool):
+            raise ConfigError("The pool must be a psycopg_pool.AsyncConnectionPool.")
+        lends = HostPool(pool, timeout=pool_timeout.total_seconds())
+    else:
+        parameters, wanted = parse_url(url or "")
+        conninfo = make_conninfo(
+            **{
+                "fallback_application_name": "riverui",
+                "connect_timeout": str(max(2, round(connect_timeout.total_seconds()))),
+                **parameters,
+            }
+        )
+
+        def dial() -> Awaitable[Connection]:
+            # No prepared statements: through a pooler in transaction mode they would land on another server.
+            return AsyncConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
+
+        lends = OwnPool(dial, size=wanted or max_size, timeout=pool_timeout.total_seconds())
+    return PostgresDriver(
+        lends,
+        schema=check_schema(schema),
+        page_timeout=page_timeout,
+        action_timeout=action_timeout,
+        lock_timeout=lock_timeout,
+        watch=watch,
+    )
+
+
+def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
+    """A URL or `key=value` line as libpq's parameters, and pgx's `pool_max_conns` if it is there."""
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    extra: dict[str, str] = {}
+    if re.match(r"postgres(ql)?://", url):
+        rest, _, query = url.partition("?")
+        try:
+            pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+        except ValueError:
+            raise ConfigError(
+                "The database URL cannot be read: look at the part after the question mark."
+            ) from None
+        extra = {key: value for key, value in pairs if key not in known and key != "ssl"}
+        kept = [(key, value) for key, value in pairs if key not in extra]
+        url = f"{rest}?{urlencode(kept, quote_via=quote)}" if kept else rest
+    elif "://" in url:
+        raise ConfigError("The database URL must start with postgres:// or postgresql://.")
+    else:
+        pgx = r"\b(pool_\w+|" + "|".join(sorted(_PGX)) + r")\s*=\s*('(?:[^'\\]|\\.)*'|\S+)"
+        extra = {match[1]: match[2].strip("'") for match in re.finditer(pgx, url)}
+        url = re.sub(pgx, "", url)
+    try:
+        parameters = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
+    except psycopg.Error:
+        # libpq's own words would quote the line, and with it the password.
+        raise ConfigError("The database URL cannot be read.") from None
+    size = _size(extra.pop("pool_max_conns", None))
+    settings = [
+        f"-c {key}=" + re.sub(r"[\\ ]", r"\\\g<0>", value)
+        for key, value in extra.items()
+        if not key.startswith("pool_") and key not in _PGX
+    ]
+    if settings:
+        parameters["options"] = " ".join(
+            [parameters["options"], *settings] if "options" in parameters else settings
+        )
+    return parameters, size
+
+
+def _size(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise ConfigError("pool_max_conns in the database URL must be a whole number above zero.")
+    return min(int(text), _MAX_SIZE)

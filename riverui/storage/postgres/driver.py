@@ -1,0 +1,208 @@
+"""The Postgres driver: short transactions under time limits, on a pool of our own or the host app's."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import psycopg
+from psycopg_pool import PoolTimeout
+
+from riverui.errors import DatabaseUnavailable, SchemaMissing, SchemaTooOld
+from riverui.storage.postgres.failures import translate
+from riverui.storage.postgres.job_actions import JobActions
+from riverui.storage.postgres.job_suggestions import JobSuggestions
+from riverui.storage.postgres.jobs import Jobs
+from riverui.storage.postgres.leader import Leader
+from riverui.storage.postgres.listener import PostgresListener
+from riverui.storage.postgres.migrations import PostgresMigrations
+from riverui.storage.postgres.pool import Connection, HostPool, OwnPool
+from riverui.storage.postgres.queues import Queues
+from riverui.storage.postgres.server import Server
+from riverui.storage.postgres.statements import Watch
+from riverui.storage.queries import Queries
+
+_FOLDER = Path(__file__).parent / "sql"
+
+_OLDEST_MIGRATION = 5
+
+# One simple-protocol message opens the transaction and sets its limits, so nothing depends on the session:
+# that is what a pooler in transaction mode needs, and a host's pool gets its connections back as they were.
+# The time zone and the date style make times readable whatever the server's own setting; jit only costs on
+# queries this short; sequential scans are off because a planner that knows too little of a fresh table might
+# choose one.
+_BEGIN = (
+    "begin {access}; set local statement_timeout = {statement}; set local lock_timeout = {lock};"
+    " set local idle_in_transaction_session_timeout = {idle}; set local timezone = 'UTC';"
+    " set local datestyle = 'ISO'; set local jit = off; set local enable_seqscan = off"
+)
+
+
+class PostgresExecutor(Jobs, JobActions, JobSuggestions, Queues, Leader, Server):
+    """All operations, on one connection inside one transaction."""
+
+
+_Kind = TypeVar("_Kind", bound=PostgresExecutor)
+
+
+class PostgresTransaction(PostgresExecutor):
+    """Operations that are kept or lost as one."""
+
+    _savepoints = 0
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """A part that can fail alone: an exception leaving it undoes it and is raised on."""
+        self._savepoints += 1
+        name = f"riverui_{self._savepoints}"
+        await self._run(f"savepoint {name}")
+        try:
+            yield
+        except BaseException:
+            await self._run(f"rollback to savepoint {name}; release savepoint {name}")
+            raise
+        await self._run(f"release savepoint {name}")
+
+
+class PostgresDriver:
+    """A Postgres database with River's tables; opens itself at first use."""
+
+    def __init__(
+        self,
+        pool: OwnPool | HostPool,
+        *,
+        schema: str | None,
+        page_timeout: timedelta,
+        action_timeout: timedelta,
+        lock_timeout: timedelta,
+        watch: Watch | None = None,
+    ) -> None:
+        self._pool = pool
+        self._schema = schema
+        self._page_timeout = page_timeout
+        self._action_timeout = action_timeout
+        self._lock_timeout = lock_timeout
+        self._watch = watch
+        self._queries = Queries(sorted(_FOLDER.glob("*.sql")), schema)
+        self._why: tuple[float, DatabaseUnavailable] | None = None
+        self._asking = asyncio.Lock()
+        self._database = ""
+
+    @property
+    def schema(self) -> str | None:
+        """The schema that holds River's tables; None leaves it to the search path."""
+        return self._schema
+
+    @property
+    def database(self) -> str:
+        """The database's name, empty before the first connection."""
+        return self._database
+
+    def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[PostgresExecutor]:
+        """A short read-only transaction under a statement timeout, the page timeout unless given."""
+        return self._executing(PostgresExecutor, "read only", timeout or self._page_timeout)
+
+    def transaction(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[PostgresTransaction]:
+        """A transaction that may write, under time limits; commits unless an exception leaves it."""
+        return self._executing(PostgresTransaction, "read write", timeout or self._action_timeout)
+
+    @asynccontextmanager
+    async def migrating(self) -> AsyncIterator[PostgresMigrations]:
+        """A connection for migrations, which begin their own transactions and have no statement timeout."""
+        try:
+            async with self._pool.connection() as connection:
+                yield PostgresMigrations(connection, self._queries, self._schema, self._watch)
+        except PoolTimeout as error:
+            raise await self._unavailable() from error
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    async def listener(self) -> PostgresListener:
+        """A new Listener on a connection of its own."""
+        return PostgresListener(await self._pool.dial(), self._schema)
+
+    async def ping(self) -> None:
+        """One trivial query; raises as any call does."""
+        async with self.reading() as executor:
+            await executor._rows("ping")
+
+    async def close(self) -> None:
+        """Gives back every connection that the driver opened itself; safe to call twice."""
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def _executing(self, kind: type[_Kind], access: str, limit: timedelta) -> AsyncIterator[_Kind]:
+        async with self._begun(access, limit) as connection:
+            yield kind(connection, self._queries, self._schema, self._watch)
+
+    @asynccontextmanager
+    async def _begun(self, access: str, limit: timedelta) -> AsyncIterator[Connection]:
+        statement = max(1, round(limit.total_seconds() * 1000))
+        lock = max(1, min(statement, round(self._lock_timeout.total_seconds() * 1000)))
+        begin = _BEGIN.format(access=access, statement=statement, lock=lock, idle=statement + 10_000).encode()
+        try:
+            for attempt in range(self._pool.size + 1):
+                async with self._pool.connection() as connection:
+                    if not await _begin(connection, begin, last=attempt == self._pool.size):
+                        continue
+                    self._database = connection.info.dbname
+                    try:
+                        yield connection
+                    except BaseException:
+                        with suppress(psycopg.Error):
+                            await connection.execute(b"rollback")
+                        raise
+                    await connection.execute(b"commit")
+                    return
+        except PoolTimeout as error:
+            raise await self._unavailable() from error
+        except SchemaMissing as error:
+            raise await self._schema_error(error) from error
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    async def _schema_error(self, error: SchemaMissing) -> Exception:
+        """Whether River's tables are missing, too old, or not the cause of this error at all."""
+        with suppress(Exception):
+            async with self._pool.connection() as connection:
+                statements = PostgresMigrations(connection, self._queries, self._schema, self._watch)
+                if not await statements.tables_exist():
+                    return SchemaMissing()
+                versions = await statements.versions("main")
+                if versions and max(versions) < _OLDEST_MIGRATION:
+                    return SchemaTooOld()
+        cause = error.__cause__
+        return error if cause is None else type(error)(f"River's tables are not as expected: {cause}")
+
+    async def _unavailable(self) -> DatabaseUnavailable:
+        """Why the host's pool gives no connection, which it keeps to itself: one dial of our own asks."""
+        async with self._asking:
+            if self._why and time.monotonic() < self._why[0]:
+                return self._why[1]
+            try:
+                connection = await self._pool.dial()
+            except DatabaseUnavailable as error:
+                why = error
+            else:
+                await connection.close()
+                why = DatabaseUnavailable("No database connection became free in time.")
+            self._why = (time.monotonic() + 1, why)
+            return why
+
+
+async def _begin(connection: Connection, begin: bytes, *, last: bool) -> bool:
+    """Begins the transaction; False when the connection is dead and another one should be tried."""
+    try:
+        await connection.execute(begin)
+    except psycopg.OperationalError:
+        if connection.closed and not last:
+            return False
+        raise
+    return True

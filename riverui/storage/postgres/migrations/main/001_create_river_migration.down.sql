@@ -1,0 +1,1 @@
+drop table /* schema */river_migration;

@@ -1,0 +1,3 @@
+alter table /* schema */river_job
+  alter column tags drop not null,
+  alter column tags drop default;

@@ -1,0 +1,115 @@
+-- One job, and counts of jobs.
+
+-- name: job_get
+-- `unique_states` came with migration 6: where the table lacks it, the name falls back to the outer one, which is null.
+select j.id, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at,
+  j.priority, left(j.args_text, :cut::int), char_length(j.args_text), j.attempted_by, j.kind,
+  left(j.metadata_text, :cut::int), char_length(j.metadata_text),
+  left(j.output_text, :cut::int), char_length(j.output_text),
+  j.queue, j.tags::text[], j.unique_key, j.unique_states::text,
+  j.metadata ->> 'cancel_attempted_at', j.metadata ->> 'snoozes', j.metadata ->> 'river:rescue_count',
+  (
+    -- Newest first until the budget is spent; what lies beyond it keeps its place but not its text.
+    select json_agg(json_build_array(
+      e.at, e.attempt,
+      case when e.spent <= 4 * :cut::bigint then left(e.error, :cut::int) else '…' end,
+      case when e.spent <= 4 * :cut::bigint then left(e.trace, :cut::int) else '' end
+    ) order by e.ordinality)::text
+    from (
+      select e.ordinality, e.error ->> 'at' as at, e.error ->> 'attempt' as attempt,
+        coalesce(e.error ->> 'error', case when jsonb_typeof(e.error) = 'object' then '' else e.error::text end) as error,
+        coalesce(e.error ->> 'trace', '') as trace,
+        sum(char_length(e.error::text)) over (order by e.ordinality desc) - char_length(e.error::text) as spent
+      from unnest(j.errors) with ordinality as e (error, ordinality)
+      order by e.ordinality desc
+      limit 1000
+    ) e
+  ),
+  (
+    select json_agg(json_build_array(
+      l.attempt, case when l.spent <= 4 * :cut::bigint then right(l.log, :cut::int) else '' end, char_length(l.log)
+    ) order by l.ordinality)::text
+    from (
+      select l.ordinality, l.entry ->> 'attempt' as attempt, coalesce(l.entry ->> 'log', '') as log,
+        sum(char_length(l.entry ->> 'log')) over (order by l.ordinality desc) - char_length(l.entry ->> 'log') as spent
+      from jsonb_array_elements(
+        case jsonb_typeof(j.metadata -> 'river:log') when 'array' then j.metadata -> 'river:log' else '[]' end
+      ) with ordinality as l (entry, ordinality)
+      where jsonb_typeof(l.entry) = 'object'
+      order by l.ordinality desc
+      limit 1000
+    ) l
+  )
+from (select null::bit(8) as unique_states) as absent
+cross join lateral (
+  select id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at, priority,
+    args::text as args_text, attempted_by, errors, kind, metadata,
+    (case jsonb_typeof(metadata) when 'object' then metadata - '{output,river:log}'::text[] else metadata end)::text
+      as metadata_text,
+    (metadata -> 'output')::text as output_text,
+    queue, tags, unique_key, unique_states
+  from /* schema */river_job
+  where id = :id::bigint
+  offset 0
+) j;
+
+-- name: job_get_log
+select l.entry ->> 'log'
+from /* schema */river_job j
+cross join lateral jsonb_array_elements(
+  case jsonb_typeof(j.metadata -> 'river:log') when 'array' then j.metadata -> 'river:log' else '[]' end
+) with ordinality as l (entry, ordinality)
+where j.id = :id::bigint and jsonb_typeof(l.entry) = 'object' and l.entry ->> 'attempt' = :attempt::bigint::text
+order by l.ordinality;
+
+-- name: job_get_text_args
+select args::text from /* schema */river_job where id = :id::bigint;
+
+-- name: job_get_text_metadata
+select metadata::text from /* schema */river_job where id = :id::bigint;
+
+-- name: job_get_text_output
+select (metadata -> 'output')::text from /* schema */river_job where id = :id::bigint;
+
+-- name: job_get_text_errors
+select coalesce(to_jsonb(errors), '[]')::text from /* schema */river_job where id = :id::bigint;
+
+-- name: job_get_text_job
+select jsonb_build_object(
+  'id', j.id, 'args', j.args, 'attempt', j.attempt, 'attempted_at', j.attempted_at, 'attempted_by', j.attempted_by,
+  'created_at', j.created_at, 'errors', j.errors, 'finalized_at', j.finalized_at, 'kind', j.kind,
+  'max_attempts', j.max_attempts, 'metadata', j.metadata, 'priority', j.priority, 'queue', j.queue,
+  'scheduled_at', j.scheduled_at, 'state', j.state, 'tags', j.tags, 'unique_key', encode(j.unique_key, 'hex'),
+  'unique_states', j.unique_states::text
+)::text
+from (select null::bit(8) as unique_states) as absent
+cross join lateral (
+  select id, args, attempt, attempted_at, attempted_by, created_at, errors, finalized_at, kind, max_attempts, metadata,
+    priority, queue, scheduled_at, state, tags, unique_key, unique_states
+  from /* schema */river_job
+  where id = :id::bigint
+) j;
+
+-- name: job_cutoff
+select coalesce((select id from /* schema */river_job order by id desc limit 1), 0), now();
+
+-- name: job_count_by_state
+-- Each state's index entries up to the cap. Of `completed` the statistics know the share well enough to go beyond it:
+-- the planner's own way of keeping `reltuples` fresh, by the size that the table has now.
+select s.state::text,
+  (select count(*) from (select 1 from /* schema */river_job j where j.state = s.state order by j.queue limit :cap::bigint + 1) x),
+  case when s.state = 'completed' then (
+    select (c.reltuples * (m.freq::float8) * greatest(1, pg_relation_size(c.oid) / 8192) / greatest(1, c.relpages))::bigint
+    from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
+    join pg_stats t on t.schemaname = n.nspname and t.tablename = c.relname and t.attname = 'state' and not t.inherited
+    cross join lateral unnest(t.most_common_vals::text::text[], t.most_common_freqs) as m (state, freq)
+    where c.oid = '/* schema */river_job'::regclass and c.reltuples >= 0 and m.state = 'completed'
+  ) end
+from unnest(enum_range(null::/* schema */river_job_state)) as s (state);
+
+-- name: job_count_state_exact
+select count(*) from /* schema */river_job where state = :state::text::/* schema */river_job_state;
+
+-- name: job_count_all_capped
+select count(*) from (select 1 from /* schema */river_job order by id limit :cap::bigint + 1) x;

@@ -1,0 +1,313 @@
+-- Lists of jobs. A list is put together from walks: each walks one of River's own indexes in the order shown, looks
+-- at no more than its window of rows, and stops as soon as the page is full. `matched` says that the row fits the
+-- filter, `ended` that the walk's window ends with this row (so that nothing behind it is known).
+-- Slots: desc (empty or "desc"), cursor, bounds (conditions that narrow the index range), terms (all others).
+
+-- name: job_list
+with walked as materialized (
+  select w.id, w.at, w.matched, w.ended
+  from (
+    /* walks: */
+    select j.id, j.created_at as at, true as matched, false as ended from /* schema */river_job j order by j.id limit :limit::bigint + 1
+    /* :walks */
+  ) w
+  order by /* order: */ w.at, w.id /* :order */
+  limit :limit::bigint + 1
+)
+select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created_at,
+  j.finalized_at, j.scheduled_at, j.priority,
+  case when pg_column_size(j.args) <= 32768 then left(j.args::text, :preview::int) else '…' end,
+  j.kind, j.queue, j.tags[1:20]::text[],
+  -- A long array would have to be unpacked whole for its last element.
+  case
+    when cardinality(j.errors) > 0 and pg_column_size(j.errors) <= 131072
+      then left(split_part(coalesce(j.errors[array_upper(j.errors, 1)] ->> 'error', j.errors[array_upper(j.errors, 1)]::text), E'\n', 1), :preview::int)
+    when cardinality(j.errors) > 0 then '…'
+  end
+from walked w
+join /* schema */river_job j on j.id = w.id
+order by /* order: */ w.at, w.id /* :order */;
+
+-- name: job_walk_finalized
+-- "finalized_at is not null" is what lets the planner use River's partial index.
+select w.id, w.at, w.matched, w.ended
+from unnest(:finalized_states::text[]::/* schema */river_job_state[]) as s (state)
+cross join lateral (
+  select r.id, r.at, r.matched, r.n = :finalized_window::bigint as ended
+  from (
+    select j.id, j.finalized_at as at, row_number() over () as n, true /* terms */ as matched
+    from (
+      select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority, j.args,
+        j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+      from /* schema */river_job j
+      where j.state = s.state and j.finalized_at is not null /* bounds */ /* cursor */
+      order by j.finalized_at /* desc */, j.id /* desc */
+      limit :finalized_window::bigint
+    ) j
+  ) r
+  where r.matched or r.n = :finalized_window::bigint
+  limit :limit::bigint + 1
+) w;
+
+-- name: job_walk_waiting
+-- River's fetching index is ordered by time only within a queue and priority: one short walk for each pair.
+select w.id, w.at, w.matched, w.ended
+from (
+  select c.state, c.queue, c.priority, c.size
+  from (
+    select s.state, j.queue, j.priority,
+      greatest(:limit::bigint + 1, :waiting_window::bigint / count(*) over ()) as size
+    from unnest(:waiting_states::text[]::/* schema */river_job_state[]) as s (state)
+    cross join lateral (
+      /* branches: */
+      with recursive pair as (
+        (
+          select j.queue, j.priority, 1 as n from /* schema */river_job j
+          where j.state = s.state
+          order by j.queue, j.priority limit 1
+        )
+        union all
+        select x.queue, x.priority, p.n + 1
+        from pair p
+        cross join lateral (
+          select j.queue, j.priority from /* schema */river_job j
+          where j.state = s.state and (j.queue, j.priority) > (p.queue, p.priority)
+          order by j.queue, j.priority limit 1
+        ) x
+        where p.n < 10000
+      )
+      select p.queue, p.priority from pair p
+      /* :branches */
+    ) j
+    where true /* branch_terms */
+  ) c
+  /* nearest */
+) b
+cross join lateral (
+  select r.id, r.at, r.matched, r.n = b.size as ended
+  from (
+    select j.id, j.scheduled_at as at, row_number() over () as n, true /* terms */ as matched
+    from (
+      select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority, j.args,
+        j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+      from /* schema */river_job j
+      where j.state = b.state and j.queue = b.queue and j.priority = b.priority /* bounds */ /* cursor */
+      order by j.scheduled_at /* desc */, j.id /* desc */
+      limit b.size
+    ) j
+  ) r
+  where r.matched or r.n = b.size
+  limit :limit::bigint + 1
+) w;
+
+-- name: job_walk_nearest
+-- Where every row fits, only the pairs whose first rows come first can be on the page.
+cross join lateral (
+  select j.scheduled_at, j.id from /* schema */river_job j
+  where j.state = c.state and j.queue = c.queue and j.priority = c.priority /* bounds */ /* cursor */
+  order by j.scheduled_at /* desc */, j.id /* desc */
+  limit 1
+) head
+order by head.scheduled_at /* desc */, head.id /* desc */
+limit :limit::bigint + 1;
+
+-- name: job_branches_named
+select q.queue, p.priority::smallint
+from unnest(:queues::text[]) as q (queue)
+cross join generate_series(1, 4) as p (priority);
+
+-- name: job_walk_running
+-- No index knows when running jobs started; there are as many as the workers have slots.
+select r.id, r.at, true as matched, false as ended
+from (
+  select j.id, coalesce(j.attempted_at, j.scheduled_at) as at, true /* terms */ as matched
+  from (
+    select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority, j.args,
+      j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+    from /* schema */river_job j
+    where j.state = 'running'
+    limit 100000
+  ) j
+) r
+where r.matched /* cursor */
+order by r.at /* desc */, r.id /* desc */
+limit :limit::bigint + 1;
+
+-- name: job_walk_id
+select r.id, r.at, r.matched, r.n = :id_window::bigint as ended
+from (
+  select j.id, j.created_at as at, row_number() over () as n, true /* terms */ as matched
+  from (
+    select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority, j.args,
+      j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+    from /* schema */river_job j
+    where true /* bounds */ /* cursor */
+    order by j.id /* desc */
+    limit :id_window::bigint
+  ) j
+) r
+where r.matched or r.n = :id_window::bigint
+limit :limit::bigint + 1;
+
+-- name: job_walk_candidates
+-- A few rows that an index has found already: no window needed, whatever the other terms are.
+select r.id, r.at, true as matched, false as ended
+from (
+  select j.id, /* at: */ null::timestamptz /* :at */ as at, true /* terms */ as matched
+  from (
+    select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority, j.args,
+      j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+    from /* schema */river_job j
+    where /* candidates: */ j.id = any(array[1, 2]) /* :candidates */
+    offset 0
+  ) j
+) r
+where r.matched /* cursor */
+order by /* order: */ r.at, r.id /* :order */
+limit :limit::bigint + 1;
+
+-- name: job_at
+case
+  when j.state in ('cancelled', 'completed', 'discarded') then coalesce(j.finalized_at, j.scheduled_at)
+  when j.state = 'running' then coalesce(j.attempted_at, j.scheduled_at)
+  else j.scheduled_at
+end;
+
+-- name: job_cursor_finalized
+and (j.finalized_at, j.id) /* beyond: */ > /* :beyond */ (:cursor_at::timestamptz, :cursor_id::bigint);
+
+-- name: job_cursor_waiting
+and (j.scheduled_at, j.id) /* beyond: */ > /* :beyond */ (:cursor_at::timestamptz, :cursor_id::bigint);
+
+-- name: job_cursor_found
+and (r.at, r.id) /* beyond: */ > /* :beyond */ (:cursor_at::timestamptz, :cursor_id::bigint);
+
+-- name: job_cursor_id
+and j.id /* beyond: */ > /* :beyond */ :cursor_id::bigint;
+
+-- name: job_cursor_found_id
+and r.id /* beyond: */ > /* :beyond */ :cursor_id::bigint;
+
+-- name: job_walk_count
+select count(*) filter (where c.matched), coalesce(bool_or(c.ended), false)
+from (
+  select w.matched, w.ended
+  from (
+    /* walks: */
+    select j.id, true as matched, false as ended from /* schema */river_job j order by j.id limit :limit::bigint + 1
+    /* :walks */
+  ) w
+  limit :limit::bigint + 1
+) c;
+
+-- Probes: does an index find few enough rows to take them all?
+
+-- name: job_probe_kind
+-- The range and the order, instead of "=", keep the planner on the index whatever it thinks of the kind.
+select count(*)::bigint
+from (
+  select 1
+  from unnest(:kinds::text[]) as k (kind)
+  cross join lateral (
+    select 1 from /* schema */river_job j
+    where j.kind >= k.kind and j.kind <= k.kind
+    order by j.kind
+    limit :most::bigint
+  ) x
+  limit :most::bigint
+) found;
+
+-- name: job_probe_queue
+select count(*)::bigint
+from (
+  select 1
+  from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
+  cross join unnest(:queues::text[]) as q (queue)
+  cross join lateral (
+    select 1 from /* schema */river_job j
+    where j.state = s.state and j.queue = q.queue
+    order by j.priority
+    limit :most::bigint
+  ) x
+  limit :most::bigint
+) found;
+
+-- name: job_probe_state
+select count(*)::bigint
+from (
+  select 1
+  from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
+  cross join lateral (
+    select 1 from /* schema */river_job j
+    where j.state = s.state
+    order by j.queue
+    limit :most::bigint
+  ) x
+  limit :most::bigint
+) found;
+
+-- name: job_contains_explain
+explain (format json) select j.id from /* schema */river_job j where true /* terms */;
+
+-- name: job_contains_ids
+select j.id from /* schema */river_job j where true /* terms */ limit :most::bigint;
+
+-- Terms of a filter. Every comparison with several values means any of them.
+
+-- name: job_term
+and coalesce((/* term: */ true /* :term */), false);
+
+-- name: job_term_not
+and not coalesce((/* term: */ true /* :term */), false);
+
+-- name: job_term_number
+j./* column: */id/* :column */ /* op: */ = /* :op */ any(:value::bigint[]);
+
+-- name: job_term_time
+j./* column: */created_at/* :column */ /* op: */ = /* :op */ any(:value::timestamptz[]);
+
+-- name: job_term_name
+j./* column: */kind/* :column */ = any(:value::text[]);
+
+-- name: job_term_name_like
+j./* column: */kind/* :column */ ilike any(:value::text[]);
+
+-- name: job_term_list
+j./* column: */tags/* :column */::text[] && :value::text[];
+
+-- name: job_term_list_like
+exists (select from unnest(j./* column: */tags/* :column */::text[]) as e (name) where e.name ilike any(:value::text[]));
+
+-- name: job_term_state
+j.state = any(:value::text[]::/* schema */river_job_state[]);
+
+-- name: job_term_json
+j./* column: */args/* :column */ @> :value::jsonb;
+
+-- name: job_term_error
+j.errors is not null and exists (select from unnest(j.errors) as e (error) where e.error ->> 'error' ilike any(:value::text[]));
+
+-- name: job_bound_time
+and j./* column: */created_at/* :column */ /* op: */ = /* :op */ :value::timestamptz;
+
+-- name: job_bound_id
+and j.id /* op: */ = /* :op */ :value::bigint;
+
+-- name: job_candidates_ids
+j.id = any(:candidates::bigint[]);
+
+-- name: job_candidates_kind
+j.kind = any(:candidates::text[]);
+
+-- name: job_candidates_queue
+j.state = any(:candidate_states::text[]::/* schema */river_job_state[]) and j.queue = any(:candidates::text[]);
+
+-- name: job_candidates_state
+j.state = any(:candidate_states::text[]::/* schema */river_job_state[]);
+
+-- name: job_cutoff_terms
+-- What was in the set at the cutoff: no state has a time of its own change, so each newer time excludes the row.
+and j.id <= :cutoff_id::bigint
+and (j.finalized_at is null or j.finalized_at <= :cutoff_at::timestamptz)
+and (j.attempted_at is null or j.attempted_at <= :cutoff_at::timestamptz)
+and (j.state <> 'available' or j.scheduled_at <= :cutoff_at::timestamptz);

@@ -1,0 +1,101 @@
+-- What a person might search for: distinct names by loose scans, or from the newest jobs only.
+
+-- name: job_kind_list
+with recursive kinds as (
+  (select j.kind, 1 as n from /* schema */river_job j order by j.kind limit 1)
+  union all
+  select x.kind, k.n + 1
+  from kinds k
+  cross join lateral (select j.kind from /* schema */river_job j where j.kind > k.kind order by j.kind limit 1) x
+  where k.n < :most::bigint
+)
+select kind, n from kinds where kind ilike any(:patterns::text[]) order by kind limit :limit::bigint;
+
+-- name: job_queue_names
+-- Distinct queues of jobs in some states.
+select distinct b.queue
+from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
+cross join lateral (
+  with recursive queues as (
+    (select j.queue, 1 as n from /* schema */river_job j where j.state = s.state order by j.queue limit 1)
+    union all
+    select x.queue, q.n + 1
+    from queues q
+    cross join lateral (
+      select j.queue from /* schema */river_job j
+      where j.state = s.state and j.queue > q.queue
+      order by j.queue limit 1
+    ) x
+    where q.n < :most::bigint
+  )
+  select queue from queues
+) b
+where b.queue ilike any(:patterns::text[])
+order by b.queue
+limit :limit::bigint;
+
+-- name: job_tag_list
+select distinct t.tag
+from (select j.tags from /* schema */river_job j order by j.id desc limit 10000) newest
+cross join lateral unnest(newest.tags::text[]) as t (tag)
+where t.tag ilike any(:patterns::text[])
+order by t.tag
+limit :limit::bigint;
+
+-- name: job_worker_list
+-- The last entry of `attempted_by` is who works the job now, or worked it last.
+select distinct w.name
+from (
+  (
+    select j.attempted_by[array_upper(j.attempted_by, 1)] as name
+    from (select j.attempted_by from /* schema */river_job j where j.state = 'running' limit 5000) j
+  )
+  union all
+  (
+    select j.attempted_by[array_upper(j.attempted_by, 1)]
+    from (
+      select j.attempted_by from /* schema */river_job j
+      where j.state = 'completed' and j.finalized_at is not null
+      order by j.finalized_at desc limit 2000
+    ) j
+  )
+  union all
+  (
+    select j.attempted_by[array_upper(j.attempted_by, 1)]
+    from (
+      select j.attempted_by from /* schema */river_job j
+      where j.state = 'discarded' and j.finalized_at is not null
+      order by j.finalized_at desc limit 500
+    ) j
+  )
+) w
+where w.name ilike any(:patterns::text[])
+order by w.name
+limit :limit::bigint;
+
+-- name: job_path_list
+-- Paths through objects only, as containment by path goes; big values and deep ones are left out.
+with recursive newest as (
+  select j./* column: */args/* :column */ as value
+  from /* schema */river_job j
+  order by j.id desc
+  limit 500
+),
+paths as (
+  select f.key as path, f.value, 1 as depth
+  from newest
+  cross join lateral jsonb_each(
+    case when pg_column_size(newest.value) <= 8192 and jsonb_typeof(newest.value) = 'object' then newest.value else '{}' end
+  ) f
+  where f.key !~ '[."\\]'
+  union all
+  select p.path || '.' || f.key, f.value, p.depth + 1
+  from paths p
+  cross join lateral jsonb_each(case jsonb_typeof(p.value) when 'object' then p.value else '{}' end) f
+  where p.depth < 6 and f.key !~ '[."\\]'
+)
+select distinct path
+from paths
+where path ilike any(:patterns::text[]) and path not in ('output', 'river:log') and jsonb_typeof(value) <> 'object'
+order by path
+limit :limit::bigint;

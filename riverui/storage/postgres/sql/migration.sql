@@ -1,0 +1,38 @@
+-- River's own record of its migrations. Before version 5 there is no `line`: the name falls back to the outer one.
+
+-- name: migration_list
+select m.line, m.version, m.created_at
+from (select 'main'::text as line) as absent
+cross join lateral (select line, version, created_at from /* schema */river_migration) m
+order by m.line, m.version;
+
+-- name: migration_insert
+insert into /* schema */river_migration (line, version) values (:line::text, :version::bigint)
+returning version;
+
+-- name: migration_insert_without_line
+insert into /* schema */river_migration (version) values (:version::bigint)
+returning version;
+
+-- name: migration_delete
+delete from /* schema */river_migration where line = :line::text and version = :version::bigint
+returning version;
+
+-- name: migration_delete_without_line
+delete from /* schema */river_migration where version = :version::bigint
+returning version;
+
+-- name: migration_lock
+select pg_advisory_xact_lock(:key::bigint);
+
+-- name: migration_table_exists
+select to_regclass('/* schema */river_migration') is not null;
+
+-- name: migration_line_exists
+select exists (
+  select from pg_attribute
+  where attrelid = to_regclass('/* schema */river_migration') and attname = 'line' and not attisdropped
+);
+
+-- name: job_table_exists
+select to_regclass('/* schema */river_job') is not null;

@@ -1,0 +1,117 @@
+-- Queues: River's rows, and what waits in them.
+
+-- name: queue_list
+with recursive names as (
+  select name from /* schema */river_queue where name ilike any(:patterns::text[])
+  union
+  select name from unnest(:job_queues::text[]) as n (name)
+),
+page as (
+  select name from names order by name limit :limit::bigint
+)
+select p.name, q.created_at, left(q.metadata::text, 100000), char_length(q.metadata::text), q.paused_at, q.updated_at,
+  (select count(*) from (select 1 from /* schema */river_job j where j.state = 'available' and j.queue = p.name order by j.priority limit :cap::bigint) x),
+  (select count(*) from (select 1 from /* schema */river_job j where j.state = 'running' and j.queue = p.name order by j.priority limit :cap::bigint) x),
+  (select count(*) from (select 1 from /* schema */river_job j where j.state = 'scheduled' and j.queue = p.name order by j.priority limit :cap::bigint) x),
+  (select count(*) from (select 1 from /* schema */river_job j where j.state = 'retryable' and j.queue = p.name order by j.priority limit :cap::bigint) x),
+  (
+    select min(x.scheduled_at)
+    from generate_series(1, 4) as n (priority)
+    cross join lateral (
+      select j.scheduled_at from /* schema */river_job j
+      where j.state = 'available' and j.queue = p.name and j.priority = n.priority
+      order by j.scheduled_at limit 1
+    ) x
+  )
+from page p
+left join /* schema */river_queue q on q.name = p.name
+order by p.name;
+
+-- name: queue_row_get
+select name, created_at, left(metadata::text, 100000), char_length(metadata::text), paused_at, updated_at
+from /* schema */river_queue
+where name = :name::text;
+
+-- name: queue_name_list
+select name from /* schema */river_queue where name ilike any(:patterns::text[]) order by name limit :limit::bigint;
+
+-- name: queue_has_jobs
+select exists (
+  select from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
+  cross join lateral (
+    select 1 from /* schema */river_job j where j.state = s.state and j.queue = :name::text order by j.priority limit 1
+  ) x
+);
+
+-- name: queue_kind_count
+select x.kind, s.state::text, count(*)
+from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
+cross join lateral (
+  select j.kind from /* schema */river_job j
+  where j.state = s.state and j.queue = :name::text
+  order by j.priority, j.scheduled_at
+  limit :cap::bigint
+) x
+group by x.kind, s.state
+order by x.kind, s.state;
+
+-- name: queue_failure_list
+-- Walks of job_list: the queue's discarded jobs that were due last, and its retryable ones, each in reach of the
+-- fetching index; then the newest attempts of those.
+select f.id, f.at, true as matched, false as ended
+from (
+  (
+    select x.id, x.at
+    from generate_series(1, 4) as n (priority)
+    cross join lateral (
+      select j.id, coalesce(j.attempted_at, j.scheduled_at) as at from /* schema */river_job j
+      where j.state = 'discarded' and j.queue = :name::text and j.priority = n.priority
+      order by j.scheduled_at desc limit 200
+    ) x
+  )
+  union all
+  (
+    select j.id, coalesce(j.attempted_at, j.scheduled_at) as at from /* schema */river_job j
+    where j.state = 'retryable' and j.queue = :name::text
+    order by j.priority, j.scheduled_at limit 2000
+  )
+) f
+order by f.at desc, f.id desc
+limit :limit::bigint;
+
+-- name: queue_pause
+-- River: QueuePause. A queue that is paused already keeps its times.
+with chosen as materialized (
+  select name, paused_at from /* schema */river_queue
+  where :name::text = '*' or name = :name::text
+  order by name
+  for update
+),
+changed as (
+  update /* schema */river_queue q
+  set paused_at = now(), updated_at = now()
+  from chosen c
+  where q.name = c.name and q.paused_at is null
+  returning q.name
+)
+select c.name, x.name is not null from chosen c left join changed x on x.name = c.name order by c.name;
+
+-- name: queue_resume
+-- River: QueueResume.
+with chosen as materialized (
+  select name, paused_at from /* schema */river_queue
+  where :name::text = '*' or name = :name::text
+  order by name
+  for update
+),
+changed as (
+  update /* schema */river_queue q
+  set paused_at = null, updated_at = now()
+  from chosen c
+  where q.name = c.name and q.paused_at is not null
+  returning q.name
+)
+select c.name, x.name is not null from chosen c left join changed x on x.name = c.name order by c.name;
+
+-- name: notify
+select pg_notify(concat(coalesce(:schema::text, current_schema()), '.', :topic::text), :payload::text);

@@ -1,0 +1,157 @@
+"""The dashboard as an ASGI app: the whole route table on one screen."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from itsdangerous import URLSafeTimedSerializer
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from riverui import assets
+from riverui.actions.operations import Operations
+from riverui.config import DashboardConfig
+from riverui.errors import ConfigError
+from riverui.storage.interface import Driver
+from riverui.web import problems, render, suggest
+from riverui.web.access import PUBLIC, SIGNED_IN, Authenticate, BasicAuth, Credentials, SingleUser, everybody
+from riverui.web.counts import Counts
+from riverui.web.dashboard import Dashboard
+from riverui.web.health import Health
+from riverui.web.htpasswd import HtpasswdFile
+from riverui.web.pages import about, bulk, job, jobs, operations, queues
+from riverui.web.routes import Entry
+from riverui.web.security import Door
+from riverui.web.static import StaticFiles
+from riverui.web.urls import Urls, url
+
+
+def route_table(health: Health, static: StaticFiles) -> tuple[Entry, ...]:
+    """Every address there is, the right that it needs, and what answers."""
+    return (
+        Entry("GET", "/", "root", PUBLIC, root),
+        Entry("GET", "/jobs", "jobs.index", "jobs.read", jobs.index),
+        Entry("POST", "/jobs/cancel", "jobs.cancel", "jobs.cancel", jobs.cancel),
+        Entry("POST", "/jobs/delete", "jobs.delete", "jobs.delete", jobs.delete),
+        Entry("POST", "/jobs/retry", "jobs.retry", "jobs.retry", jobs.retry),
+        Entry("GET", "/jobs/bulk", "jobs.bulk", "jobs.read", bulk.index),
+        Entry("POST", "/jobs/bulk/cancel", "jobs.bulk_cancel", "jobs.cancel", bulk.cancel),
+        Entry("POST", "/jobs/bulk/delete", "jobs.bulk_delete", "jobs.delete", bulk.delete),
+        Entry("POST", "/jobs/bulk/retry", "jobs.bulk_retry", "jobs.retry", bulk.retry),
+        Entry("GET", "/jobs/{id:int}", "jobs.show", "jobs.read", job.show),
+        Entry("GET", "/jobs/{id:int}/log/{attempt:int}", "jobs.log", "jobs.read", job.log),
+        Entry("GET", "/jobs/{id:int}/raw/{field}", "jobs.raw", "jobs.read", job.raw),
+        Entry("GET", "/queues", "queues.index", "queues.read", queues.index),
+        Entry("POST", "/queues/pause", "queues.pause", "queues.pause", queues.pause),
+        Entry("POST", "/queues/resume", "queues.resume", "queues.pause", queues.resume),
+        Entry("GET", "/queues/{name:path}", "queues.show", "queues.read", queues.show),
+        Entry("GET", "/operations", "operations.index", "jobs.read", operations.index),
+        Entry("GET", "/operations/{id}", "operations.show", "jobs.read", operations.show),
+        Entry("POST", "/operations/{id}/stop", "operations.stop", "jobs.read", operations.stop),
+        Entry("GET", "/suggest", "suggest", "jobs.read", suggest.index),
+        Entry("GET", "/about", "about", "about.read", about.index),
+        Entry("GET", "/help", "help", SIGNED_IN, about.help),
+        Entry("POST", "/preferences", "preferences", SIGNED_IN, about.preferences),
+        Entry("GET", "/static/{hash}/{path:path}", "static", PUBLIC, static.show),
+        Entry("GET", "/api/health-checks/{name}", "health", PUBLIC, health.show),
+    )
+
+
+def create_app(
+    driver: Driver,
+    *,
+    config: DashboardConfig | None = None,
+    authenticate: Authenticate | None = None,
+    basic_auth: tuple[str, str] | None = None,
+    htpasswd: Path | str | None = None,
+    no_auth: bool = False,
+    hosts: frozenset[str] | None = None,
+    close_driver: bool = False,
+) -> Starlette:
+    """The dashboard of one database, to be served alone or mounted anywhere (it needs no lifespan).
+
+    Who may use it has to be said: `authenticate`, or `basic_auth` and `htpasswd`, or `no_auth` where the host
+    app or the network already decides. `hosts` are the only host names answered to, when given. Where a
+    lifespan does reach the app, its end stops what runs in the background, and closes the driver if
+    `close_driver`. ConfigError tells what cannot be used.
+    """
+    config = config or DashboardConfig()
+    health, static = Health(driver), StaticFiles(assets.STATIC)
+    routes = route_table(health, static)
+    dashboard = Dashboard(
+        config=config,
+        counts=Counts(driver, config),
+        driver=driver,
+        environment=render.environment(),
+        operations=Operations(driver, config),
+        signer=URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui"),
+        static=static,
+        suggestions=suggest.Suggestions(driver),
+        urls=Urls(routes),
+    )
+    door = Middleware(
+        Door,
+        authenticate=_authenticate(authenticate, basic_auth, htpasswd, no_auth=no_auth),
+        config=config,
+        hosts=hosts,
+        routes=routes,
+    )
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await dashboard.operations.close()
+            await dashboard.counts.close()
+            if close_driver:
+                await driver.close()
+
+    app = Starlette(
+        routes=routes,
+        middleware=[door],
+        exception_handlers={HTTPException: problems.answer},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.state.dashboard = dashboard
+    return app
+
+
+async def root(request: Request) -> Response:
+    """The way in: the job list."""
+    return RedirectResponse(url(request, "jobs.index"), status_code=302)
+
+
+def _authenticate(
+    authenticate: Authenticate | None,
+    basic_auth: tuple[str, str] | None,
+    htpasswd: Path | str | None,
+    *,
+    no_auth: bool,
+) -> Authenticate:
+    lists: list[Credentials] = []
+    if basic_auth is not None:
+        if not all(basic_auth):
+            raise ConfigError("basic_auth needs both a user name and a password")
+        lists.append(SingleUser(*basic_auth))
+    if htpasswd is not None:
+        lists.append(HtpasswdFile(Path(htpasswd)))
+    if (authenticate is not None) + bool(lists) + no_auth > 1:
+        raise ConfigError("choose one of authenticate, basic_auth or htpasswd, and no_auth")
+    if authenticate is not None:
+        return authenticate
+    if lists:
+        return BasicAuth(*lists)
+    if no_auth:
+        return everybody
+    raise ConfigError(
+        "say who may use the dashboard: authenticate=…, basic_auth=…, htpasswd=…, "
+        "or no_auth=True where the app around it already decides"
+    )

@@ -1,0 +1,66 @@
+"""What one dashboard app holds while it runs, and what one request carries through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.requests import HTTPConnection
+
+from riverui.config import DashboardConfig
+from riverui.storage.interface import Driver
+
+if TYPE_CHECKING:
+    from itsdangerous import URLSafeTimedSerializer
+    from jinja2 import Environment
+
+    from riverui.actions.operations import Operations
+    from riverui.web.access import Access
+    from riverui.web.counts import Counts
+    from riverui.web.static import StaticFiles
+    from riverui.web.suggest import Suggestions
+    from riverui.web.urls import Urls
+
+VISIT = "riverui.visit"
+"""The key of the ASGI scope that holds the Visit."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Dashboard:
+    """One dashboard: its database, settings and the few things its requests share."""
+
+    config: DashboardConfig
+    counts: Counts
+    driver: Driver
+    environment: Environment
+    operations: Operations
+    signer: URLSafeTimedSerializer
+    static: StaticFiles
+    suggestions: Suggestions
+    urls: Urls
+
+
+@dataclass(kw_only=True, slots=True)
+class Visit:
+    """One request: filled at the door."""
+
+    id: str
+    """Names the request in logs, in the X-Request-Id header and on error pages."""
+    access: Access | None = None
+    """None until the door has decided; stays None on public routes."""
+    base: str = ""
+    """Base path, quoted, without a trailing slash."""
+    route: str = ""
+    """Name of the route that answers; empty where none does."""
+
+
+def dashboard(request: HTTPConnection) -> Dashboard:
+    """The dashboard that serves this request (a host may mount several)."""
+    found: Dashboard = request.app.state.dashboard
+    return found
+
+
+def visit(request: HTTPConnection) -> Visit:
+    """What the door noted about this request."""
+    found: Visit = request.scope[VISIT]
+    return found

@@ -1,0 +1,99 @@
+"""Why a job stands still, as far as the database tells."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.queues import LeaderRow, QueueListRow, QueueRow
+from riverui.web.format import absolute, duration
+
+_SILENT = timedelta(minutes=25)
+"""Clients touch the row of a queue that they serve every 10 minutes; twice that and a little is silence."""
+_RESCUED_AFTER = timedelta(hours=1)
+"""River's default for how long a job may run before the leader takes it for lost."""
+_UNHEARD = timedelta(minutes=1)
+"""How long a worker may take to end a job that it was asked to cancel, before that is remarkable."""
+_LATE = timedelta(seconds=15)
+"""The leader looks for due jobs every 5 seconds."""
+
+
+def stuck(job: JobRow, queue: QueueRow | None, now: datetime) -> str | None:
+    """Why a running job looks stuck, in words; None when it does not."""
+    if job.state is not JobState.RUNNING or job.attempted_at is None:
+        return None
+    if job.cancel_attempted_at and (since := now - job.cancel_attempted_at) > _UNHEARD:
+        return (
+            f"Cancelling was asked for {duration(since)} ago and it still runs: "
+            "its worker may be gone, may not listen, or the job does not heed its context."
+        )
+    running = now - job.attempted_at
+    if silence := _silence(queue, now):
+        return (
+            f"{silence} The worker of this job may be gone; River's leader rescues such jobs after an hour."
+        )
+    if running > _RESCUED_AFTER:
+        return (
+            f"It has been running for {duration(running)}. Unless it has a long time limit of its own, "
+            "its worker may be gone; River's leader rescues such jobs after an hour by default."
+        )
+    return None
+
+
+def waiting(job: JobRow, queue: QueueListRow | None, leader: LeaderRow | None, now: datetime) -> str | None:
+    """Why a waiting job is not worked yet, as far as the database tells; None when it is not waiting."""
+    if job.state is JobState.PENDING:
+        return (
+            "River never starts a pending job by itself: whoever inserted it moves it on, "
+            "a workflow when its dependencies are done, for example."
+        )
+    if job.state in (JobState.SCHEDULED, JobState.RETRYABLE):
+        return _until_due(job, queue, leader, now)
+    if job.state is not JobState.AVAILABLE:
+        return None
+    if job.scheduled_at > now:
+        return f"It is due in {duration(job.scheduled_at - now)}."
+    if hindrance := _hindrance(queue, now):
+        return hindrance
+    if queue is None:
+        return None
+    others = max(0, queue.available - 1)
+    ahead = f"{others:,} other jobs wait" if others != 1 else "1 other job waits"
+    running = f"{queue.running:,} run" if queue.running != 1 else "1 runs"
+    return f"{ahead} in this queue and {running}. The lowest priority number goes first, then the earliest."
+
+
+def _until_due(job: JobRow, queue: QueueListRow | None, leader: LeaderRow | None, now: datetime) -> str:
+    reason = "It waits to be tried again" if job.state is JobState.RETRYABLE else "It is scheduled"
+    led = leader is not None and leader.expires_at > now
+    if job.scheduled_at > now:
+        text = f"{reason} in {duration(job.scheduled_at - now)}."
+    else:
+        late = now - job.scheduled_at
+        text = f"It was due {duration(late)} ago and goes on when River's leader looks next."
+        if led and late > _LATE:
+            text = f"It was due {duration(late)} ago, but River's leader has not moved it on yet."
+    if not led:
+        text += " No client leads at the moment, and only a leader makes scheduled jobs available."
+    hindrance = _hindrance(queue, now)
+    return f"{text} {hindrance}" if hindrance else text
+
+
+def _hindrance(queue: QueueListRow | None, now: datetime) -> str:
+    """What keeps the whole queue from being worked."""
+    if queue is None:
+        return "No client has ever served its queue."
+    if queue.queue.paused_at:
+        return f"Its queue is paused since {absolute(queue.queue.paused_at)}."
+    return _silence(queue.queue, now)
+
+
+def _silence(queue: QueueRow | None, now: datetime) -> str:
+    if queue is None:
+        return ""
+    if queue.updated_at is None:
+        return "No client has ever served its queue."
+    silent = now - queue.updated_at
+    if silent > _SILENT:
+        return f"No client has served its queue for {duration(silent)}."
+    return ""

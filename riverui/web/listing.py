@@ -1,0 +1,181 @@
+"""The address of a job list: what it shows, in which order, from where; and its neighbours' addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from urllib.parse import quote, urlencode
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+
+from riverui.domain.jobs import FINALIZED, WAITING, JobState
+from riverui.errors import BadRequest
+from riverui.storage.params import JobCursor, JobFilter, JobOrder
+from riverui.web import query
+from riverui.web.preferences import PAGE_SIZES
+from riverui.web.query import Search
+from riverui.web.urls import url
+
+_ORDER_LABELS = {
+    "waiting": ("Due first", "Due last"),
+    "running": ("Longest running", "Latest started"),
+    "finalized": ("Ended first", "Latest ended"),
+    "mixed": ("Earliest", "Latest"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """One view of the job list, as its address says it."""
+
+    search: Search
+    states: tuple[JobState, ...]
+    """As chosen on the rail; empty is All."""
+    order: JobOrder
+    limit: int
+    default_limit: int
+    cursor: JobCursor | None = None
+
+    @property
+    def filter(self) -> JobFilter:
+        """What is shown. Raises BadRequest where the search text makes no sense."""
+        return self.search.filter(self.states)
+
+    def query(
+        self,
+        *,
+        q: str | None = None,
+        states: Sequence[JobState] | None = None,
+        order: JobOrder | None = None,
+        limit: int | None = None,
+        cursor: JobCursor | None = None,
+    ) -> str:
+        """The query string of this list with some parts changed; "" where it is the plain list of all jobs.
+
+        Where the states change, their own default order applies. The place in the list has to be given.
+        """
+        q = self.search.text if q is None else q
+        if states is None:
+            states, order = self.states, order or self.order
+        pairs = [("q", q)] if q else []
+        pairs += [("state", state.value) for state in states]
+        if order and order is not default_order(states):
+            pairs.append(("order", order.value))
+        if (limit or self.limit) != self.default_limit:
+            pairs.append(("limit", str(limit or self.limit)))
+        if cursor:
+            pairs.append(("before" if cursor.before else "after", query.encode_cursor(cursor)))
+        return urlencode(pairs, quote_via=quote, safe=":*~")
+
+    def orders(self) -> list[tuple[JobOrder, str]]:
+        """The orders to choose from, in words that fit the states shown."""
+        first, last = _ORDER_LABELS[_group(self.states)]
+        by_id = [(JobOrder.ID_DESC, "Newest"), (JobOrder.ID, "Oldest")]
+        by_time = [(JobOrder.TIME, first), (JobOrder.TIME_DESC, last)]
+        return by_time + by_id if self.states else by_id + by_time
+
+    def place(self, row_id: int, at: datetime, *, before: bool = False) -> JobCursor:
+        """The place just after (or before) a row."""
+        timed = self.order in (JobOrder.TIME, JobOrder.TIME_DESC)
+        return JobCursor(at=at if timed else None, id=row_id, before=before)
+
+
+def read(params: QueryParams, *, now: datetime, default_limit: int) -> tuple[Listing, bool]:
+    """The list that an address asks for, and whether the address is its canonical one.
+
+    Plain form fields and states within the text are taken into their places. BadRequest for nonsense outside
+    the text, which has its own errors.
+    """
+    text = params.get("q", "")
+    search = query.parse(text, now=now)
+    states = _states(params.getlist("state"))
+    fields = {field.value: params[field.value] for field in query.FORM_FIELDS if field.value in params}
+    canonical = not fields
+    if fields:
+        search = query.parse(query.merge_fields(search, fields), now=now)
+    if search.states is not None and not search.errors:
+        # The rail shows the states; the text need not say them again.
+        states, canonical = query.normal_states(search.states), False
+        search = query.parse(search.without_states(), now=now)
+    order = _order(params.get("order", ""), states)
+    listing = Listing(
+        search=search,
+        states=states,
+        order=order,
+        limit=_limit(params.get("limit", ""), default_limit),
+        default_limit=default_limit,
+        cursor=_cursor(params, order) if canonical else None,
+    )
+    return listing, canonical
+
+
+def first_page(listing: Listing) -> Listing:
+    """The same list from its beginning."""
+    return replace(listing, cursor=None)
+
+
+def list_url(request: Request, listing: Listing, text: str | None = None) -> str:
+    """The address of a job list; `text` is the query string where it is not that list's own."""
+    text = listing.query(cursor=listing.cursor) if text is None else text
+    return url(request, "jobs.index") + (f"?{text}" if text else "")
+
+
+def search_url(request: Request, q: str, states: Sequence[JobState] = ()) -> str:
+    """The address of the list for a search text."""
+    found = query.parse(q, now=datetime.now(UTC))
+    order = default_order(states)
+    listing = Listing(search=found, states=tuple(states), order=order, limit=0, default_limit=0)
+    return list_url(request, listing)
+
+
+def default_order(states: Sequence[JobState]) -> JobOrder:
+    """The order that people want: the newest, the next due, the longest running, the latest ended."""
+    return {
+        "": JobOrder.ID_DESC,
+        "waiting": JobOrder.TIME,
+        "running": JobOrder.TIME,
+        "finalized": JobOrder.TIME_DESC,
+        "mixed": JobOrder.TIME_DESC,
+    }[_group(states) if states else ""]
+
+
+def _group(states: Sequence[JobState]) -> str:
+    if states and set(states) <= WAITING:
+        return "waiting"
+    if set(states) == {JobState.RUNNING}:
+        return "running"
+    return "finalized" if states and set(states) <= FINALIZED else "mixed"
+
+
+def _states(values: Sequence[str]) -> tuple[JobState, ...]:
+    try:
+        return query.normal_states([JobState(value.lower()) for value in values if value])
+    except ValueError:
+        raise BadRequest(f"There is no such state; the states are {', '.join(JobState)}.") from None
+
+
+def _order(value: str, states: Sequence[JobState]) -> JobOrder:
+    if not value:
+        return default_order(states)
+    try:
+        return JobOrder(value)
+    except ValueError:
+        raise BadRequest(f"There is no such order; the orders are {', '.join(JobOrder)}.") from None
+
+
+def _limit(value: str, default: int) -> int:
+    if not value:
+        return default
+    if value not in {str(size) for size in PAGE_SIZES}:
+        raise BadRequest(f"A page takes {', '.join(map(str, PAGE_SIZES))} jobs.")
+    return int(value)
+
+
+def _cursor(params: QueryParams, order: JobOrder) -> JobCursor | None:
+    if after := params.get("after"):
+        return query.decode_cursor(after, order)
+    if before := params.get("before"):
+        return query.decode_cursor(before, order, before=True)
+    return None

@@ -1,0 +1,25 @@
+"""What a person sees when a request cannot be answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorShow:
+    """One failure in words: what happened, and what to do about it."""
+
+    template: ClassVar[str] = "errors/error.html"
+    fragments: ClassVar[Mapping[str, str]] = {}
+
+    kind: str
+    """bad_request, conflict, database, forbidden, internal, login, not_found, schema, timeout, unauthorized."""
+    title: str
+    detail: str = ""
+    command: str = ""
+    """A shell command that helps, e.g. `riverui migrate-up`."""
+    request_id: str = ""
+    retry_url: str = ""
+    """Where "Try again" leads; empty where trying again is no use."""

@@ -1,0 +1,209 @@
+"""Every exception as an answer: a page, a notice for htmx, or JSON under /api."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import quote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from riverui.errors import (
+    BadRequest,
+    DatabaseError,
+    DatabaseMissing,
+    DatabaseUnavailable,
+    Forbidden,
+    LockTimeout,
+    LoginRefused,
+    NotFound,
+    PermissionDenied,
+    QueryTimeout,
+    SchemaMissing,
+    SchemaTooOld,
+    SignInNeeded,
+    TooManyAttempts,
+    UniqueConflict,
+)
+from riverui.web import render
+from riverui.web.dashboard import visit
+from riverui.web.pages.errors import ErrorShow
+from riverui.web.urls import base_path, is_api, own_path
+
+log = logging.getLogger("riverui.web")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Words:
+    status: int
+    kind: str
+    title: str
+    hint: str = ""
+    command: str = ""
+
+
+_WORDS: Mapping[type[Exception], _Words] = {
+    BadRequest: _Words(status=400, kind="bad_request", title="That does not make sense"),
+    SignInNeeded: _Words(
+        status=401,
+        kind="unauthorized",
+        title="Sign in",
+        hint="Reload the page to enter a user name and password.",
+    ),
+    Forbidden: _Words(status=403, kind="forbidden", title="Not allowed"),
+    NotFound: _Words(
+        status=404, kind="not_found", title="Nothing here", hint="The address may be old or mistyped."
+    ),
+    TooManyAttempts: _Words(status=429, kind="unauthorized", title="Too many attempts"),
+    UniqueConflict: _Words(status=409, kind="conflict", title="Another job is in the way"),
+    LoginRefused: _Words(
+        status=503,
+        kind="login",
+        title="The database refuses us",
+        hint="Check user and password in DATABASE_URL (or PGUSER and PGPASSWORD), then restart riverui.",
+    ),
+    DatabaseMissing: _Words(
+        status=503,
+        kind="database",
+        title="There is no such database",
+        hint="Check the database name in DATABASE_URL (or PGDATABASE), or create it, then reload.",
+    ),
+    DatabaseUnavailable: _Words(
+        status=503,
+        kind="database",
+        title="The database cannot be reached",
+        hint="Check that it runs and that DATABASE_URL names it. This page works again as soon as it does.",
+    ),
+    SchemaTooOld: _Words(
+        status=503,
+        kind="schema",
+        title="River's tables are too old",
+        hint="Bring them up to date, then reload.",
+        command="riverui migrate-up",
+    ),
+    SchemaMissing: _Words(
+        status=503,
+        kind="schema",
+        title="No River tables yet",
+        hint="Make them, then reload; if they live in a schema of their own, set RIVER_SCHEMA.",
+        command="riverui migrate-up",
+    ),
+    LockTimeout: _Words(
+        status=503,
+        kind="timeout",
+        title="Another transaction is in the way",
+        hint="Nothing was changed. Try again in a moment.",
+    ),
+    QueryTimeout: _Words(
+        status=503,
+        kind="timeout",
+        title="That took too long",
+        hint="The query was stopped to spare the database. Narrow the search, or try again in a moment.",
+    ),
+    PermissionDenied: _Words(
+        status=503,
+        kind="database",
+        title="The database user lacks a privilege",
+        hint="Grant it, or start riverui with --read-only.",
+    ),
+    DatabaseError: _Words(status=503, kind="database", title="The database answered with an error"),
+}
+"""By exception; the nearest class wins."""
+
+_STATUS_WORDS: Mapping[int, tuple[str, str]] = {
+    404: ("Nothing here", "There is nothing at this address."),
+    405: ("That cannot be done here", "This address does not take that kind of request."),
+    413: ("Too large", "The request is too large."),
+}
+
+
+async def answer(request: Request, error: Exception) -> Response:
+    """The answer for an exception, in the form that the asker can show; what is nobody's fault but ours is
+    logged.
+    """
+    request_id = visit(request).id
+    status, page = error_page(request, error)
+    if status == 500:
+        log.error("unexpected error", exc_info=error, extra={"id": request_id})
+    elif isinstance(error, DatabaseError):
+        log.warning("%s", error, extra={"id": request_id, "kind": type(error).__name__})
+    headers = _headers(error)
+    if is_api(request):
+        return JSONResponse({"message": page.detail or page.title}, status_code=status, headers=headers)
+    try:
+        return render.fail(request, page, status=status, headers=headers)
+    except Exception:
+        # The page that tells of an error must not depend on what has just failed.
+        log.exception("the error page itself failed", extra={"id": request_id})
+        text = f"{page.title}\n{page.detail}\n"
+        return PlainTextResponse(text, status_code=status, headers=headers)
+
+
+def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
+    """Status and words for an exception; of an unexpected one nothing is told but the id that finds it in the
+    log.
+    """
+    request_id = visit(request).id
+    if isinstance(error, HTTPException):
+        title, detail = _STATUS_WORDS.get(error.status_code, ("That did not work", ""))
+        if error.detail != HTTPStatus(error.status_code).phrase:
+            detail = error.detail
+        kind = "not_found" if error.status_code == 404 else "bad_request"
+        return error.status_code, ErrorShow(kind=kind, title=title, detail=detail, request_id=request_id)
+    for known in type(error).__mro__:
+        if words := _WORDS.get(known):
+            page = ErrorShow(
+                kind=words.kind,
+                title=words.title,
+                detail=f"{error} {words.hint}".strip(),
+                command=words.command,
+                request_id=request_id,
+                retry_url=_retry_url(request) if words.status == 503 else "",
+            )
+            return words.status, page
+    page = ErrorShow(
+        kind="internal",
+        title="Something went wrong here",
+        detail=f"This is a fault of riverui, not yours. Its log tells more under the id {request_id}.",
+        request_id=request_id,
+        retry_url=_retry_url(request),
+    )
+    return 500, page
+
+
+def elsewhere(request: Request, response: Response) -> Response:
+    """The host's own answer; a redirect becomes one of the whole page where htmx would put its target into a
+    region.
+    """
+    location = response.headers.get("location")
+    if location is None or request.headers.get("hx-request") != "true":
+        return response
+    response.status_code = 401
+    del response.headers["location"]
+    response.headers["HX-Redirect"] = location
+    return response
+
+
+def _retry_url(request: Request) -> str:
+    """The address itself where asking again changes nothing."""
+    if request.method != "GET":
+        return ""
+    query = request.url.query
+    path = base_path(request) + quote(own_path(request.scope)[1], safe="/~@:!$&'()*+,;=")
+    return f"{path}?{query}" if query else path
+
+
+def _headers(error: Exception) -> Mapping[str, str]:
+    if isinstance(error, SignInNeeded):
+        return {"WWW-Authenticate": 'Basic realm="riverui", charset="UTF-8"'}
+    if isinstance(error, TooManyAttempts):
+        return {"Retry-After": "60"}
+    if isinstance(error, DatabaseUnavailable | QueryTimeout):
+        return {"Retry-After": "5"}
+    if isinstance(error, HTTPException):
+        return error.headers or {}
+    return {}

@@ -1,0 +1,100 @@
+"""Addresses: the base path kept at the door, and every link as base path plus one of our own routes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, unquote
+
+from starlette.requests import HTTPConnection
+from starlette.routing import Route
+
+from riverui.errors import NotFound
+from riverui.web.dashboard import dashboard, visit
+
+
+def base_path(request: HTTPConnection) -> str:
+    """What comes before our own paths, quoted, without a trailing slash: "" or e.g. "/river"."""
+    return visit(request).base
+
+
+def url(request: HTTPConnection, name: str, /, **params: Any) -> str:
+    """The address of a route of the dashboard that serves this request; KeyError for an unknown route."""
+    return base_path(request) + dashboard(request).urls.path(name, **params)
+
+
+def own_path(scope: Mapping[str, Any]) -> tuple[str, str]:
+    """The base path and our own path of a request, both unquoted, whichever way the server told them.
+
+    ASGI says that `path` includes `root_path`. Hosts that set `root_path` themselves (FastAPI does) leave
+    `path` as the proxy sent it, so then only the part of `root_path` that mounts added is in front of it.
+    """
+    root = str(scope.get("root_path", "")).rstrip("/")
+    path = str(scope["path"])
+    rest = root
+    while rest:
+        if path == rest or path.startswith(rest + "/"):
+            return root, path[len(rest) :] or "/"
+        cut = rest.find("/", 1)
+        rest = rest[cut:] if cut > 0 else ""
+    return root, path or "/"
+
+
+def is_api(request: HTTPConnection) -> bool:
+    """Whether a program asks: everything under /api speaks JSON, errors too."""
+    return own_path(request.scope)[1].startswith("/api/")
+
+
+def queue_path(name: str) -> str:
+    """A queue's name as one path segment.
+
+    Some names do not survive the way through browsers, proxies and routers, even quoted: dots alone, slashes,
+    control characters. They go quoted twice behind a `~`.
+    """
+    hard = (
+        name in ("", ".", "..")
+        or name.startswith("~")
+        or any(char in "/\\\x7f" or char < " " for char in name)
+    )
+    return quote("~" + quote(name, safe="") if hard else name, safe="")
+
+
+def queue_name(path: str) -> str:
+    """The queue's name from `request.path_params["name"]`: queue_path turned round, after the server unquoted
+    once.
+    """
+    if not path:
+        raise NotFound
+    return unquote(path[1:]) if path.startswith("~") else path
+
+
+def local_path(request: HTTPConnection, text: str | None, *, default: str) -> str:
+    """`text` where it is a path (with query) below our base path, else `default`: for `next` in forms."""
+    base = base_path(request)
+    if not text or not text.startswith(base + "/") or text.startswith("//"):
+        return default
+    # Browsers read a backslash as a slash and drop tabs and newlines, so "/\evil" would leave the origin.
+    if "\\" in text or any(ord(char) < 0x21 or ord(char) == 0x7F for char in text):
+        return default
+    if any(part in (".", "..") for part in text.partition("?")[0].split("/")):
+        return default
+    return text
+
+
+class Urls:
+    """Paths of the routes of one app by name, without the base path."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._formats = {route.name: route.path_format for route in routes}
+
+    def path(self, name: str, /, **params: Any) -> str:
+        """The path of the route, its parameters quoted."""
+        path = self._formats[name]
+        if not params:
+            return path
+        return path.format_map({key: self._quote(name, key, value) for key, value in params.items()})
+
+    def _quote(self, name: str, key: str, value: Any) -> str:
+        if name == "queues.show":
+            return queue_path(str(value))
+        return quote(str(value), safe="/" if name == "static" and key == "path" else "")

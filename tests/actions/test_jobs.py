@@ -1,0 +1,84 @@
+"""The verbs on chosen jobs: what changes, what is skipped and why; one bad id never fails the rest."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.actions import jobs
+from riverui.actions.jobs import Verb
+from riverui.storage.connect import connect
+from riverui.storage.interface import Driver
+from riverui.storage.params import JobChanges, SkipReason
+from tests.factory import job
+
+UNIQUE = {"unique_key": b"k" * 32, "unique_states": "11110101"}
+
+
+async def state_of(connection: AsyncConnection[Any], job_id: int) -> str | None:
+    row = await (
+        await connection.execute("select state::text from river_job where id = %s", [job_id])
+    ).fetchone()
+    return row["state"] if row else None
+
+
+async def test_one_call_tells_every_outcome(driver: Driver, connection: AsyncConnection[Any]) -> None:
+    waiting = await job(connection, "retryable")
+    running = await job(connection, "running")
+    ended = await job(connection, "completed")
+
+    changes = await jobs.cancel(driver, [waiting, running, ended, 999_999, waiting])
+    assert changes.changed == (waiting,)
+    assert changes.requested == (running,)
+    assert dict(changes.skipped) == {ended: SkipReason.FINALIZED, 999_999: SkipReason.NOT_FOUND}
+
+    changes = await jobs.delete(driver, [waiting, running, 999_999])
+    assert changes.changed == (waiting,)
+    assert dict(changes.skipped) == {running: SkipReason.RUNNING, 999_999: SkipReason.NOT_FOUND}
+    assert await state_of(connection, waiting) is None
+
+
+async def test_nothing_to_do_is_no_transaction(driver: Driver) -> None:
+    assert await jobs.retry(driver, []) == JobChanges()
+
+
+async def test_retry_leaves_out_only_the_jobs_whose_unique_twin_is_active(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    plain = [await job(connection, "discarded") for _ in range(5)]
+    await job(connection, "available", **UNIQUE)
+    conflicting = await job(connection, "discarded", **UNIQUE)
+    more = [await job(connection, "cancelled") for _ in range(6)]
+
+    changes = await jobs.retry(driver, [*plain, conflicting, *more])
+    assert sorted(changes.changed) == sorted(plain + more)
+    assert changes.skipped == ((conflicting, SkipReason.UNIQUE_CONFLICT),)
+    assert await state_of(connection, conflicting) == "discarded"
+    assert await state_of(connection, more[-1]) == "available"
+
+
+async def test_of_two_twins_only_one_is_retried(driver: Driver, connection: AsyncConnection[Any]) -> None:
+    twins = [await job(connection, "discarded", **UNIQUE) for _ in range(2)]
+    changes = await jobs.retry(driver, twins)
+    assert len(changes.changed) == 1
+    assert [reason for _, reason in changes.skipped] == [SkipReason.UNIQUE_CONFLICT]
+
+
+@pytest.mark.parametrize("verb", list(Verb))
+async def test_a_row_that_another_transaction_holds_is_skipped(
+    verb: Verb, database_url: str, connection: AsyncConnection[Any]
+) -> None:
+    free, held = await job(connection, "discarded"), await job(connection, "retryable")
+    if verb is Verb.CANCEL:
+        free = await job(connection, "scheduled")
+    driver = connect(database_url, lock_timeout=timedelta(milliseconds=100))
+    try:
+        async with connection.transaction():
+            await connection.execute("select from river_job where id = %s for update", [held])
+            changes = await jobs.apply(driver, verb, [free, held])
+    finally:
+        await driver.close()
+    assert changes == JobChanges(changed=(free,), skipped=((held, SkipReason.LOCKED),))

@@ -1,0 +1,204 @@
+"""`python -m tests.bench`: fills databases of growing size, measures, prints figures beside their targets.
+
+Uses the Postgres server of DATABASE_URL (its user must be allowed to create databases), or one of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from riverui.demo.postgres import EmbeddedPostgres
+from riverui.storage.connect import connect
+from riverui.storage.migrate import migrate
+from tests.bench import report
+from tests.bench.bulk import JOBS, BulkFigures, measure_bulk
+from tests.bench.cases import SEARCH, cases, facts
+from tests.bench.generate import fill
+from tests.bench.live import LiveFigures, measure_live
+from tests.bench.measure import Result, Subject, measure
+from tests.bench.pages import PageFigures, measure_pages
+from tests.bench.report import Check, check
+
+PARTS = ("queries", "bulk", "pages", "live")
+
+
+def main() -> int:
+    """Runs what was asked for; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--rows", default="10k,1m", help="sizes of the table, e.g. 10k,1m,10m (%(default)s)")
+    parser.add_argument("--repeats", type=int, default=9, help="of each query (%(default)s)")
+    parser.add_argument("--only", choices=PARTS, action="append", help="only these parts")
+    parser.add_argument("--reuse", action="store_true", help="take filled databases up again, and keep them")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is missed")
+    arguments = parser.parse_args()
+    sizes = [_rows(text) for text in arguments.rows.split(",")]
+    parts = arguments.only or PARTS
+    targets: list[Check] = []
+    with _server() as server:
+        if set(parts) - {"live"}:
+            with _databases(server, sizes, reuse=arguments.reuse) as urls:
+                targets += asyncio.run(_filled(urls, parts, arguments.repeats))
+        if "live" in parts:
+            with _databases(server, [0], reuse=False) as urls:
+                targets += _live_targets(asyncio.run(measure_live(urls[0])))
+    print("\n".join(report.checks(targets)))
+    return int(arguments.strict and not all(target.met for target in targets))
+
+
+async def _filled(urls: dict[int, str], parts: Sequence[str], repeats: int) -> list[Check]:
+    targets: list[Check] = []
+    async with contextlib.AsyncExitStack() as stack:
+        subjects = {}
+        for rows, url in urls.items():
+            with psycopg.connect(url) as connection:
+                listed = cases(facts(connection))
+            driver = connect(url)
+            stack.push_async_callback(driver.close)
+            plain = await psycopg.AsyncConnection.connect(url, autocommit=True)
+            stack.push_async_callback(plain.close)
+            subjects[rows] = Subject(driver=driver, plain=plain, cases=listed)
+        biggest = subjects[max(subjects)]
+        if "queries" in parts:
+            results = await measure(subjects, repeats=repeats)
+            print("\n".join(report.queries(results, biggest.cases)), end="\n\n")
+            targets += _query_targets(results, biggest)
+        if "bulk" in parts:
+            targets += _bulk_targets(await measure_bulk(biggest.driver, biggest.plain))
+    if "pages" in parts:
+        targets += _page_targets(await asyncio.to_thread(measure_pages, urls[max(urls)]))
+    return targets
+
+
+def _query_targets(results: dict[str, dict[int, Result]], subject: Subject) -> list[Check]:
+    biggest = max(results["list: all"])
+    views = [case.key for case in subject.cases if case.target < SEARCH]
+    searches = [case.key for case in subject.cases if case.target == SEARCH]
+    slowest = max(views, key=lambda key: results[key][biggest].ours.median)
+    longest = max(searches, key=lambda key: results[key][biggest].ours.median)
+    completed = results["list: completed"][biggest]
+    assert completed.river_ui is not None
+    found = [
+        check(f"slowest view ({slowest})", results[slowest][biggest].ours.median, at_most=10, unit=" ms"),
+        check(f"worst search ({longest})", results[longest][biggest].ours.median, at_most=SEARCH, unit=" ms"),
+        check(
+            "completed list against River UI's form",
+            completed.river_ui.median / completed.ours.median,
+            at_least=100,
+            unit="×",
+        ),
+    ]
+    sizes = sorted(results["list: all"])
+    for small, big in itertools.pairwise(sizes):
+        most = max(views, key=lambda key: report.growth(results[key], small, big))
+        grown = report.growth(results[most], small, big)
+        found.append(check(f"most growth to {big:,} rows ({most})", grown, at_most=report.GROWTH, unit="×"))
+    return found
+
+
+def _bulk_targets(figures: list[BulkFigures]) -> list[Check]:
+    found = []
+    for one in figures:
+        print(
+            f"{one.verb} {JOBS:,} jobs: {one.ours:,.0f} ms by filter ({one.ours_with_pauses:,.0f} ms with pauses),"
+            f" {one.loop:,.0f} ms in a loop over ids, longest statement {one.longest:.0f} ms"
+        )
+        found += [
+            check(f"{one.verb} by filter against a loop", one.loop / one.ours, at_least=8, unit="×"),
+            check(f"{one.verb}: longest statement", one.longest, at_most=500, unit=" ms"),
+        ]
+    print()
+    return found
+
+
+def _page_targets(page: PageFigures) -> list[Check]:
+    print(
+        f"100-row page: {page.bytes:,} bytes, {page.per_second:.0f}/s,"
+        f" p50 {page.p50:.2f} ms, p99 {page.p99:.2f} ms"
+    )
+    print(
+        f"bare page:    {page.bare_bytes:,} bytes, {page.bare_per_second:.0f}/s,"
+        f" p50 {page.bare_p50:.2f} ms, p99 {page.bare_p99:.2f} ms\n"
+    )
+    return [
+        check(
+            "100-row page against a bare page, per second",
+            page.per_second / page.bare_per_second,
+            at_least=0.7,
+        ),
+        check("100-row page, one client: p99/p50", page.p99 / page.p50, at_most=4),
+        check("scripts and styles, gzipped", page.assets / 1000, at_most=60, unit=" kB"),
+    ]
+
+
+def _live_targets(live: LiveFigures) -> list[Check]:
+    print(
+        f"Go River: {live.alone:,.0f} jobs/s alone, {live.watched:,.0f} jobs/s while {live.pages} pages"
+        f" were served, p50 {live.p50:.1f} ms, p99 {live.p99:.1f} ms\n"
+    )
+    return [
+        check("Go's throughput while ten people look on", live.watched / live.alone, at_least=0.9, unit="×")
+    ]
+
+
+@contextlib.contextmanager
+def _server() -> Iterator[str]:
+    if given := os.environ.get("DATABASE_URL"):
+        yield given
+        return
+    with EmbeddedPostgres(None, durable=False) as postgres:
+        yield postgres.url
+
+
+@contextlib.contextmanager
+def _databases(server: str, sizes: list[int], *, reuse: bool) -> Iterator[dict[int, str]]:
+    """A migrated and filled database for each size; dropped afterwards unless they are to be reused."""
+    names = {rows: f"riverui_bench_{rows}" for rows in sizes}
+    with psycopg.connect(server, autocommit=True) as connection:
+        there = {row[0] for row in connection.execute("select datname from pg_database")}
+        try:
+            urls = {}
+            for rows, name in names.items():
+                urls[rows] = make_conninfo(server, dbname=name)
+                if name in there and reuse:
+                    continue
+                connection.execute(sql.SQL("drop database if exists {}").format(sql.Identifier(name)))
+                connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+                asyncio.run(_migrate(urls[rows]))
+                start = time.monotonic()
+                if rows:
+                    with psycopg.connect(urls[rows], autocommit=True) as filling:
+                        fill(filling, rows)
+                    print(f"{rows:,} rows in {time.monotonic() - start:.0f} s", file=sys.stderr)
+            yield urls
+        finally:
+            if not reuse:
+                for name in names.values():
+                    connection.execute(
+                        sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
+                    )
+
+
+async def _migrate(url: str) -> None:
+    driver = connect(url)
+    await migrate(driver, "up")
+    await driver.close()
+
+
+def _rows(text: str) -> int:
+    number, unit = text[:-1], {"k": 1_000, "m": 1_000_000}[text[-1].lower()]
+    return int(number) * unit
+
+
+if __name__ == "__main__":
+    sys.exit(main())

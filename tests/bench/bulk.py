@@ -1,0 +1,121 @@
+"""All matching jobs by filter, as the dashboard does it, beside River UI's way: one statement for each id."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.rows import TupleRow
+
+from riverui.actions.jobs import Verb
+from riverui.actions.operations import Operations, Status
+from riverui.config import DashboardConfig
+from riverui.domain.jobs import JobState
+from riverui.storage.interface import Driver
+from riverui.storage.params import Field, JobFilter, Op, Term
+from tests.bench.cases import default_order
+from tests.bench.stopwatch import stopwatch
+
+JOBS = 10_000
+
+# What each verb is asked for most, and what it changes.
+_VERBS = {
+    Verb.CANCEL: (
+        JobState.AVAILABLE,
+        "update river_job j set state = 'cancelled', finalized_at = now(),"
+        " metadata = jsonb_set(j.metadata, '{cancel_attempted_at}', to_jsonb(now()))"
+        " from (select id, pg_notify('public.river_control', json_build_object('job_id', id)::text) from locked) l"
+        " where j.id = l.id and j.state <> 'running' and j.finalized_at is null returning j.*",
+    ),
+    Verb.RETRY: (
+        JobState.DISCARDED,
+        "update river_job j set state = 'available', finalized_at = null, scheduled_at = now(),"
+        " max_attempts = case when j.attempt = j.max_attempts then j.max_attempts + 1 else j.max_attempts end"
+        " from locked l where j.id = l.id and j.state <> 'running' returning j.*",
+    ),
+    Verb.DELETE: (
+        JobState.COMPLETED,
+        "delete from river_job j using locked l where j.id = l.id and j.state <> 'running' returning j.*",
+    ),
+}
+# River's client does the same three steps for each id: it locks the row, changes it, and gives it back either way.
+_ONE = """
+with locked as (select id from river_job where id = %(id)s for update), changed as ({change})
+select * from changed union select * from river_job where id = %(id)s and id not in (select id from changed)
+"""
+_SUPPLY = """
+insert into river_job (state, attempt, max_attempts, attempted_at, finalized_at, scheduled_at, args, errors,
+  kind, metadata, tags)
+select state, attempt, max_attempts, attempted_at, finalized_at, scheduled_at, args, errors, %(kind)s,
+  metadata, tags
+from river_job where state = %(state)s::text::river_job_state order by queue limit %(jobs)s
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BulkFigures:
+    """One verb on the same number of jobs both ways, in milliseconds."""
+
+    verb: Verb
+    ours: float
+    """Of all statements; the pauses between them, which are there for the workers' sake, left out."""
+    ours_with_pauses: float
+    loop: float
+    longest: float
+    """Of our statements."""
+
+
+async def measure_bulk(
+    driver: Driver, plain: psycopg.AsyncConnection[TupleRow], *, repeats: int = 3
+) -> list[BulkFigures]:
+    """Each verb on fresh jobs, both ways in turns; medians. Leaves the table as it was but for dead rows."""
+    return [await _verb(driver, plain, verb, repeats) for verb in _VERBS]
+
+
+async def _verb(
+    driver: Driver, plain: psycopg.AsyncConnection[TupleRow], verb: Verb, repeats: int
+) -> BulkFigures:
+    state, change = _VERBS[verb]
+    statement = _ONE.format(change=change).encode()
+    ours, with_pauses, loop, longest = [], [], [], 0.0
+    operations = Operations(driver, DashboardConfig())
+    for _ in range(repeats):
+        for kind in ("bulk_ours", "bulk_loop"):
+            await plain.execute(_SUPPLY, {"kind": kind, "state": state, "jobs": JOBS})
+        await plain.execute("analyze river_job")
+        async with driver.reading() as executor:
+            cutoff = await executor.job_cutoff()
+        with stopwatch() as watch:
+            start = time.perf_counter()
+            operation = operations.start(
+                verb,
+                JobFilter(states=(state,), terms=(Term(field=Field.KIND, op=Op.EQ, values=("bulk_ours",)),)),
+                id=f"{verb}-{time.monotonic_ns()}",
+                cutoff=cutoff,
+                filter_text="kind:bulk_ours",
+                order=default_order(state),
+            )
+            assert operation.task is not None
+            await operation.task
+            with_pauses.append((time.perf_counter() - start) * 1000)
+            ours.append(watch.total)
+            longest = max(longest, watch.longest)
+        assert operation.status is Status.DONE, operation.error
+        assert operation.changed == JOBS, operation
+        cursor = await plain.execute("select id from river_job where kind = 'bulk_loop'")
+        ids = [row[0] for row in await cursor.fetchall()]
+        with stopwatch() as watch:
+            async with plain.transaction():
+                for job_id in ids:
+                    await plain.execute(statement, {"id": job_id})
+            loop.append(watch.total)
+        await plain.execute("delete from river_job where kind in ('bulk_ours', 'bulk_loop')")
+    return BulkFigures(
+        verb=verb,
+        ours=statistics.median(ours),
+        ours_with_pauses=statistics.median(with_pauses),
+        loop=statistics.median(loop),
+        longest=longest,
+    )

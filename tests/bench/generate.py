@@ -1,0 +1,69 @@
+"""Fills River's tables with a realistic day of jobs: big and small kinds and queues, a backlog, failures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+from psycopg.rows import TupleRow
+
+FILL = Path(__file__).with_name("fill.sql")
+QUEUES = ("default", "email", "webhooks", "reports", "billing", "images", "imports", "search")
+RETIRED = "kind_retired"
+"""A kind that only the oldest jobs have."""
+
+# Rows of each state per million, and over how many hours back their creation is spread. Backlogs are young:
+# a job waits, retries and runs in its first hours, and what is older has ended.
+_MIX = (
+    ("available", 174_000, 1.0),
+    ("running", 5_000, 0.5),
+    ("retryable", 20_000, 3.0),
+    ("scheduled", 50_000, 6.0),
+    ("pending", 1_000, 6.0),
+    ("discarded", 30_000, 24.0),
+    ("cancelled", 2_000, 24.0),
+)
+
+
+def mix(rows: int) -> dict[str, int]:
+    """Rows of each state for a table of `rows`: backlogs stop growing at a million, finished jobs do not.
+
+    No state has fewer than 200 rows, so that a page of a small table is as full as that of a big one.
+    """
+    share = min(rows, 1_000_000) / 1_000_000
+    counts = {state: max(200, round(per_million * share)) for state, per_million, _ in _MIX}
+    return {**counts, "completed": rows - sum(counts.values())}
+
+
+def fill(connection: psycopg.Connection[TupleRow], rows: int) -> None:
+    """Replaces what the tables hold by `rows` jobs and the queues they are in. Commits; needs autocommit."""
+    counts = mix(rows)
+    hours = {state: spread for state, _, spread in _MIX}
+    connection.execute("set maintenance_work_mem = '1GB'")
+    connection.execute("set work_mem = '256MB'")
+    with connection.transaction():
+        connection.execute("truncate river_job, river_queue restart identity")
+        indexes = connection.execute(
+            # The primary key stays: it belongs to a constraint, and rows arrive in its order.
+            "select indexrelid::regclass::text, pg_get_indexdef(indexrelid) from pg_index"
+            " where indrelid = 'river_job'::regclass and not indisprimary"
+        ).fetchall()
+        for name, _ in indexes:
+            connection.execute(f"drop index {name}".encode())
+        connection.execute("select setseed(0.42)")
+        connection.execute(
+            FILL.read_bytes(),
+            {
+                "queues": list(QUEUES),
+                "states": list(counts),
+                "rows": list(counts.values()),
+                "hours": [hours.get(state, 24.0) for state in counts],
+            },
+        )
+        for _, definition in indexes:
+            connection.execute(definition.encode())
+        connection.execute(
+            "insert into river_queue (name, updated_at) select unnest(%s::text[]), now()", [list(QUEUES)]
+        )
+        connection.execute("select setval(pg_get_serial_sequence('river_job', 'id'), max(id)) from river_job")
+    connection.execute("vacuum (analyze) river_job, river_queue")

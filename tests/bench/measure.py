@@ -1,0 +1,87 @@
+"""Runs the cases on every database, turn by turn, beside River UI's form of each."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+
+from riverui.storage.interface import Driver
+from tests.bench.cases import Case
+from tests.bench.stopwatch import stopwatch
+
+_SLOW = 500.0
+"""Milliseconds beyond which a query is not repeated more than three times."""
+
+
+@dataclass(slots=True)
+class Timing:
+    """Milliseconds of each repeat."""
+
+    runs: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """The middle one."""
+        return statistics.median(self.runs)
+
+    @property
+    def enough(self) -> bool:
+        """Whether more repeats would only cost time."""
+        return len(self.runs) >= 3 and self.median > _SLOW
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """One case on one database, in the three forms."""
+
+    ours: Timing
+    river_ui: Timing | None
+    river_048: Timing | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """A database under test: riverui's driver on it, a connection for River UI's queries, the cases."""
+
+    driver: Driver
+    plain: psycopg.AsyncConnection
+    cases: Sequence[Case]
+
+
+async def measure(subjects: Mapping[int, Subject], *, repeats: int) -> dict[str, dict[int, Result]]:
+    """Case → rows of the database → result. The first round only warms the caches."""
+    timings: dict[tuple[str, int, str], Timing] = defaultdict(Timing)
+    with stopwatch() as watch:
+        for turn in range(repeats + 1):
+            for rows, subject in subjects.items():
+                for case in subject.cases:
+                    forms = {"ui": case.river_ui, "048": case.river_048}
+                    for form, query in forms.items():
+                        timing = timings[case.key, rows, form]
+                        if query is None or timing.enough:
+                            continue
+                        watch.clear()
+                        await subject.plain.execute(query.encode())
+                        if turn:
+                            timing.runs.append(watch.total)
+                    timing = timings[case.key, rows, "ours"]
+                    async with subject.driver.reading() as executor:
+                        watch.clear()
+                        await case.call(executor)
+                    if turn:
+                        timing.runs.append(watch.total)
+    return {
+        case.key: {
+            rows: Result(
+                ours=timings[case.key, rows, "ours"],
+                river_ui=timings[case.key, rows, "ui"] if case.river_ui else None,
+                river_048=timings[case.key, rows, "048"] if case.river_048 else None,
+            )
+            for rows in subjects
+        }
+        for case in next(iter(subjects.values())).cases
+    }

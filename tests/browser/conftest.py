@@ -1,0 +1,142 @@
+"""A real dashboard on a database of its own, in a real browser that tolerates no violation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+import uvicorn
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow, dict_row
+
+from riverui.config import DashboardConfig
+from riverui.storage.connect import connect
+from riverui.web.app import create_app
+
+# One event loop for everything here: the browser lives as long as the session.
+LOOP = pytest.mark.asyncio(loop_scope="session")
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves the signals to pytest."""
+        yield
+
+
+@dataclass(kw_only=True, slots=True)
+class Site:
+    """A dashboard that listens, and the database behind it."""
+
+    url: str
+    connection: AsyncConnection[DictRow]
+
+
+@dataclass(kw_only=True)
+class Watch:
+    """What went wrong in the browser; a test that means to provoke something takes it out of here."""
+
+    problems: list[str] = field(default_factory=list)
+
+    def forgive(self, *parts: str) -> None:
+        """Takes out what the test provoked: problems that hold any of these texts."""
+        self.problems = [problem for problem in self.problems if not any(part in problem for part in parts)]
+
+    def on_console(self, message: ConsoleMessage) -> None:
+        """Errors and warnings of the page, violations of its policy among them."""
+        if message.type in ("error", "warning"):
+            self.problems.append(f"console {message.type}: {message.text}")
+
+    def on_error(self, error: Exception) -> None:
+        """Exceptions that nobody caught."""
+        self.problems.append(f"exception: {error}")
+
+
+NewPage = Callable[..., Awaitable[Page]]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """Debian's Chromium."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.fail("Chromium is missing: apt-get install chromium")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture
+def config() -> DashboardConfig:
+    """How the dashboard of this test is set up; a test may override it."""
+    return DashboardConfig(env_name="test", env_color="violet")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site(database_url: str, config: DashboardConfig) -> AsyncIterator[Site]:
+    """A running dashboard, open to everybody."""
+    driver = connect(database_url)
+    app = create_app(driver, config=config, no_auth=True)
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        server = _Server(uvicorn.Config(app, lifespan="off", log_config=None, timeout_graceful_shutdown=1))
+        serving = asyncio.create_task(server.serve(sockets=[sock]))
+        async with await AsyncConnection.connect(
+            database_url, autocommit=True, row_factory=dict_row
+        ) as connection:
+            yield Site(url=f"http://127.0.0.1:{sock.getsockname()[1]}", connection=connection)
+        server.should_exit = True
+        await serving
+    await app.state.dashboard.operations.close()
+    await app.state.dashboard.counts.close()
+    await driver.close()
+
+
+@pytest.fixture
+def watch() -> Watch:
+    """What went wrong in the browser."""
+    return Watch()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def new_page(browser: Browser, site: Site, watch: Watch) -> AsyncIterator[NewPage]:
+    """Opens pages (keywords as for Browser.new_context); whatever goes wrong in one fails the test."""
+    contexts: list[BrowserContext] = []
+
+    async def open_page(**options: Any) -> Page:
+        context = await browser.new_context(
+            base_url=site.url, **({"viewport": {"width": 1280, "height": 800}} | options)
+        )
+        contexts.append(context)
+        context.set_default_timeout(5_000)
+
+        def own_origin_only(request: Request) -> None:
+            if not request.url.startswith((site.url, "data:")):
+                watch.problems.append(f"foreign request: {urlsplit(request.url).netloc}")
+
+        context.on("request", own_origin_only)
+        page = await context.new_page()
+        page.on("console", watch.on_console)
+        page.on("pageerror", watch.on_error)
+        return page
+
+    yield open_page
+    for context in contexts:
+        await context.close()
+    assert not watch.problems
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(new_page: NewPage) -> Page:
+    """One page of a browser with script, 1280 pixels wide."""
+    return await new_page()

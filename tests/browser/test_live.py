@@ -1,0 +1,204 @@
+"""Live updates: they come by themselves, and never take away what a person holds."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
+
+from tests import factory
+from tests.browser.conftest import LOOP, NewPage, Site, Watch
+
+pytestmark = [pytest.mark.browser, LOOP]
+
+
+async def _every_second(page: Page, path: str) -> None:
+    """Opens the page with live updates each second."""
+    await page.goto(path)
+    await page.locator("#menu-live > summary").click()
+    await page.get_by_role("button", name="1 s", exact=True).click()
+    await page.keyboard.press("Escape")
+    await expect(page.locator("[data-live-dot]")).to_have_attribute("data-live-dot", "live")
+
+
+async def _polled(page: Page) -> None:
+    """Waits until one more refresh has come and gone."""
+    async with page.expect_response(lambda response: response.request.headers.get("hx-request") == "true"):
+        pass
+    await page.wait_for_timeout(150)
+
+
+async def _set_state(connection: AsyncConnection[Any], job: int, state: str) -> None:
+    await connection.execute(
+        "update river_job set state = %s::river_job_state, finalized_at = case when %s then now() end where id = %s",
+        [state, state in ("completed", "cancelled", "discarded"), job],
+    )
+
+
+async def test_new_jobs_and_new_states_appear_by_themselves(site: Site, page: Page) -> None:
+    first = await factory.job(site.connection, "available")
+    await _every_second(page, "/jobs")
+    row = page.locator(f"#job-{first}")
+    await row.evaluate("row => { row.seen = true }")
+    second = await factory.job(site.connection, "available")
+    await _set_state(site.connection, first, "cancelled")
+    await expect(page.locator(f"#job-{second}")).to_be_visible()
+    await expect(row.get_by_role("img", name="cancelled")).to_be_visible()
+    assert await row.evaluate("row => row.seen"), "the row was morphed in place, not replaced"
+    await expect(page.locator("#jobs-states .s-cancelled .count")).to_have_text("1")
+
+
+async def test_ticked_rows_stay_ticked_and_in_place_while_new_rows_wait(site: Site, page: Page) -> None:
+    jobs = [await factory.job(site.connection, "available") for _ in range(3)]
+    await _every_second(page, "/jobs")
+    await page.get_by_label(f"Select job {jobs[1]}").check()
+    dot = page.locator("[data-live-dot]")
+    await expect(dot).to_have_attribute("data-live-dot", "held")
+    await expect(page.locator("#menu-live > summary")).to_have_attribute("title", re.compile("1 job selected"))
+    for _ in range(2):
+        await factory.job(site.connection, "available")
+    await _set_state(site.connection, jobs[1], "cancelled")
+    pill = page.locator("[data-new-rows]")
+    await expect(pill).to_have_text("2 new")
+    await expect(page.locator("tbody.job")).to_have_count(3)
+    await expect(page.locator(f"#job-{jobs[1]}").get_by_role("img", name="cancelled")).to_be_visible()
+    await expect(page.get_by_label(f"Select job {jobs[1]}")).to_be_checked()
+
+    await pill.click()
+    await expect(page.locator("tbody.job")).to_have_count(5)
+    await expect(pill).to_be_hidden()
+    await expect(page.get_by_label(f"Select job {jobs[1]}")).to_be_checked()
+
+
+async def test_a_job_that_leaves_the_list_stays_where_it_is_while_something_is_ticked(
+    site: Site, page: Page
+) -> None:
+    jobs = [await factory.job(site.connection, "available") for _ in range(3)]
+    await _every_second(page, "/jobs?state=available")
+    await page.get_by_label(f"Select job {jobs[0]}").check()
+    await _set_state(site.connection, jobs[2], "cancelled")
+    await expect(page.locator(f"#job-{jobs[2]}[data-gone]")).to_be_visible()
+    await page.get_by_label(f"Select job {jobs[0]}").uncheck()
+    await expect(page.locator(f"#job-{jobs[2]}")).to_have_count(0)
+
+
+async def test_new_rows_wait_while_the_list_is_scrolled(site: Site, page: Page) -> None:
+    for _ in range(60):
+        await factory.job(site.connection)
+    await _every_second(page, "/jobs")
+    await page.mouse.wheel(0, 600)
+    await page.wait_for_function("scrollY > 300")
+    top = "() => [...document.querySelectorAll('tbody.job')].find(r => r.getBoundingClientRect().top > 100).id"
+    before = await page.evaluate(top)
+    await factory.job(site.connection)
+    await expect(page.locator("[data-new-rows]")).to_have_text("1 new")
+    assert await page.evaluate(top) == before
+    await page.locator("[data-new-rows]").click()
+    await expect(page.locator("tbody.job")).to_have_count(61)
+    assert await page.evaluate("scrollY") == 0
+
+
+async def test_opened_details_stay_open_and_typed_text_stays_typed(site: Site, page: Page) -> None:
+    job = await factory.job(
+        site.connection,
+        "running",
+        attempt=2,
+        errors=[factory.attempt_error(trace='File "/app/a.py", line 1, in work')],
+        metadata={"river:log": [{"attempt": 2, "log": "first line"}]},
+    )
+    await _every_second(page, f"/jobs/{job}")
+    await page.get_by_text("Traceback", exact=True).click()
+    await expect(page.locator("pre.trace")).to_be_visible()
+    await site.connection.execute(
+        "update river_job set metadata = %s where id = %s",
+        [Jsonb({"river:log": [{"attempt": 2, "log": "first line\nsecond line"}]}), job],
+    )
+    await expect(page.locator("pre.log").first).to_contain_text("second line")
+    await expect(page.locator("pre.trace")).to_be_visible()
+
+    await page.goto("/jobs")
+    await page.locator("#q").fill("kind:unfinished")
+    await expect(page.locator("[data-live-dot]")).to_have_attribute("data-live-dot", "held")
+    await factory.job(site.connection)
+    await page.wait_for_timeout(1500)
+    await expect(page.locator("#q")).to_have_value("kind:unfinished")
+    await expect(page.locator("#q")).to_be_focused()
+
+
+async def test_nothing_is_fetched_while_the_tab_is_hidden_or_a_dialog_is_open(site: Site, page: Page) -> None:
+    await factory.job(site.connection)
+    await _every_second(page, "/jobs")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/jobs" in request.url else None)
+    await page.evaluate(
+        "Object.defineProperty(document, 'hidden', {value: true, configurable: true});"
+        "document.dispatchEvent(new Event('visibilitychange'))"
+    )
+    await page.wait_for_timeout(300)
+    asked.clear()
+    await page.wait_for_timeout(2200)
+    assert not asked
+    await page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    await _polled(page)
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await page.wait_for_timeout(200)
+    asked.clear()
+    await page.wait_for_timeout(1600)
+    assert not asked
+    await page.keyboard.press("Escape")
+    await _polled(page)
+
+
+async def test_a_server_that_fails_shows_at_the_dot_and_the_page_stays(
+    site: Site, page: Page, watch: Watch
+) -> None:
+    job = await factory.job(site.connection)
+    await _every_second(page, "/jobs")
+    await page.route("**/jobs", lambda route: route.abort())
+    await expect(page.locator("[data-live-dot]")).to_have_attribute("data-live-dot", "failing")
+    await expect(page.locator(f"#job-{job}")).to_be_visible()
+    await expect(page.locator("#notices .notice")).to_have_count(0)
+    await page.unroute("**/jobs")
+    await expect(page.locator("[data-live-dot]")).to_have_attribute("data-live-dot", "live")
+    watch.forgive("ERR_FAILED", "htmx:error")
+
+
+async def test_refreshes_shift_nothing(site: Site, page: Page) -> None:
+    jobs = [await factory.job(site.connection, "available") for _ in range(30)]
+    await _every_second(page, "/jobs")
+    await page.evaluate(
+        "window.shifts = []; new PerformanceObserver(list => list.getEntries().forEach(entry =>"
+        " window.shifts.push(entry.value + ' ' + entry.sources.map(s => s.node?.className ?? s.node?.nodeName))))"
+        ".observe({type: 'layout-shift', buffered: false})"
+    )
+    for job in jobs[:12]:
+        await _set_state(site.connection, job, "cancelled")
+        await asyncio.sleep(0.3)
+    await expect(page.locator("#jobs-states .s-cancelled .count")).to_have_text("12")
+    assert await page.evaluate("window.shifts") == []
+
+
+async def test_times_tick_in_words_the_server_would_use(site: Site, new_page: NewPage) -> None:
+    job = await factory.job(site.connection, "running")
+    await factory.job(site.connection, "scheduled")
+    page = await new_page(timezone_id="Asia/Kolkata")
+    await page.goto("/jobs")
+    ticking = page.locator(f"#job-{job} .c-when span")
+    before = await ticking.text_content()
+    await page.wait_for_timeout(1300)
+    assert await ticking.text_content() != before
+    assert re.fullmatch(r"\d+ s|\d+ m \d+ s", await ticking.text_content() or "")
+    await page.locator("#menu-view > summary").click()
+    await page.get_by_role("button", name="UTC").click()
+    utc = await page.locator(".job time").text_content() or ""
+    await page.get_by_role("button", name="Local").click()
+    local = await page.locator(".job time").text_content() or ""
+    minutes = [int(text[-5:-3]) + 60 * int(text[-8:-6]) for text in (utc, local)]
+    assert (minutes[1] - minutes[0]) % 1440 == 330
+    await expect(page.locator(".job time")).to_have_attribute("title", re.compile("UTC$"))

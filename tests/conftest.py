@@ -1,0 +1,105 @@
+"""A Postgres for the tests, and a migrated database of its own for each test that asks for one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from secrets import token_hex
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection, sql
+from psycopg.rows import DictRow, dict_row
+
+from riverui.storage.connect import connect
+from riverui.storage.interface import Driver
+from riverui.storage.migrate import migrate
+
+
+def with_database(url: str, name: str) -> str:
+    """The URL of another database on the same server."""
+    return urlunsplit(urlsplit(url)._replace(path=f"/{quote(name)}"))
+
+
+def create_database(admin_url: str, *, template: str = "template1") -> str:
+    """A new database's name."""
+    name = f"riverui_test_{token_hex(6)}"
+    with psycopg.connect(admin_url, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template))
+        )
+    return name
+
+
+def drop_database(admin_url: str, name: str) -> None:
+    """Drops a database, whoever is still connected."""
+    with psycopg.connect(admin_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture(scope="session")
+def admin_url() -> Iterator[str]:
+    """A server on which databases may be made: `DATABASE_URL`, or an embedded one for this session."""
+    if url := os.environ.get("DATABASE_URL"):
+        yield url
+        return
+    from riverui.demo.postgres import EmbeddedPostgres
+
+    with EmbeddedPostgres(None, durable=False) as server:
+        yield server.url
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of whoever runs the tests do not reach them."""
+    for name in os.environ:
+        if name.startswith(("PG", "RIVER")) or name == "DATABASE_URL":
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def template_database(admin_url: str) -> Iterator[str]:
+    """The name of a migrated, empty database that others are cloned from."""
+    name = create_database(admin_url)
+
+    async def fill() -> None:
+        driver = connect(with_database(admin_url, name))
+        await migrate(driver, "up")
+        await driver.close()
+
+    asyncio.run(fill())
+    yield name
+    drop_database(admin_url, name)
+
+
+@pytest.fixture
+def empty_database_url(admin_url: str) -> Iterator[str]:
+    """A database without River's tables."""
+    name = create_database(admin_url)
+    yield with_database(admin_url, name)
+    drop_database(admin_url, name)
+
+
+@pytest.fixture
+def database_url(admin_url: str, template_database: str) -> Iterator[str]:
+    """A database with River's tables and nothing in them."""
+    name = create_database(admin_url, template=template_database)
+    yield with_database(admin_url, name)
+    drop_database(admin_url, name)
+
+
+@pytest.fixture
+async def driver(database_url: str) -> AsyncIterator[Driver]:
+    """A driver on this test's database."""
+    driver = connect(database_url)
+    yield driver
+    await driver.close()
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[AsyncConnection[DictRow]]:
+    """A plain autocommit connection to this test's database, for setting up and looking behind."""
+    async with await AsyncConnection.connect(database_url, autocommit=True, row_factory=dict_row) as opened:
+        yield opened

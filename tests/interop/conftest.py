@@ -1,0 +1,55 @@
+"""The Go programs, built once, and riverui's app on the same database as they."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from riverui.storage.interface import Driver
+from riverui.web.app import create_app
+from tests.interop.worker import BuildError, GoWorker, build, go_worker
+
+StartWorker = Callable[..., AbstractAsyncContextManager[GoWorker]]
+
+
+def _build(program: str) -> Path:
+    try:
+        return build(program)
+    except BuildError as error:
+        # Failing, not skipping: without Go these tests would say nothing at all.
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def river_cli() -> Path:
+    """The real `river` command."""
+    return _build("river")
+
+
+@pytest.fixture(scope="session")
+def river_worker() -> Path:
+    """The program behind `start_worker`."""
+    return _build("worker")
+
+
+@pytest.fixture
+def start_worker(river_worker: Path, database_url: str) -> StartWorker:
+    """Starts a Go client on this test's database: `async with start_worker(*flags, start=True) as go`."""
+
+    def begin(*flags: str, start: bool = True) -> AbstractAsyncContextManager[GoWorker]:
+        return go_worker(river_worker, database_url, *flags, start=start)
+
+    return begin
+
+
+@pytest.fixture
+async def page(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
+    """A browser's stand-in on riverui's app; posts come from the same origin."""
+    transport = httpx2.ASGITransport(create_app(driver, no_auth=True))
+    headers = {"Sec-Fetch-Site": "same-origin"}
+    async with httpx2.AsyncClient(transport=transport, base_url="http://test", headers=headers) as client:
+        yield client

@@ -1,0 +1,76 @@
+"""The documentation keeps up: every setting, command, page and right is told somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from riverui.cli import riverui
+from riverui.domain.jobs import JobState
+from riverui.settings import SETTINGS, Setting
+from riverui.storage.params import Field
+from riverui.web.access import RIGHTS
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_setting_is_in_the_configuration_table(setting: Setting) -> None:
+    row = next(
+        (
+            line
+            for line in text("docs/configuration.md").splitlines()
+            if line.startswith("|") and f"`{setting.env or setting.flag}`" in line
+        ),
+        "",
+    )
+    for name in (*setting.env_names, setting.flag, setting.default, setting.help):
+        assert name in row, f"docs/configuration.md lacks {name!r} of {setting.name}"
+
+
+def test_every_command_is_documented() -> None:
+    told = text("docs/configuration.md")
+    for name in riverui.commands:
+        assert f"`{name}`" in told or f"riverui {name}" in told, name
+
+
+def test_every_page_is_documented() -> None:
+    from riverui.web import app
+
+    told = text("docs/pages.md")
+    source = Path(app.__file__).read_text(encoding="utf-8")
+    for path, right in re.findall(r'Entry\("GET", "([^"]+)", "[^"]+", (?:"([^"]+)"|\w+)', source):
+        if right and "raw" not in path and "log" not in path and path != "/suggest":
+            assert f"`{re.sub(r':[a-z]+}', '}', path)}`" in told, path
+
+
+def test_every_right_is_documented() -> None:
+    for right in RIGHTS:
+        assert f"`{right}`" in text("docs/security.md"), right
+
+
+def test_every_search_key_is_documented() -> None:
+    told = text("docs/search.md")
+    for field in Field:
+        assert f"{field.value}:" in told or f"{field.value}." in told, field
+
+
+def test_every_state_is_explained_in_the_help() -> None:
+    shown = text("templates/about/_help.html") + text("docs/search.md") + text("docs/pages.md")
+    assert "state:" in shown
+    assert all(isinstance(state.value, str) for state in JobState)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_documents_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)|(?:src|srcset)=\"([^\"]+)\"", page.read_text(encoding="utf-8")):
+        link = target[0] or target[1]
+        if "://" not in link:
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"

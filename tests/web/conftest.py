@@ -1,0 +1,50 @@
+"""A dashboard on a database of its own, and a browser for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+
+from riverui.storage.interface import Driver
+from riverui.web.access import READ_ONLY, Access
+from riverui.web.app import create_app
+from tests.web.stand_ins import browser
+
+
+@pytest.fixture
+async def app(driver: Driver) -> AsyncIterator[Starlette]:
+    """The dashboard, open to everybody."""
+    app = create_app(driver, no_auth=True)
+    yield app
+    await app.state.dashboard.operations.close()
+    await app.state.dashboard.counts.close()
+
+
+@pytest.fixture
+async def client(app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
+    """A browser without scripts."""
+    async with browser(app) as client:
+        yield client
+
+
+@pytest.fixture
+async def reader(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
+    """The browser of someone who may only look."""
+    app = create_app(driver, authenticate=lambda connection: Access(user="ada", rights=READ_ONLY))
+    async with browser(app) as client:
+        yield client
+    await app.state.dashboard.counts.close()
+
+
+@pytest.fixture
+def htmx() -> Callable[..., dict[str, str]]:
+    """Headers as htmx sends them: for which element, from which page."""
+
+    def headers(target: str = "", current: str = "/jobs") -> dict[str, str]:
+        found = {"HX-Request": "true", "HX-Current-URL": f"http://river.test{current}"}
+        return found | ({"HX-Target": f"div#{target}"} if target else {})
+
+    return headers

@@ -1,0 +1,54 @@
+"""A driver without a database, and a browser without a network."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
+
+import httpx2
+from starlette.types import ASGIApp
+
+from riverui.errors import DatabaseUnavailable
+from riverui.storage.interface import Executor, Listener, Transaction
+
+
+class DeadDriver:
+    """Answers everything with one error; `ping` works unless `dead`."""
+
+    schema = None
+    database = ""
+
+    def __init__(self, error: Exception | None = None, *, dead: bool = True) -> None:
+        self.error = error or DatabaseUnavailable()
+        self.dead = dead
+        self.closed = 0
+        self.pings = 0
+
+    def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
+        return self._refuse()
+
+    def transaction(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Transaction]:
+        return self._refuse()
+
+    @asynccontextmanager
+    async def _refuse(self) -> AsyncIterator[Transaction]:
+        raise self.error
+        yield
+
+    async def listener(self) -> Listener:
+        raise self.error
+
+    async def ping(self) -> None:
+        self.pings += 1
+        if self.dead:
+            raise self.error
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def browser(app: ASGIApp, *, base_url: str = "http://river.test", root_path: str = "") -> httpx2.AsyncClient:
+    """A client that speaks to the app directly and follows no redirects."""
+    transport = httpx2.ASGITransport(app, root_path=root_path)
+    return httpx2.AsyncClient(transport=transport, base_url=base_url)

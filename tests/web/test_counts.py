@@ -1,0 +1,205 @@
+"""The shared counter: one query for many viewers, honest about what it does not know, never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.config import DashboardConfig
+from riverui.domain.jobs import JobState
+from riverui.errors import DatabaseError, QueryTimeout
+from riverui.storage.interface import Driver
+from riverui.storage.params import Count, CountKind, JobFilter
+from riverui.web import counts as module
+from riverui.web.counts import Counts, Snapshot
+from tests.factory import job
+
+EXACT = Count(value=3)
+MANY = Count(value=10_000, kind=CountKind.AT_LEAST)
+ABOUT = Count(value=9_800_000, kind=CountKind.ESTIMATED)
+
+
+class Tally:
+    """An executor and driver in one, that counts how often it is asked."""
+
+    def __init__(self, counts: Mapping[JobState, Count] | None = None) -> None:
+        self.counts = counts or dict.fromkeys(JobState, EXACT)
+        self.asked: list[str] = []
+        self.delay = 0.0
+        self.error: DatabaseError | None = None
+        self.timeouts: list[timedelta | None] = []
+
+    def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Any]:
+        self.timeouts.append(timeout)
+        return self._reading()
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[Tally]:
+        yield self
+
+    async def _answer(self, what: str) -> None:
+        self.asked.append(what)
+        await asyncio.sleep(self.delay)
+        if self.error:
+            raise self.error
+
+    async def job_count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
+        await self._answer("states")
+        return dict(self.counts)
+
+    async def job_count_exact(self, state: JobState) -> Count:
+        await self._answer(f"exact {state.value}")
+        return Count(value=12_345)
+
+    async def job_count(self, filter: JobFilter, *, cap: int) -> Count:
+        await self._answer("matching")
+        return EXACT
+
+
+@pytest.fixture
+async def tally() -> Tally:
+    return Tally()
+
+
+def counter(tally: Tally) -> Counts:
+    driver: Any = tally
+    return Counts(driver, DashboardConfig())
+
+
+async def test_many_viewers_are_one_query(tally: Tally) -> None:
+    tally.delay = 0.05
+    counts = counter(tally)
+    snapshots = await asyncio.gather(*(counts.get() for _ in range(50)))
+    assert tally.asked == ["states"]
+    assert all(snapshot.of(JobState.RUNNING) == EXACT for snapshot in snapshots)
+    await counts.get()
+    assert tally.asked == ["states"]
+
+
+async def test_after_an_action_it_counts_anew(tally: Tally) -> None:
+    counts = counter(tally)
+    await counts.get()
+    tally.counts = dict.fromkeys(JobState, Count(value=7))
+    counts.expire()
+    assert (await counts.get()).of(JobState.RUNNING) == Count(value=7)
+
+
+async def test_a_slow_count_shows_the_last_one_meanwhile(
+    tally: Tally, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PATIENCE", 0.01)
+    counts = counter(tally)
+    await counts.get()
+    tally.delay = 5
+    counts.expire()
+    async with asyncio.timeout(1):
+        assert (await counts.get()).of(JobState.RUNNING) == EXACT
+    await counts.close()
+
+
+async def test_failure_is_told_and_the_last_count_kept_for_a_while(
+    tally: Tally, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = counter(tally)
+    tally.error = QueryTimeout()
+    assert await counts.get() == Snapshot(error=tally.error)
+    tally.error = None
+    counts.expire()
+    assert (await counts.get()).counts is not None
+    tally.error = QueryTimeout()
+    counts.expire()
+    snapshot = await counts.get()
+    assert snapshot.of(JobState.RUNNING) == EXACT
+    assert snapshot.error is tally.error
+    monkeypatch.setattr(module, "_KEPT", 0)
+    assert (await counts.get()).counts is None
+
+
+async def test_one_viewer_who_leaves_does_not_stop_the_count(tally: Tally) -> None:
+    tally.delay = 0.1
+    counts = counter(tally)
+    leaving = asyncio.create_task(counts.get())
+    staying = asyncio.create_task(counts.get())
+    await asyncio.sleep(0.02)
+    leaving.cancel()
+    assert (await staying).counts is not None
+    assert tally.asked == ["states"]
+
+
+async def test_big_states_are_counted_exactly_in_the_background(tally: Tally) -> None:
+    tally.counts = {**tally.counts, JobState.COMPLETED: ABOUT, JobState.AVAILABLE: MANY}
+    counts = counter(tally)
+    first = await counts.get()
+    assert (first.of(JobState.COMPLETED), first.of(JobState.AVAILABLE)) == (ABOUT, MANY)
+    await asyncio.sleep(0.05)
+    # One state at a time, and at its own pace.
+    assert len([what for what in tally.asked if what.startswith("exact")]) == 1
+    shown = (await counts.get()).counts or {}
+    known = [count for count in shown.values() if count.at]
+    assert [(count.value, count.kind) for count in known] == [(12_345, CountKind.EXACT)]
+    assert max(timeout for timeout in tally.timeouts if timeout) == timedelta(seconds=30)
+    await counts.close()
+
+
+async def test_the_background_count_ends_when_nobody_looks(
+    tally: Tally, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_WATCHED", 0.0)
+    tally.counts = {**tally.counts, JobState.COMPLETED: ABOUT}
+    counts = counter(tally)
+    await counts.get()
+    await asyncio.sleep(0.02)
+    assert tally.asked == ["states"]
+
+
+async def test_matching_counts_are_shared_and_bounded(tally: Tally) -> None:
+    tally.delay = 0.02
+    counts = counter(tally)
+    found = await asyncio.gather(*(counts.matching("kind:a", JobFilter()) for _ in range(20)))
+    assert found == [EXACT] * 20
+    assert tally.asked == ["matching"]
+    # Only two different ones at a time: a page would rather do without.
+    both = await asyncio.gather(*(counts.matching(f"kind:{n}", JobFilter()) for n in range(5)))
+    assert [count is not None for count in both] == [True, True, False, False, False]
+
+
+async def test_a_matching_count_that_fails_is_not_tried_again_at_once(tally: Tally) -> None:
+    tally.error = QueryTimeout()
+    counts = counter(tally)
+    assert await counts.matching("x", JobFilter()) is None
+    assert await counts.matching("x", JobFilter()) is None
+    assert tally.asked == ["matching"]
+
+
+def test_a_sum_is_as_trustworthy_as_its_worst_part() -> None:
+    counts = dict.fromkeys(JobState, EXACT)
+    assert Snapshot(counts=counts).total() == Count(value=24)
+    assert Snapshot(counts=counts | {JobState.COMPLETED: ABOUT}).total() == Count(
+        value=9_800_021, kind=CountKind.ESTIMATED
+    )
+    assert Snapshot(counts=counts | {JobState.RUNNING: MANY}).total(
+        (JobState.RUNNING, JobState.PENDING)
+    ) == Count(value=10_003, kind=CountKind.AT_LEAST)
+    assert Snapshot().total() is None
+    assert Snapshot().of(JobState.RUNNING) is None
+
+
+async def test_on_a_real_database(driver: Driver, connection: AsyncConnection[Any]) -> None:
+    for _ in range(3):
+        await job(connection, "discarded")
+    counts = Counts(driver, DashboardConfig(count_cap=2))
+    assert (await counts.get()).of(JobState.DISCARDED) == Count(value=2, kind=CountKind.AT_LEAST)
+    seen = Count(value=0)
+    for _ in range(100):
+        await asyncio.sleep(0.05)
+        seen = (await counts.get()).of(JobState.DISCARDED) or seen
+        if seen.kind is CountKind.EXACT:
+            break
+    assert (seen.value, seen.at is not None) == (3, True)
+    await counts.close()

@@ -1,0 +1,283 @@
+"""The dashboard inside other apps and behind proxies: every link leads back to itself."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Host, Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+import riverui
+from riverui.errors import ConfigError
+from riverui.web.app import create_app
+from riverui.web.proxy import Prefix, RootPath, TrustedProxy
+from riverui.web.urls import queue_name, queue_path
+from tests.web.stand_ins import DeadDriver, browser
+
+LINK = re.compile(r'(?:href|src|action|hx-get|hx-post)="([^"#][^"]*)')
+
+
+def dashboard() -> Starlette:
+    return create_app(DeadDriver(dead=False), no_auth=True)
+
+
+def starlette(*routes: Mount | Route | Host) -> Starlette:
+    async def own_page(request: Request) -> Response:
+        return PlainTextResponse("the host's own page")
+
+    # A host route of the same name as one of ours: links must not lead there.
+    return Starlette(routes=[*routes, Route("/own", own_page, name="jobs.index")])
+
+
+def fastapi(path: str) -> FastAPI:
+    app = FastAPI()
+    app.mount(path, dashboard())
+    return app
+
+
+def bare(path: str) -> ASGIApp:
+    """A host that is no framework: it only moves the prefix into root_path, as ASGI says."""
+    app = dashboard()
+
+    async def host(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            assert scope["path"].startswith(path)
+            scope = {**scope, "root_path": scope.get("root_path", "") + path}
+        await app(scope, receive, send)
+
+    return host
+
+
+def strange(path: str) -> ASGIApp:
+    """A host that cuts the prefix off the path, as WSGI does."""
+    app = dashboard()
+
+    async def host(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "root_path": path, "path": scope["path"].removeprefix(path)}
+        await app(scope, receive, send)
+
+    return host
+
+
+def fastapi_told_of_its_proxy() -> FastAPI:
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # FastAPI would rather have the server told; apps that do it still exist
+        app = FastAPI(root_path="/proxy")
+    app.mount("/river", dashboard())
+    return app
+
+
+PLACES: dict[str, tuple[Callable[[], ASGIApp], str, str, str]] = {
+    # name: app, root_path told by the server, where we ask, where links must lead
+    "alone": (dashboard, "", "", ""),
+    "starlette": (lambda: starlette(Mount("/river", dashboard())), "", "/river", "/river"),
+    "starlette, named": (
+        lambda: starlette(Mount("/river", dashboard(), name="river")),
+        "",
+        "/river",
+        "/river",
+    ),
+    "starlette, nested": (
+        lambda: starlette(Mount("/a", routes=[Mount("/b", dashboard(), name="b")], name="a")),
+        "",
+        "/a/b",
+        "/a/b",
+    ),
+    "starlette, nested apps": (
+        lambda: starlette(Mount("/a", Starlette(routes=[Mount("/b", dashboard())]))),
+        "",
+        "/a/b",
+        "/a/b",
+    ),
+    "starlette, by parameter": (lambda: starlette(Mount("/{team}/r", dashboard())), "", "/x y/r", "/x%20y/r"),
+    "starlette, our own word": (lambda: starlette(Mount("/jobs", dashboard())), "", "/jobs", "/jobs"),
+    "starlette, at the root": (lambda: starlette(Mount("/", dashboard())), "", "", ""),
+    "fastapi": (lambda: fastapi("/river"), "", "/river", "/river"),
+    "fastapi, root path": (lambda: fastapi("/river"), "/proxy", "/proxy/river", "/proxy/river"),
+    "fastapi, its own root path": (fastapi_told_of_its_proxy, "", "/river", "/proxy/river"),
+    "bare asgi": (lambda: bare("/river"), "", "/river", "/river"),
+    "cut off like wsgi": (lambda: strange("/river"), "", "/river", "/river"),
+    "server's root path": (dashboard, "/proxy", "/proxy", "/proxy"),
+    "server's root path and mount": (
+        lambda: starlette(Mount("/river", dashboard())),
+        "/proxy",
+        "/proxy/river",
+        "/proxy/river",
+    ),
+    "prefix, kept": (lambda: Prefix(dashboard(), "/river"), "", "/river", "/river"),
+    "prefix, stripped": (lambda: RootPath(dashboard(), "/river"), "", "", "/river"),
+    "both": (lambda: RootPath(Prefix(dashboard(), "/b"), "/a"), "", "/b", "/a/b"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_every_link_leads_back_to_the_same_dashboard(place: str) -> None:
+    make, root_path, ask, base = PLACES[place]
+    app = make()
+    async with browser(app, root_path=root_path) as client:
+        home = await client.get(f"{ask}/")
+        assert home.status_code == 302
+        assert home.headers["location"] == f"{base}/jobs"
+        page = await client.get(f"{ask}/help")
+        assert page.status_code == 200, page.text
+        lost = await client.get(f"{ask}/nothing/here")
+        assert lost.status_code == 404
+        for text in (page.text, lost.text):
+            links = LINK.findall(text)
+            assert links
+            assert all(link.startswith(f"{base}/") for link in links), links
+        asset = next(link for link in LINK.findall(lost.text) if link.endswith("app.css"))
+        assert (await client.get(ask + asset.removeprefix(base))).status_code == 200
+        queue = await client.get(f"{ask}/queues/a%2Fb")
+        assert queue.status_code != 404 or "a/b" in queue.text
+
+
+async def test_two_dashboards_in_one_app_know_themselves_apart() -> None:
+    app = Starlette(
+        routes=[
+            Mount("/one", create_app(DeadDriver(dead=False), basic_auth=("ada", "one")), name="one"),
+            Mount("/two", create_app(DeadDriver(), no_auth=True), name="two"),
+        ]
+    )
+    async with browser(app) as client:
+        assert (await client.get("/one/jobs")).status_code == 401
+        assert (await client.get("/two/")).headers["location"] == "/two/jobs"
+        assert (await client.get("/one/api/health-checks/complete")).status_code == 200
+        assert (await client.get("/two/api/health-checks/complete")).status_code == 503
+
+
+async def test_a_mounted_dashboard_needs_no_lifespan_and_a_standing_one_closes_its_driver() -> None:
+    driver = DeadDriver()
+    for close_driver in (False, True):
+        app = create_app(driver, no_auth=True, close_driver=close_driver)
+        async with lifespan(app):
+            pass
+        assert driver.closed == int(close_driver)
+
+
+async def test_a_prefix_tells_strangers_where_to_go() -> None:
+    async with browser(Prefix(dashboard(), "/river")) as client:
+        assert (await client.get("/")).headers["location"] == "/river/"
+        assert (await client.get("/river")).headers["location"] == "/river/jobs"
+        for path in ("/jobs", "/rivers", "/riverjobs", "/favicon.ico"):
+            answer = await client.get(path)
+            assert (answer.status_code, answer.text) == (404, "This dashboard lives below /river/\n")
+            assert answer.headers["x-content-type-options"] == "nosniff"
+        assert (await client.post("/")).status_code == 404
+
+
+async def test_only_a_trusted_proxy_is_believed() -> None:
+    async def show(scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        client = request.client.host if request.client else ""
+        seen = [request.url.scheme, request.url.netloc, client, scope["root_path"], scope["path"]]
+        await JSONResponse(seen)(scope, receive, send)
+
+    told = [
+        ("X-Forwarded-Proto", "https"),
+        ("X-Forwarded-Host", "forged.test, river.test:444"),
+        ("X-Forwarded-For", "6.6.6.6"),
+        ("X-Forwarded-For", "6.6.6.6, 10.0.0.1"),
+        ("X-Forwarded-Prefix", "/river/"),
+    ]
+    async with browser(TrustedProxy(show)) as client:
+        assert (await client.get("/jobs", headers=told)).json() == [
+            "https",
+            "river.test:444",
+            "10.0.0.1",
+            "/river",
+            "/river/jobs",
+        ]
+        nonsense = {
+            "X-Forwarded-Proto": "javascript",
+            "X-Forwarded-Host": "a/b",
+            "X-Forwarded-Prefix": "//evil.test",
+        }
+        assert (await client.get("/jobs", headers=nonsense)).json()[:2] == ["http", "river.test"]
+        assert (await client.get("/jobs", headers=nonsense)).json()[3:] == ["", "/jobs"]
+        for prefix in ("/a/../b", "/a//b", "/a b", "evil.test", "/<x>"):
+            assert (await client.get("/jobs", headers={"X-Forwarded-Prefix": prefix})).json()[3] == ""
+    async with browser(dashboard()) as client:
+        assert (await client.get("/", headers=told)).headers["location"] == "/jobs"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "default",
+        "a/b",
+        "/",
+        "",
+        ".",
+        "..",
+        "~",
+        "~x",
+        "a b",
+        "é",
+        "a%2Fb",
+        "a?b#c",
+        "a\nb",
+        "~a%0Ab",
+        "a\\b",
+        "<b>",
+        "\x7f",
+    ],
+)
+async def test_any_queue_name_works_in_an_address(name: str) -> None:
+    path = queue_path(name)
+    assert re.fullmatch(r"[A-Za-z0-9._~%-]+", path)
+    assert path not in (".", "..")
+    app = dashboard()
+    seen = []
+
+    async def show(request: Request) -> Response:
+        seen.append(queue_name(request.path_params["name"]))
+        return Response()
+
+    for route in app.routes:
+        if isinstance(route, Route) and route.name == "queues.show":
+            route.app = _plain(show)
+    async with browser(Starlette(routes=[Mount("/river", app)])) as client:
+        assert app.state.dashboard.urls.path("queues.show", name=name) == f"/queues/{path}"
+        assert (await client.get(f"/river/queues/{path}")).status_code == 200
+    assert seen == [name]
+
+
+async def test_the_public_create_app_takes_a_url_a_pool_or_a_driver() -> None:
+    from psycopg_pool import AsyncConnectionPool
+
+    url = "postgresql://nobody@127.0.0.1:1/none"
+    pool: AsyncConnectionPool = AsyncConnectionPool(url, open=False)
+    for database in (url, pool, DeadDriver()):
+        app = riverui.create_app(database, no_auth=True)
+        async with browser(app) as client:
+            assert (await client.get("/api/health-checks/complete")).status_code == 503
+    with pytest.raises(ConfigError):
+        riverui.create_app(url)
+    with pytest.raises(ConfigError):
+        riverui.create_app("mysql://nobody@127.0.0.1/none", no_auth=True)
+    with pytest.raises(AttributeError):
+        _ = riverui.nothing
+    assert riverui.Access().may("jobs.read")
+    assert riverui.DashboardConfig().count_cap
+
+
+def _plain(show: Callable[[Request], object]) -> ASGIApp:
+    return Route("/", show).app
+
+
+@asynccontextmanager
+async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async with app.router.lifespan_context(app):
+        yield

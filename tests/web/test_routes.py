@@ -1,0 +1,212 @@
+"""The whole route table, walked: nothing is reached without a decision, and looking changes nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection, sql
+from starlette.applications import Starlette
+
+from riverui.config import DashboardConfig
+from riverui.storage.interface import Driver
+from riverui.web.access import EVERYTHING, PUBLIC, READ_ONLY, RIGHTS, SIGNED_IN, Access
+from riverui.web.app import create_app
+from riverui.web.routes import Entry
+from tests import factory
+from tests.web.stand_ins import DeadDriver, browser
+
+PUBLIC_ROUTES = {"root", "static", "health"}
+SIGNED_IN_ROUTES = {"help", "preferences"}
+
+
+def table() -> list[Entry]:
+    app = create_app(DeadDriver(), no_auth=True)
+    assert all(isinstance(route, Entry) for route in app.routes), "every route must carry its right"
+    return [route for route in app.routes if isinstance(route, Entry)]
+
+
+ENTRIES = table()
+GUARDED = [entry for entry in ENTRIES if entry.right not in (PUBLIC, SIGNED_IN)]
+
+
+def method(entry: Entry) -> str:
+    assert entry.methods is not None
+    (found,) = entry.methods - {"HEAD"}
+    return found
+
+
+def path(entry: Entry, **params: object) -> str:
+    known = {"id": 1, "attempt": 1, "field": "args", "name": "default", "hash": "x", "path": "app.css"}
+    if entry.name == "health":
+        known["name"] = "complete"
+    return entry.path_format.format_map({**known, **params})
+
+
+def names(entries: list[Entry]) -> list[str]:
+    return [f"{method(entry)} {entry.path}" for entry in entries]
+
+
+def app_for(driver: Driver | DeadDriver, rights: frozenset[str], **config: Any) -> Starlette:
+    access = Access(user="ada", rights=rights)
+    return create_app(driver, authenticate=lambda connection: access, config=DashboardConfig(**config))
+
+
+def test_each_route_declares_one_right_and_only_these_are_open() -> None:
+    assert {entry.name for entry in ENTRIES if entry.right == PUBLIC} == PUBLIC_ROUTES
+    assert {entry.name for entry in ENTRIES if entry.right == SIGNED_IN} == SIGNED_IN_ROUTES
+    assert {entry.right for entry in GUARDED} == set(RIGHTS), (
+        "a right that no route needs, or the other way round"
+    )
+    assert len({entry.name for entry in ENTRIES}) == len(ENTRIES)
+
+
+def test_what_changes_something_is_a_post_and_needs_more_than_reading() -> None:
+    for entry in GUARDED:
+        if method(entry) == "GET":
+            assert entry.right in READ_ONLY, entry.name
+        elif entry.name != "operations.stop":  # asks for the right of the operation's own verb besides
+            assert entry.right not in READ_ONLY, entry.name
+    assert {method(entry) for entry in ENTRIES} == {"GET", "POST"}
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=names(ENTRIES))
+async def test_without_credentials_only_public_routes_answer(entry: Entry) -> None:
+    app = create_app(DeadDriver(), basic_auth=("ada", "secret"))
+    async with browser(app) as client:
+        answer = await client.request(method(entry), path(entry))
+        assert (answer.status_code == 401) is (entry.name not in PUBLIC_ROUTES)
+        assert ("www-authenticate" in answer.headers) is (entry.name not in PUBLIC_ROUTES)
+
+
+@pytest.mark.parametrize("entry", GUARDED, ids=names(GUARDED))
+async def test_without_its_right_a_route_is_refused_whatever_else_one_may(entry: Entry) -> None:
+    async with browser(app_for(DeadDriver(), EVERYTHING - {entry.right})) as client:
+        assert (await client.request(method(entry), path(entry))).status_code == 403
+    async with browser(app_for(DeadDriver(), frozenset({entry.right}))) as client:
+        answer = await client.request(method(entry), path(entry))
+        assert answer.status_code != 403
+
+
+@pytest.mark.parametrize("entry", GUARDED, ids=names(GUARDED))
+async def test_a_read_only_dashboard_refuses_whatever_is_not_reading(entry: Entry) -> None:
+    async with browser(app_for(DeadDriver(), EVERYTHING, read_only=True)) as client:
+        answer = await client.request(method(entry), path(entry))
+        assert (answer.status_code == 403) is (entry.right not in READ_ONLY)
+
+
+POSTS = [entry for entry in ENTRIES if method(entry) == "POST"]
+
+
+@pytest.mark.parametrize("entry", POSTS, ids=names(POSTS))
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "http://evil.test"},
+        {"Origin": "null"},
+    ],
+    ids=["cross-site", "same-site", "origin", "null"],
+)
+async def test_no_post_of_another_site_is_taken(entry: Entry, headers: dict[str, str]) -> None:
+    async with browser(create_app(DeadDriver(), no_auth=True)) as client:
+        for kind in ("application/x-www-form-urlencoded", "text/plain"):
+            answer = await client.post(
+                path(entry), headers={**headers, "Content-Type": kind}, content=b"ids=1&confirmed=1"
+            )
+            assert answer.status_code == 403
+
+
+async def test_no_get_changes_anything(driver: Driver, connection: AsyncConnection[dict[str, Any]]) -> None:
+    await seed(connection)
+    before = await everything(connection)
+    async with browser(create_app(driver, no_auth=True)) as client:
+        for entry in ENTRIES:
+            if method(entry) == "GET":
+                for query in (
+                    "",
+                    "?q=kind:test_kind&state=available&verb=delete&ids=1&name=default&confirmed=1",
+                ):
+                    for htmx in ({}, {"HX-Request": "true", "HX-Target": "div#dialog"}):
+                        answer = await client.get(path(entry) + query, headers=htmx)
+                        assert answer.status_code < 500, (path(entry), answer.text)
+    assert await everything(connection) == before
+
+
+async def test_a_post_without_its_fields_changes_nothing(
+    driver: Driver, connection: AsyncConnection[dict[str, Any]]
+) -> None:
+    await seed(connection)
+    before = await everything(connection)
+    async with browser(create_app(driver, no_auth=True)) as client:
+        for entry in POSTS:
+            for data in ({}, {"ids": "x", "name": "", "token": "forged", "id": "1"}):
+                answer = await client.post(path(entry), data=data)
+                assert answer.status_code < 500, (path(entry), answer.text)
+                assert "text/html" in answer.headers.get("content-type", "text/html")
+    assert await everything(connection) == before
+
+
+async def test_every_page_reads_well_for_someone_who_may_only_read(
+    driver: Driver, connection: AsyncConnection[dict[str, Any]]
+) -> None:
+    await seed(connection)
+    async with browser(app_for(driver, READ_ONLY)) as client:
+        for entry in ENTRIES:
+            if method(entry) == "GET" and entry.name not in ("jobs.bulk", "operations.show"):
+                answer = await client.get(path(entry))
+                assert answer.status_code in (200, 302), (entry.path, answer.text)
+                offered = [post.path for post in POSTS if post.right not in (*READ_ONLY, SIGNED_IN)]
+                buttons = re.findall(r'(?:formaction|hx-post)="([^"?]*)', answer.text)
+                assert not set(buttons) & set(offered), entry.path
+
+
+async def seed(connection: AsyncConnection[dict[str, Any]]) -> None:
+    """A job of every state, among them number 1, and two queues."""
+    await factory.job(
+        connection,
+        "running",
+        metadata={"output": {"done": True}, "river:log": [{"attempt": 1, "log": "hello"}]},
+    )
+    for state in ("available", "pending", "scheduled", "retryable", "completed", "discarded", "cancelled"):
+        await factory.job(connection, state)
+    await factory.queue(connection)
+    await factory.queue(connection, "paused", paused_at="2026-11-21T09:00:00Z")
+    await factory.leader(connection)
+
+
+async def everything(connection: AsyncConnection[dict[str, Any]]) -> dict[str, list[str]]:
+    """Every row of every table, as text."""
+    tables = await connection.execute(
+        "select relname from pg_class where relkind = 'r' and relname like 'river%'"
+    )
+    found = {}
+    for row in await tables.fetchall():
+        rows = await connection.execute(
+            sql.SQL("select t::text as line from {} t order by 1").format(sql.Identifier(row["relname"]))
+        )
+        found[row["relname"]] = [line["line"] for line in await rows.fetchall()]
+    assert found["river_job"]
+    return found
+
+
+def test_the_walk_would_notice_a_route_without_a_right() -> None:
+    with pytest.raises(ValueError, match="names no right"):
+        Entry("GET", "/x", "x", "jobs.everything", lambda request: None)  # type: ignore[arg-type,return-value]
+
+
+async def test_even_a_route_that_a_host_adds_by_itself_needs_sign_in() -> None:
+    from starlette.requests import Request
+    from starlette.responses import PlainTextResponse
+
+    async def added(request: Request) -> PlainTextResponse:
+        return PlainTextResponse("added")
+
+    app = create_app(DeadDriver(), basic_auth=("ada", "secret"))
+    app.add_route("/added", added)
+    async with browser(app) as client:
+        assert (await client.get("/added")).status_code == 401
+        assert (await client.get("/added", auth=httpx2.BasicAuth("ada", "secret"))).text == "added"

@@ -1,0 +1,83 @@
+"""Static files: hashed, cached, compressed, and nothing but static files."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+
+from riverui.assets import STATIC, static_hash
+from riverui.web.app import create_app
+from riverui.web.static import MEDIA_TYPES, StaticFiles
+from tests.web.stand_ins import DeadDriver, browser
+
+YEAR = "public, max-age=31536000, immutable"
+
+
+def app() -> Starlette:
+    return create_app(DeadDriver(), basic_auth=("ada", "secret"))
+
+
+async def test_every_file_is_served_with_its_type_and_kept_for_a_year() -> None:
+    files = [path for path in STATIC.rglob("*") if path.suffix in MEDIA_TYPES]
+    assert files
+    async with browser(app()) as client:
+        for file in files:
+            name = file.relative_to(STATIC).as_posix()
+            answer = await client.get(f"/static/{static_hash(name)}/{name}")
+            assert answer.status_code == 200, name
+            assert answer.content == file.read_bytes()
+            assert answer.headers["content-type"] == MEDIA_TYPES[file.suffix]
+            assert answer.headers["cache-control"] == YEAR
+            assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_text_goes_out_compressed_to_those_who_can_read_it() -> None:
+    address = f"/static/{static_hash('app.css')}/app.css"
+    async with browser(app()) as client:
+        plain = await client.get(address, headers={"Accept-Encoding": "identity"})
+        zipped = await client.get(address, headers={"Accept-Encoding": "br, gzip"})
+        assert "content-encoding" not in plain.headers
+        assert zipped.headers["content-encoding"] == "gzip"
+        assert (
+            int(zipped.headers["content-length"]) == len(gzip.compress(plain.content, 9)) < len(plain.content)
+        )
+        assert plain.headers["vary"] == zipped.headers["vary"] == "Accept-Encoding"
+
+
+async def test_an_old_hash_gets_the_new_file_uncached_and_a_known_one_nothing_again() -> None:
+    async with browser(app()) as client:
+        old = await client.get("/static/000000000000/app.css")
+        assert (old.status_code, old.headers["cache-control"]) == (200, "no-cache")
+        again = await client.get(
+            "/static/000000000000/app.css", headers={"If-None-Match": old.headers["etag"]}
+        )
+        assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "nothing.css",
+        "../pyproject.toml",
+        "..%2fpyproject.toml",
+        "%2e%2e/%2e%2e/etc/passwd",
+        "/etc/passwd",
+        "vendor",
+        "vendor/",
+        "vendor/VERSIONS.md",
+        "app.css/",
+        "",
+    ],
+)
+async def test_nothing_else_can_be_reached(path: str) -> None:
+    async with browser(app()) as client:
+        answer = await client.get(f"/static/x/{path}")
+    assert answer.status_code in (401, 404)
+
+
+async def test_what_the_folder_holds_decides(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("secret notes")
+    assert not StaticFiles(tmp_path)._files

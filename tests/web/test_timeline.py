@@ -1,0 +1,284 @@
+"""What a row tells of a job's life, and what it leaves open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from riverui.domain.jobs import AttemptError, JobLog, JobRow, JobState, JsonText
+from riverui.domain.queues import LeaderRow, QueueListRow, QueueRow
+from riverui.web import diagnosis, timeline
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+EMPTY = JsonText(text="{}", size=2)
+
+
+def row(state: JobState, **changes: Any) -> JobRow:
+    ended = state in (JobState.COMPLETED, JobState.CANCELLED, JobState.DISCARDED)
+    plain = JobRow(
+        id=1,
+        state=state,
+        attempt=0,
+        max_attempts=25,
+        attempted_at=None,
+        created_at=NOW - 10 * MINUTE,
+        finalized_at=NOW - MINUTE if ended else None,
+        scheduled_at=NOW - 10 * MINUTE,
+        priority=1,
+        args=EMPTY,
+        attempted_by=(),
+        errors=(),
+        kind="mail",
+        metadata=EMPTY,
+        output=None,
+        logs=(),
+        queue="default",
+        tags=(),
+        unique_key=None,
+        unique_states=(),
+        cancel_attempted_at=None,
+        snoozes=0,
+        rescues=0,
+    )
+    return replace(plain, **changes)
+
+
+def error(attempt: int, ago: timedelta, text: str = "boom") -> AttemptError:
+    return AttemptError(at=NOW - ago, attempt=attempt, error=text, trace="")
+
+
+def names(job: JobRow) -> list[tuple[str, str]]:
+    return [(step.name, step.state) for step in timeline.steps(job, NOW)]
+
+
+def test_a_job_that_waits_for_its_first_attempt() -> None:
+    job = row(JobState.AVAILABLE)
+    assert names(job) == [("created", "done"), ("waited", "waiting"), ("completed", "todo")]
+    waited = timeline.steps(job, NOW)[1]
+    assert (waited.span, waited.ticking, waited.at) == (10 * MINUTE, True, job.scheduled_at)
+    assert timeline.attempts(job, NOW) == ()
+
+
+def test_a_job_that_is_due_later() -> None:
+    job = row(JobState.SCHEDULED, scheduled_at=NOW + MINUTE)
+    assert names(job) == [("created", "done"), ("scheduled", "waiting"), ("completed", "todo")]
+
+
+def test_a_pending_job() -> None:
+    assert names(row(JobState.PENDING)) == [
+        ("created", "done"),
+        ("pending", "waiting"),
+        ("completed", "todo"),
+    ]
+
+
+def test_a_running_job() -> None:
+    job = row(JobState.RUNNING, attempt=1, attempted_at=NOW - 2 * MINUTE, attempted_by=("a",))
+    assert names(job) == [
+        ("created", "done"),
+        ("waited", "done"),
+        ("attempt", "active"),
+        ("completed", "todo"),
+    ]
+    [attempt] = timeline.attempts(job, NOW)
+    assert (attempt.outcome, attempt.span, attempt.worker) == ("running", 2 * MINUTE, "a")
+    assert timeline.steps(job, NOW)[1].span == 8 * MINUTE
+
+
+def test_attempts_of_a_job_that_failed_twice_and_then_worked() -> None:
+    job = row(
+        JobState.COMPLETED,
+        attempt=3,
+        attempted_at=NOW - 3 * MINUTE,
+        attempted_by=("a", "b", "c"),
+        errors=(error(1, 8 * MINUTE), error(2, 6 * MINUTE, "again\nmore")),
+        logs=(
+            JobLog(attempt=2, log="one\n", size=4),
+            JobLog(attempt=2, log="two", size=900),
+            JobLog(attempt=3, log="x", size=1),
+        ),
+    )
+    third, second, first = timeline.attempts(job, NOW)
+    assert [attempt.number for attempt in (first, second, third)] == [1, 2, 3]
+    assert [attempt.outcome for attempt in (first, second, third)] == ["failed", "failed", "completed"]
+    assert [attempt.worker for attempt in (first, second, third)] == ["a", "b", "c"]
+    assert (third.span, second.span) == (2 * MINUTE, None)
+    assert second.started_at == NOW - 6 * MINUTE
+    assert (second.log, second.log_cut, third.log_cut) == ("one\ntwo", True, False)
+    steps = timeline.steps(job, NOW)
+    assert [step.note for step in steps if step.name == "attempt"] == ["boom", "again", ""]
+    assert steps[-1].name == "completed"
+    assert steps[-1].span == 9 * MINUTE
+
+
+def test_a_retryable_job_waits_for_its_next_attempt() -> None:
+    job = row(
+        JobState.RETRYABLE,
+        attempt=1,
+        attempted_at=NOW - MINUTE,
+        attempted_by=("a",),
+        errors=(error(1, MINUTE),),
+        scheduled_at=NOW + MINUTE,
+    )
+    assert names(job)[-3:] == [("attempt", "failed"), ("retry", "waiting"), ("completed", "todo")]
+    assert timeline.steps(job, NOW)[-2].at == NOW + MINUTE
+
+
+def test_a_snoozed_job_has_one_attempt_more_than_its_row_counts() -> None:
+    job = row(
+        JobState.SCHEDULED,
+        attempted_at=NOW - MINUTE,
+        attempted_by=("a",),
+        snoozes=1,
+        scheduled_at=NOW + MINUTE,
+    )
+    [attempt] = timeline.attempts(job, NOW)
+    assert (attempt.number, attempt.outcome, attempt.worker) == (1, "snoozed", "a")
+    assert ("snoozed", "done") in names(job)
+
+
+def test_what_the_row_does_not_tell_is_not_guessed() -> None:
+    # Completed once, then retried by hand: nothing says what became of the first attempt.
+    job = row(JobState.AVAILABLE, attempt=1, attempted_at=NOW - MINUTE, attempted_by=("a",))
+    [attempt] = timeline.attempts(job, NOW)
+    assert (attempt.outcome, attempt.span, attempt.started_at) == ("unknown", None, NOW - MINUTE)
+    # A snooze in between: whose time is attempted_at?
+    job = row(
+        JobState.AVAILABLE, attempt=2, attempted_at=NOW - MINUTE, attempted_by=("a", "b", "c"), snoozes=1
+    )
+    assert [attempt.started_at for attempt in timeline.attempts(job, NOW)] == [None, None]
+    assert [attempt.worker for attempt in timeline.attempts(job, NOW)] == [None, None]
+    # Cancelled while it waited to be tried again: its end is not the end of the attempt.
+    job = row(
+        JobState.CANCELLED,
+        attempt=1,
+        attempted_at=NOW - 5 * MINUTE,
+        attempted_by=("a",),
+        errors=(error(1, 5 * MINUTE),),
+    )
+    [attempt] = timeline.attempts(job, NOW)
+    assert (attempt.outcome, attempt.span) == ("failed", None)
+
+
+def test_a_job_cancelled_at_work_and_one_discarded_at_last() -> None:
+    at_work = row(
+        JobState.CANCELLED,
+        attempt=1,
+        attempted_at=NOW - 2 * MINUTE,
+        attempted_by=("a",),
+        errors=(error(1, 2 * MINUTE, "JobCancelError: job cancelled remotely"),),
+    )
+    [attempt] = timeline.attempts(at_work, NOW)
+    assert (attempt.outcome, attempt.span) == ("cancelled", MINUTE)
+    discarded = replace(
+        at_work, state=JobState.DISCARDED, max_attempts=1, errors=(error(1, 2 * MINUTE),), rescues=1
+    )
+    [attempt] = timeline.attempts(discarded, NOW)
+    assert (attempt.outcome, attempt.span) == ("discarded", MINUTE)
+    assert names(discarded)[-1] == ("discarded", "failed")
+
+
+def test_a_rescue_tells_when_it_came_and_not_when_the_attempt_began() -> None:
+    job = row(
+        JobState.RUNNING,
+        attempt=2,
+        attempted_at=NOW - MINUTE,
+        attempted_by=("a", "b"),
+        errors=(error(1, 3 * MINUTE, timeline.RESCUE_ERROR),),
+    )
+    assert timeline.attempts(job, NOW)[1].started_at is None
+
+
+def test_a_unique_conflict_of_the_scheduler_is_told() -> None:
+    job = row(
+        JobState.DISCARDED, metadata=JsonText(text='{"unique_key_conflict": "scheduler_discarded"}', size=44)
+    )
+    assert "same unique properties" in timeline.steps(job, NOW)[-1].note
+
+
+def test_odd_rows_break_nothing() -> None:
+    for state in JobState:
+        for attempt in (0, 1, 3, 32_767):
+            for attempted_at in (None, NOW + MINUTE, datetime.min.replace(tzinfo=UTC)):
+                job = row(
+                    state,
+                    attempt=attempt,
+                    attempted_at=attempted_at,
+                    created_at=datetime.max.replace(tzinfo=UTC),
+                    scheduled_at=datetime.max.replace(tzinfo=UTC),
+                    errors=(AttemptError(at=None, attempt=-5, error="", trace=""), error(99, MINUTE)),
+                    logs=(JobLog(attempt=0, log="", size=0),),
+                    snoozes=7,
+                )
+                assert timeline.steps(job, NOW)
+                assert len(timeline.attempts(job, NOW)) <= 1_010
+                diagnosis.stuck(job, None, NOW)
+                diagnosis.waiting(job, None, None, NOW)
+
+
+QUEUE = QueueRow(
+    name="default", created_at=NOW - 100 * MINUTE, metadata=EMPTY, paused_at=None, updated_at=NOW - 5 * MINUTE
+)
+LISTED = QueueListRow(
+    queue=QUEUE, available=3, running=1, scheduled=0, retryable=0, oldest_waiting_at=NOW - MINUTE
+)
+LEADER = LeaderRow(leader_id="a", elected_at=NOW - MINUTE, expires_at=NOW + MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("job", "queue", "leader", "words"),
+    [
+        (row(JobState.PENDING), None, None, "never starts a pending job"),
+        (row(JobState.AVAILABLE), LISTED, None, "2 other jobs wait in this queue and 1 runs."),
+        (row(JobState.AVAILABLE), replace(LISTED, available=2, running=4), None, "1 other job waits"),
+        (row(JobState.AVAILABLE, scheduled_at=NOW + MINUTE), LISTED, None, "due in 1 m 0 s"),
+        (row(JobState.AVAILABLE), None, None, "No client has ever served"),
+        (
+            row(JobState.AVAILABLE),
+            replace(LISTED, queue=replace(QUEUE, paused_at=NOW)),
+            None,
+            "paused since 2026",
+        ),
+        (
+            row(JobState.AVAILABLE),
+            replace(LISTED, queue=replace(QUEUE, updated_at=NOW - 40 * MINUTE)),
+            None,
+            "served its queue for 40 m",
+        ),
+        (row(JobState.SCHEDULED, scheduled_at=NOW + MINUTE), LISTED, LEADER, "scheduled in 1 m"),
+        (row(JobState.SCHEDULED, scheduled_at=NOW + MINUTE), LISTED, None, "No client leads"),
+        (row(JobState.RETRYABLE), LISTED, LEADER, "leader has not moved it on yet"),
+        (
+            row(JobState.RETRYABLE, scheduled_at=NOW),
+            LISTED,
+            replace(LEADER, expires_at=NOW - MINUTE),
+            "only a leader makes",
+        ),
+        (row(JobState.COMPLETED), LISTED, LEADER, None),
+        (row(JobState.RUNNING), LISTED, LEADER, None),
+    ],
+)
+def test_why_a_job_waits(
+    job: JobRow, queue: QueueListRow | None, leader: LeaderRow | None, words: str | None
+) -> None:
+    told = diagnosis.waiting(job, queue, leader, NOW)
+    assert told is None if words is None else words in (told or "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "queue", "words"),
+    [
+        ({"attempted_at": NOW - MINUTE}, QUEUE, None),
+        ({"attempted_at": NOW - 90 * MINUTE}, QUEUE, "running for 1 h 30 m"),
+        ({"attempted_at": NOW - 3 * MINUTE, "cancel_attempted_at": NOW - 2 * MINUTE}, QUEUE, "asked for 2 m"),
+        ({"attempted_at": NOW - MINUTE}, replace(QUEUE, updated_at=NOW - 60 * MINUTE), "may be gone"),
+        ({"attempted_at": None}, QUEUE, None),
+    ],
+)
+def test_why_a_running_job_looks_stuck(changes: dict[str, Any], queue: QueueRow, words: str | None) -> None:
+    told = diagnosis.stuck(row(JobState.RUNNING, attempt=1, **changes), queue, NOW)
+    assert told is None if words is None else words in (told or "")
