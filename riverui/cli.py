@@ -22,6 +22,8 @@ from riverui.errors import ConfigError, RiveruiError
 from riverui.migrate_commands import COMMANDS
 from riverui.settings import SETTINGS, Values, choose, database_url, help_text, settings_options, texts
 
+__all__ = ["SETTINGS", "main", "riverui"]
+
 BAD_SETTINGS = 2
 """Exit code for settings that cannot be used."""
 

@@ -154,7 +154,7 @@
       delete dot.dataset.beat;
       requestAnimationFrame(() => { dot.dataset.beat = ""; });
     }
-    put(one("[data-live-text]"), !seconds ? "Off" : state === "held" ? "Held" : state === "failing" ? "Failing" : `${seconds} s`);
+    put(one("[data-live-text]"), !seconds ? "Off" : state === "held" ? "Held" : state === "failing" ? "Lost" : `${seconds} s`);
     put(one("[data-live-why]"), words);
     dot.closest("summary").title = words;
   }
@@ -520,9 +520,13 @@
 
   function take(option) {
     const field = one("#q");
+    const rest = field.value.slice(field.selectionStart ?? field.value.length);
     field.value = option.dataset.insert;
     field.focus();
-    field.setSelectionRange(field.value.length, field.value.length);
+    // The caret goes behind what was put in: before that part of the old text which still ends the new one.
+    let kept = rest.length;
+    while (!field.value.endsWith(rest.slice(rest.length - kept))) kept -= 1;
+    field.setSelectionRange(field.value.length - kept, field.value.length - kept);
     askSuggestions(0);
   }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from secrets import token_hex
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -41,13 +42,17 @@ def drop_database(admin_url: str, name: str) -> None:
 
 @pytest.fixture(scope="session")
 def admin_url() -> Iterator[str]:
-    """A server on which databases may be made: `DATABASE_URL`, or an embedded one for this session."""
+    """A server on which databases may be made: `DATABASE_URL`, or an embedded one for this session.
+
+    `RIVERUI_PG_BIN` is the folder of the Postgres programs to use for that.
+    """
     if url := os.environ.get("DATABASE_URL"):
         yield url
         return
     from riverui.demo.postgres import EmbeddedPostgres
 
-    with EmbeddedPostgres(None, durable=False) as server:
+    binaries = os.environ.get("RIVERUI_PG_BIN")
+    with EmbeddedPostgres(None, durable=False, binaries=Path(binaries) if binaries else None) as server:
         yield server.url
 
 

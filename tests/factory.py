@@ -21,9 +21,7 @@ def attempt_error(attempt: int = 1, error: str = "it broke", **keys: Any) -> dic
 
 
 async def job(connection: AsyncConnection[Any], state: str = "available", **columns: Any) -> int:
-    """Inserts a job and gives its id. Columns not named are derived from the state; Python values become
-    JSON.
-    """
+    """Inserts a job and gives its id; columns not named are derived from the state, Python values become JSON."""
     now = datetime.now(UTC)
     row: dict[str, Any] = {"kind": "test_kind", "args": {}, "state": state}
     if state in _ATTEMPTED:
@@ -38,7 +36,7 @@ async def job(connection: AsyncConnection[Any], state: str = "available", **colu
         row["scheduled_at"] = now + timedelta(hours=1)
     else:
         row["scheduled_at"] = now - timedelta(seconds=20)
-    row["created_at"] = min(now - timedelta(seconds=30), columns.get("scheduled_at") or now)
+    row["created_at"] = now - timedelta(seconds=30)
     row |= columns
     return await _insert(connection, "river_job", row, returning="id")
 

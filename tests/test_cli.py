@@ -84,10 +84,10 @@ class TestBadSettings:
             ([], {"CORS_ORIGINS": "https://a.test, *"}, "CORS origin '*'"),
             ([], {"RIVERUI_SECRET_KEY": "short"}, "secret_key"),
             ([], {"DATABASE_URL": "mysql://u:hunter2@h/d"}, "postgres://"),
-            ([], {"DATABASE_URL": "postgres://u:hunter2@h:port/d"}, "cannot be read"),
+            ([], {"DATABASE_URL": "postgres://u:hunter2@h/d?sslmode"}, "cannot be read"),
             ([], {"DATABASE_URL_FILE": "/nowhere"}, "DATABASE_URL_FILE: cannot read /nowhere"),
             ([], {"DATABASE_URL_FILE": "/nowhere", "DATABASE_URL": NOWHERE}, "both set"),
-            ([], {"RIVER_SCHEMA": "a\0b"[:1] + "\n" * 0 + '"' * 64, "DATABASE_URL": NOWHERE}, "chema"),
+            ([], {"RIVER_SCHEMA": 'a"b', "DATABASE_URL": NOWHERE}, "chema"),
             (["--healthcheck", "full"], {}, "minimal or complete"),
             (["healthcheck", "full"], {}, "full"),
             (["demo", "--host", "0.0.0.0"], {}, "--no-auth"),
@@ -115,7 +115,7 @@ class TestBadSettings:
             port = taken.getsockname()[1]
             with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{port}: .*in use"):
                 listen("127.0.0.1", port)
-        with pytest.raises(ListenError, match="cannot listen on nowhere.invalid"):
+        with pytest.raises(ListenError, match=r"cannot listen on nowhere\.invalid"):
             listen("nowhere.invalid", 0)
 
 
@@ -250,7 +250,7 @@ def test_every_command_explains_itself(run: Run) -> None:
         code, told, _ = run(name, "--help")
         assert code == 0
         assert command.help
-        assert command.help.splitlines()[0] in told
+        assert command.help.splitlines()[0] in " ".join(told.split())
 
 
 def test_the_version_is_told(run: Run) -> None:
@@ -263,7 +263,8 @@ def test_the_version_is_told(run: Run) -> None:
 
 
 def test_help_does_not_load_the_server() -> None:
-    code = "import sys, riverui.cli; print(*(m for m in ('starlette', 'uvicorn', 'psycopg', 'jinja2') if m in sys.modules))"
+    heavy = {"jinja2", "psycopg", "starlette", "uvicorn"}
+    code = f"import sys, riverui.cli; print(*{heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 
@@ -303,16 +304,16 @@ class TestMigrations:
 
     def test_schema_by_flag_or_environment(self, run: Run, empty_database_url: str) -> None:
         with psycopg.connect(empty_database_url, autocommit=True) as connection:
-            connection.execute('create schema "My Queue"')
-        assert run("migrate-up", DATABASE_URL=empty_database_url, RIVER_SCHEMA="My Queue")[0] == 0
-        assert run("validate", "--schema", "My Queue", DATABASE_URL=empty_database_url)[0] == 0
+            connection.execute("create schema my_queue")
+        assert run("migrate-up", DATABASE_URL=empty_database_url, RIVER_SCHEMA="my_queue")[0] == 0
+        assert run("validate", "--schema", "my_queue", DATABASE_URL=empty_database_url)[0] == 0
         assert run("validate", DATABASE_URL=empty_database_url)[0] == 1
 
     def test_get_prints_sql_and_needs_no_database(self, run: Run) -> None:
         code, out, _ = run("migrate-get", "--version", "2,3", "--version", "4", "--up", "--schema", "queue")
         assert code == 0
         assert re.findall(r"-- River main migration (\d+) \[up\]", out) == ["002", "003", "004"]
-        assert "queue.river_job" in out
+        assert '"queue".river_job' in out
         code, out, _ = run("migrate-get", "--all", "--down", "--exclude-version", "1")
         assert re.findall(r"migration (\d+) \[down\]", out) == [
             "008",
@@ -452,7 +453,8 @@ class TestServe:
             request_id = page.headers["x-request-id"]
             line = server.wait_for(f"id={request_id}")
             assert re.fullmatch(
-                r"time=\S+ level=INFO msg=request method=GET path=/jobs status=200 duration_ms=[\d.]+ id=\w+\n",
+                r"time=\S+ level=INFO msg=request method=GET path=/jobs status=200 "
+                r"duration_ms=[\d.]+ id=\w+\n",
                 line,
             )
             assert server.get("/help", Host="evil.test").status == 403, "a rebound host name"

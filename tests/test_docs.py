@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from riverui.cli import riverui
-from riverui.domain.jobs import JobState
 from riverui.settings import SETTINGS, Setting
 from riverui.storage.params import Field
 from riverui.web.access import RIGHTS
@@ -62,15 +61,11 @@ def test_every_search_key_is_documented() -> None:
         assert f"{field.value}:" in told or f"{field.value}." in told, field
 
 
-def test_every_state_is_explained_in_the_help() -> None:
-    shown = text("templates/about/_help.html") + text("docs/search.md") + text("docs/pages.md")
-    assert "state:" in shown
-    assert all(isinstance(state.value, str) for state in JobState)
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_documents_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)|(?:src|srcset)=\"([^\"]+)\"", page.read_text(encoding="utf-8")):
+    for target in re.findall(
+        r"\]\(([^)#]+)(?:#[^)]*)?\)|(?:src|srcset)=\"([^\"]+)\"", page.read_text(encoding="utf-8")
+    ):
         link = target[0] or target[1]
         if "://" not in link:
             assert (page.parent / link).exists(), f"{page.name} links to {link}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import Random
 
@@ -133,7 +133,7 @@ def _plan(kind: Kind, args: Mapping[str, object], fate: str, number: int, snooze
     chance = rng.random()
     lines = kind.lines(job, args)
     if doomed or chance < kind.flaky:
-        failure = failure if doomed else rng.choice(kind.failures)
+        failure = _about(args, failure if doomed else rng.choice(kind.failures))
         seconds = failure.seconds or seconds * rng.uniform(0.2, 0.9)
         lines = [*lines[:1], ("ERROR", "attempt failed", {"error": failure.error.split("\n", 1)[0]})]
         return Plan(seconds=seconds, lines=_spread(kind, lines, seconds, rng), failure=failure)
@@ -146,6 +146,15 @@ def _plan(kind: Kind, args: Mapping[str, object], fate: str, number: int, snooze
         return Plan(seconds=seconds / 3, lines=(), failure=failure, gives_up=True)
     output = kind.output(rng, args) if kind.output else None
     return Plan(seconds=seconds, lines=_spread(kind, lines, seconds, rng), output=output)
+
+
+def _about(args: Mapping[str, object], failure: Failure) -> Failure:
+    """The failure with the job's own args in its words."""
+    endpoint = args.get("endpoint")
+    error = failure.error
+    for name, value in {**args, **(endpoint if isinstance(endpoint, dict) else {})}.items():
+        error = error.replace(f"{{{name}}}", str(value))
+    return replace(failure, error=error)
 
 
 def _spread(kind: Kind, lines: list[Line], seconds: float, rng: Random) -> tuple[tuple[float, str], ...]:

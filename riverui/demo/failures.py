@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """What an attempt leaves behind; Go workers leave a trace only where they panicked."""
+    """What an attempt leaves behind; Go workers leave a trace only where they panicked.
+
+    `{name}` in the error stands for that one of the job's args.
+    """
 
     error: str
     trace: str = ""
@@ -52,8 +55,7 @@ GO: dict[str, tuple[Failure, ...]] = {
     ),
     "webhook_delivery": (
         Failure(
-            error='Post "https://legacy.krone-textil.example:8443/webhook.php": context deadline exceeded '
-            "(Client.Timeout exceeded while awaiting headers)",
+            error='Post "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)',
             seconds=10.0,
         ),
         Failure(error="webhook endpoint answered 503 Service Unavailable: upstream connect error"),
@@ -98,7 +100,7 @@ GO: dict[str, tuple[Failure, ...]] = {
     ),
     "subscription_renewal": (Failure(error="ledger: account 7734 is locked for closing until 02:00 UTC"),),
     "cleanup_sessions": (Failure(error="canceling statement due to lock timeout (SQLSTATE 55P03)"),),
-    "ledger_reconcile": (Failure(error="ledger EUR-main does not balance: off by 0.0100 in 1 entry"),),
+    "ledger_reconcile": (Failure(error="ledger {ledger} does not balance: off by 0.0100 in 1 entry"),),
 }
 
 PYTHON: dict[str, tuple[Failure, ...]] = {

@@ -27,9 +27,9 @@ from riverui.storage.queries import number, read_blocks
 
 _TICK = 0.5
 """Seconds."""
-_NEW_PER_SECOND = 1.3
+_NEW_PER_SECOND = 1.8
 _BURST = 40
-_COMPLETED_KEPT = 15_000
+_COMPLETED_KEPT = 20_000
 _PENDING_KEPT = 4
 _FIRST_ID = 4_812_000
 _INSERTED_AT_ONCE = 1_000

@@ -173,7 +173,11 @@ def payment_args(rng: Random) -> Args:
 
 def payment_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
     return [
-        ("INFO", "capturing payment", {"payment_id": args.get("payment_id"), "provider": args.get("provider")}),
+        (
+            "INFO",
+            "capturing payment",
+            {"payment_id": args.get("payment_id"), "provider": args.get("provider")},
+        ),
         ("INFO", "provider answered", {"status": "succeeded", "network_ms": rng.randrange(150, 2200)}),
     ]
 

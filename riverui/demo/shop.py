@@ -58,8 +58,8 @@ QUEUES = (
     Queue(name="mailers", language="go", workers=5),
     Queue(name="webhooks", language="go", workers=8),
     Queue(name="billing", language="go", workers=3),
-    Queue(name="media", language="python", workers=4),
-    Queue(name="reports", language="python", workers=2),
+    Queue(name="media", language="python", workers=8),
+    Queue(name="reports", language="python", workers=3),
     Queue(name="imports", language="python", workers=2, paused=True),
 )
 
@@ -206,7 +206,7 @@ KINDS = (
     Kind(
         name="report_export",
         queue="reports",
-        share=1.2,
+        share=2.2,
         seconds=(12, 50),
         args=payloads.report_args,
         lines=payloads.report_lines,
@@ -221,7 +221,7 @@ KINDS = (
     Kind(
         name="video_transcode",
         queue="media",
-        share=1.2,
+        share=2.2,
         seconds=(40, 150),
         args=payloads.video_args,
         lines=payloads.video_lines,

@@ -312,7 +312,7 @@ def _server(runner: Runner, home: Path, cluster: Path, socket: Path, *, durable:
             started = time.monotonic()
             while not _ready(cluster, process.pid):
                 waited = time.monotonic() - started
-                if process.poll() is not None and waited < _PATIENCE:
+                if process.poll() is not None and waited < _PATIENCE and _in_use(home / "postgres.log"):
                     time.sleep(0.25)
                     process = runner.start("postgres", *arguments, output=log.fileno())
                 elif process.poll() is not None or waited > _READY_WITHIN:
@@ -333,6 +333,12 @@ def _ready(cluster: Path, pid: int) -> bool:
     except OSError:
         return False
     return lines[0] == str(pid) and len(lines) > 7 and lines[7].strip() == "ready"
+
+
+def _in_use(log: Path) -> bool:
+    """Whether Postgres gave up because it took the cluster for another server's."""
+    told = log.read_text(errors="replace")
+    return "lock file" in told or "still in use" in told
 
 
 def _last_words(log: Path) -> str:

@@ -7,6 +7,7 @@ import binascii
 import hashlib
 import hmac
 import inspect
+import logging
 import secrets
 import time
 from collections import OrderedDict
@@ -20,6 +21,8 @@ from starlette.responses import Response
 
 from riverui.errors import Forbidden, SignInNeeded, TooManyAttempts
 from riverui.web.dashboard import visit
+
+log = logging.getLogger("riverui.access")
 
 RIGHTS = {
     "about.read": "see versions, settings and the leader",
@@ -57,9 +60,8 @@ NOBODY = Access(rights=frozenset())
 
 Decision = Access | Response | None
 Authenticate = Callable[[HTTPConnection], Decision | Awaitable[Decision]]
-"""What a host app may give: who is asking and what they may; None refuses; a Response (say, a redirect to the
-host's sign-in page) is sent as it is.
-"""
+"""What a host app may give: who is asking and what they may. None refuses; a Response (say, a redirect to the
+host's sign-in page) is sent in place of ours. It runs in the event loop: what takes time should be async."""
 
 
 def access(request: HTTPConnection) -> Access:
@@ -152,6 +154,7 @@ class BasicAuth:
                 raise TooManyAttempts
             if not await self._check(user, password):
                 self._throttle.failed(client)
+                log.warning("sign-in refused", extra={"client": client, "id": visit(connection).id})
                 raise SignInNeeded("That user name and password do not fit.")
             self._remember(digest, generation)
         return Access(user=user.decode(errors="replace"))

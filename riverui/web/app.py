@@ -26,7 +26,7 @@ from riverui.web.dashboard import Dashboard
 from riverui.web.health import Health
 from riverui.web.htpasswd import HtpasswdFile
 from riverui.web.pages import about, bulk, job, jobs, operations, queues
-from riverui.web.routes import Entry
+from riverui.web.routes import Entry, lost
 from riverui.web.security import Door
 from riverui.web.static import StaticFiles
 from riverui.web.urls import Urls, url
@@ -119,7 +119,8 @@ def create_app(
         exception_handlers={HTTPException: problems.answer},
         lifespan=lifespan,
     )
-    app.router.redirect_slashes = False
+    app.router.redirect_slashes = False  # Starlette's redirect names the host; ours is a path
+    app.router.default = lost
     app.state.dashboard = dashboard
     return app
 

@@ -107,10 +107,9 @@ class Counts:
         self._enter_loop()
         self._looked = now = time.monotonic()
         if now >= self._due:
-            # Right after an action the person waits to see it: then the new count is worth a moment more.
-            patience = _PATIENCE * 4 if self._expired else _PATIENCE
-            shown = self._snapshot().counts is not None
-            await _wait(self._counting(), patience if shown else None)
+            # With nothing to show, or after an action whose effect is awaited, it is worth a moment more.
+            eager = self._expired or self._counts is None
+            await _wait(self._counting(), _PATIENCE * 4 if eager else _PATIENCE)
         self._watch_slowly()
         return self._snapshot()
 
@@ -130,7 +129,7 @@ class Counts:
             if len(self._matching_flights) >= 2:
                 return known.count if known else None
             self._matching_flights[key] = asyncio.create_task(self._count_matching(key, filter))
-        await _wait(self._matching_flights[key], _PATIENCE if known else None)
+        await _wait(self._matching_flights[key], _PATIENCE if known else _PATIENCE * 4)
         known = self._matching.get(key)
         return known.count if known else None
 
@@ -247,7 +246,7 @@ class Counts:
             self._matching_flights.pop(key, None)
 
 
-async def _wait(task: asyncio.Task[None], patience: float | None) -> None:
+async def _wait(task: asyncio.Task[None], patience: float) -> None:
     """Waits for a shared task without ending it; raises what it raised."""
     done, _ = await asyncio.wait({task}, timeout=patience)
     if done and not task.cancelled():

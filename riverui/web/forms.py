@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import ImmutableMultiDict
@@ -12,6 +13,7 @@ from riverui.errors import BadRequest
 
 BODY_BYTES = 1024 * 1024
 FIELDS = 2_000
+SECONDS = 30
 
 Form = ImmutableMultiDict[str, str]
 
@@ -36,10 +38,11 @@ async def form(request: Request) -> Form:
 async def _body(request: Request) -> bytes:
     body = bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > BODY_BYTES:
-                raise HTTPException(413, f"The form is larger than {BODY_BYTES:,} bytes.")
-    except ClientDisconnect:
+        async with asyncio.timeout(SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > BODY_BYTES:
+                    raise HTTPException(413, f"The form is larger than {BODY_BYTES:,} bytes.")
+    except (ClientDisconnect, TimeoutError):
         raise BadRequest("The form was cut off.") from None
     return bytes(body)

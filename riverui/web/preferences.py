@@ -45,9 +45,6 @@ def preferences(request: Request) -> Preferences:
     return choose(kept if isinstance(kept, dict) else {})
 
 
-read_preferences = preferences
-
-
 def choose(kept: dict[str, object]) -> Preferences:
     """Preferences from a mapping, taking only values that may be chosen."""
     plain = Preferences()

@@ -32,7 +32,7 @@ from riverui.errors import (
 from riverui.web import render
 from riverui.web.dashboard import visit
 from riverui.web.pages.errors import ErrorShow
-from riverui.web.urls import base_path, is_api, own_path
+from riverui.web.urls import PATH_SAFE, base_path, is_api, own_path
 
 log = logging.getLogger("riverui.web")
 
@@ -55,9 +55,7 @@ _WORDS: Mapping[type[Exception], _Words] = {
         hint="Reload the page to enter a user name and password.",
     ),
     Forbidden: _Words(status=403, kind="forbidden", title="Not allowed"),
-    NotFound: _Words(
-        status=404, kind="not_found", title="Nothing here", hint="The address may be old or mistyped."
-    ),
+    NotFound: _Words(status=404, kind="not_found", title="Nothing here"),
     TooManyAttempts: _Words(status=429, kind="unauthorized", title="Too many attempts"),
     UniqueConflict: _Words(status=409, kind="conflict", title="Another job is in the way"),
     LoginRefused: _Words(
@@ -193,7 +191,7 @@ def _retry_url(request: Request) -> str:
     if request.method != "GET":
         return ""
     query = request.url.query
-    path = base_path(request) + quote(own_path(request.scope)[1], safe="/~@:!$&'()*+,;=")
+    path = base_path(request) + quote(own_path(request.scope)[1], safe=PATH_SAFE)
     return f"{path}?{query}" if query else path
 
 

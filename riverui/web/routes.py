@@ -4,18 +4,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
-from riverui.errors import SignInNeeded
+from riverui.errors import NotFound, SignInNeeded
 from riverui.web.access import PUBLIC, RIGHTS, SIGNED_IN, need
 from riverui.web.dashboard import VISIT
+from riverui.web.urls import PATH_SAFE, base_path, own_path
 
 Handler = Callable[[Request], Awaitable[Response]]
+
+
+async def lost(scope: Scope, receive: Receive, send: Send) -> None:
+    """Where no route fits: the address without its last slash, where that is one; NotFound otherwise."""
+    if scope["type"] != "http":
+        await WebSocketClose()(scope, receive, send)
+        return
+    request = Request(scope)
+    path = scope["path"].rstrip("/")
+    if path != scope["path"] and request.method in ("GET", "HEAD"):
+        shorter = {**scope, "path": path}
+        if any(route.matches(shorter)[0] is Match.FULL for route in request.app.routes):
+            query = scope.get("query_string", b"").decode("latin-1")
+            where = base_path(request) + quote(own_path(shorter)[1], safe=PATH_SAFE)
+            await RedirectResponse(f"{where}?{query}" if query else where, status_code=307)(
+                scope, receive, send
+            )
+            return
+    raise NotFound
 
 
 class Entry(Route):
@@ -25,8 +47,9 @@ class Entry(Route):
         if right not in RIGHTS and right not in (SIGNED_IN, PUBLIC):
             raise ValueError(f"route {name} names no right: {right!r}")
         super().__init__(path, handler, methods=[method], name=name)
-        # Starlette's pattern stops at a newline, and a queue's name may hold one.
-        self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z", re.DOTALL)
+        # Starlette's pattern stops at a newline, which a queue's name may hold, and takes an empty path.
+        pattern = self.path_regex.pattern.removesuffix("$").replace(".*", ".+") + r"\Z"
+        self.path_regex = re.compile(pattern, re.DOTALL)
         self.right = right
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -19,7 +19,7 @@ from riverui.web import problems
 from riverui.web.access import PUBLIC, Authenticate, decide
 from riverui.web.dashboard import VISIT, Visit
 from riverui.web.routes import Entry
-from riverui.web.urls import is_api, own_path
+from riverui.web.urls import PATH_SAFE, is_api, own_path
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
@@ -38,6 +38,8 @@ HEADERS = {
     "X-Robots-Tag": "noindex, nofollow",
 }
 """On every answer, unless the answer sets one itself (hashed static files may be cached)."""
+
+_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 class Door:
@@ -67,7 +69,7 @@ class Door:
         root, path = own_path(scope)
         visit = scope.get(VISIT) or Visit(id=secrets.token_hex(6))
         visit.access, visit.route = None, ""
-        visit.base = quote(root, safe="/:@!$&'()*+,;=~")
+        visit.base = quote(root, safe=PATH_SAFE)
         # From here on `path` begins with `root_path`, as Starlette's router expects, whatever the host made
         # of them.
         scope = {**scope, VISIT: visit, "path": root + path, "root_path": root}
@@ -80,10 +82,11 @@ class Door:
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(raw=message.setdefault("headers", []))
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+                present = {name for name, _ in headers.raw}
+                headers.raw.extend(pair for pair in _RAW_HEADERS if pair[0] not in present)
                 headers["X-Request-Id"] = visit.id
-                headers.update(cors)
+                for name, value in cors.items():
+                    headers.append(name, value) if name == "Vary" else headers.update({name: value})
             await send(message)
 
         try:
@@ -132,7 +135,10 @@ def check_host(request: HTTPConnection, hosts: frozenset[str] | None) -> None:
     """
     if hosts is None:
         return
-    name = urlsplit("//" + request.headers.get("host", "")).hostname or ""
+    try:
+        name = urlsplit("//" + request.headers.get("host", "")).hostname
+    except ValueError:
+        name = None
     if name not in hosts:
         raise Forbidden(
             "Without sign-in this dashboard answers to its own host name only: set up authentication, "

@@ -58,10 +58,10 @@ class StaticFiles:
             "Cache-Control": "public, max-age=31536000, immutable"
             if request.path_params["hash"] == file.hash
             else "no-cache",
-            "ETag": f'"{file.hash}"',
+            "ETag": f'W/"{file.hash}"',
             "Vary": "Accept-Encoding",
         }
-        if request.headers.get("if-none-match") == headers["ETag"]:
+        if headers["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         if file.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
             headers["Content-Encoding"] = "gzip"

@@ -14,6 +14,10 @@ RESCUE_ERROR = "Stuck job rescued by JobRescuer"
 
 _CANCEL_ERROR = "JobCancelError"
 _INSTANT = timedelta(seconds=1)
+_LINES = 1_500
+"""Lines of one attempt's log, the last ones."""
+_SHOWN = 1_000
+"""Attempts that left no trace of their own, of the newest."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +62,8 @@ def attempts(job: JobRow, now: datetime) -> tuple[Attempt, ...]:
     for log in job.logs:
         logs[log.attempt].append(log)
     last = _last_number(job)
-    numbers = {*range(1, min(job.attempt, 1_000) + 1), *errors, *logs, *([last] if last else [])}
+    counted = range(max(1, job.attempt - _SHOWN + 1), job.attempt + 1)
+    numbers = {*counted, *errors, *logs, *([last] if last else [])}
     return tuple(
         _attempt(job, number, errors[number], logs[number], now, last=number == last)
         for number in sorted(numbers, reverse=True)
@@ -122,6 +127,7 @@ def _attempt(
         span = now - started_at
     elif last and started_at and job.finalized_at and outcome in ("completed", "cancelled", "discarded"):
         span = job.finalized_at - started_at
+    lines = "\n".join(log.log.rstrip("\n") for log in logs).splitlines(keepends=True)
     return Attempt(
         number=number,
         outcome=outcome,
@@ -130,8 +136,8 @@ def _attempt(
         worker=_worker(job, number, last=last),
         error=error.error if error else None,
         trace=error.trace if error else "",
-        log="\n".join(log.log.rstrip("\n") for log in logs) if logs else None,
-        log_cut=any(len(log.log) < log.size for log in logs),
+        log="".join(lines[-_LINES:]) if logs else None,
+        log_cut=len(lines) > _LINES or any(len(log.log) < log.size for log in logs),
     )
 
 
@@ -156,7 +162,7 @@ def _worker(job: JobRow, number: int, *, last: bool) -> str | None:
     if last:
         return job.attempted_by[-1] if job.attempted_by else None
     # Each start adds an entry; they can be told apart by number only while none was snoozed or dropped.
-    if len(job.attempted_by) == job.attempt and number <= job.attempt:
+    if len(job.attempted_by) == job.attempt and 1 <= number <= job.attempt:
         return job.attempted_by[number - 1]
     return None
 

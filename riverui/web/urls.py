@@ -12,6 +12,9 @@ from starlette.routing import Route
 from riverui.errors import NotFound
 from riverui.web.dashboard import dashboard, visit
 
+PATH_SAFE = "/~@:!$&'()*+,;="
+"""What stays as it is when a whole path is quoted."""
+
 
 def base_path(request: HTTPConnection) -> str:
     """What comes before our own paths, quoted, without a trailing slash: "" or e.g. "/river"."""

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -46,6 +47,7 @@ def main() -> int:
     parts = arguments.only or PARTS
     targets: list[Check] = []
     with _server() as server:
+        print(_about(server), end="\n\n")
         if set(parts) - {"live"}:
             with _databases(server, sizes, reuse=arguments.reuse) as urls:
                 targets += asyncio.run(_filled(urls, parts, arguments.repeats))
@@ -100,9 +102,18 @@ def _query_targets(results: dict[str, dict[int, Result]], subject: Subject) -> l
     ]
     sizes = sorted(results["list: all"])
     for small, big in itertools.pairwise(sizes):
-        most = max(views, key=lambda key: report.growth(results[key], small, big))
-        grown = report.growth(results[most], small, big)
-        found.append(check(f"most growth to {big:,} rows ({most})", grown, at_most=report.GROWTH, unit="×"))
+        for backlog in (False, True):
+            judged = [case.key for case in subject.cases if case.target < SEARCH and case.backlog is backlog]
+            most = max(judged, key=lambda key: report.growth(results[key], small, big))
+            what = "views that depend on the backlog" if backlog else "views"
+            found.append(
+                check(
+                    f"{what}, most growth to {big:,} rows ({most})",
+                    report.growth(results[most], small, big),
+                    at_most=report.GROWTH,
+                    unit="×",
+                )
+            )
     return found
 
 
@@ -110,8 +121,9 @@ def _bulk_targets(figures: list[BulkFigures]) -> list[Check]:
     found = []
     for one in figures:
         print(
-            f"{one.verb} {JOBS:,} jobs: {one.ours:,.0f} ms by filter ({one.ours_with_pauses:,.0f} ms with pauses),"
-            f" {one.loop:,.0f} ms in a loop over ids, longest statement {one.longest:.0f} ms"
+            f"{one.verb} {JOBS:,} jobs: {one.ours:,.0f} ms by filter"
+            f" ({one.ours_with_pauses:,.0f} ms with pauses), {one.loop:,.0f} ms in a loop over ids,"
+            f" longest statement {one.longest:.0f} ms"
         )
         found += [
             check(f"{one.verb} by filter against a loop", one.loop / one.ours, at_least=8, unit="×"),
@@ -149,6 +161,19 @@ def _live_targets(live: LiveFigures) -> list[Check]:
     return [
         check("Go's throughput while ten people look on", live.watched / live.alone, at_least=0.9, unit="×")
     ]
+
+
+def _about(server: str) -> str:
+    with psycopg.connect(server) as connection:
+        row = connection.execute(
+            "select current_setting('server_version'), current_setting('shared_buffers'),"
+            " current_setting('random_page_cost')"
+        ).fetchone()
+    assert row is not None
+    return (
+        f"PostgreSQL {row[0]}, shared_buffers {row[1]}, random_page_cost {row[2]};"
+        f" Python {platform.python_version()}; {os.cpu_count()} CPUs for both and the clients"
+    )
 
 
 @contextlib.contextmanager

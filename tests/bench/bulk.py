@@ -26,8 +26,8 @@ _VERBS = {
         JobState.AVAILABLE,
         "update river_job j set state = 'cancelled', finalized_at = now(),"
         " metadata = jsonb_set(j.metadata, '{cancel_attempted_at}', to_jsonb(now()))"
-        " from (select id, pg_notify('public.river_control', json_build_object('job_id', id)::text) from locked) l"
-        " where j.id = l.id and j.state <> 'running' and j.finalized_at is null returning j.*",
+        " from (select id, pg_notify('public.river_control', json_build_object('job_id', id)::text)"
+        " from locked) l where j.id = l.id and j.state <> 'running' and j.finalized_at is null returning j.*",
     ),
     Verb.RETRY: (
         JobState.DISCARDED,
@@ -40,7 +40,7 @@ _VERBS = {
         "delete from river_job j using locked l where j.id = l.id and j.state <> 'running' returning j.*",
     ),
 }
-# River's client does the same three steps for each id: it locks the row, changes it, and gives it back either way.
+# River's client does the same for each id: it locks the row, changes it, and gives it back either way.
 _ONE = """
 with locked as (select id from river_job where id = %(id)s for update), changed as ({change})
 select * from changed union select * from river_job where id = %(id)s and id not in (select id from changed)

@@ -21,6 +21,8 @@ from tests.bench.generate import QUEUES, RETIRED
 
 LIMIT = 100
 CAP = 10_000
+QUEUE_CAP = 1_000
+"""The pages count the states of one queue up to this."""
 
 VIEW = 10.0
 """Milliseconds for every default list, count, facet, and what else a page shows unasked."""
@@ -41,6 +43,8 @@ class Case:
     name: str
     call: Callable[[Executor], Awaitable[object]]
     target: float = VIEW
+    backlog: bool = False
+    """Whether its work grows with the jobs that wait or run, up to a cap, however long the history is."""
     river_ui: str | None = None
     river_048: str | None = None
 
@@ -159,6 +163,7 @@ def _lists(about: Facts) -> list[Case]:
             page="list",
             name="waiting states together",
             call=_list(JobState.AVAILABLE, JobState.SCHEDULED, JobState.RETRYABLE, order=JobOrder.TIME),
+            backlog=True,
         ),
     ]
     for state in JobState:
@@ -166,17 +171,26 @@ def _lists(about: Facts) -> list[Case]:
         back = JobCursor(at=cursor.at, id=cursor.id, before=True)
         reverse = JobOrder.TIME if state in FINALIZED else JobOrder.TIME_DESC
         finalized = state in FINALIZED
+        backlog = not finalized
         found += [
             Case(
                 page="list",
                 name=state.value,
                 call=_list(state),
+                backlog=backlog,
                 river_ui=_river_ui(state),
                 river_048=_river_048(state) if finalized else None,
             ),
-            Case(page="list", name=f"{state}, deep", call=_list(state, cursor=cursor)),
-            Case(page="list", name=f"{state}, deep, back up", call=_list(state, cursor=back)),
-            Case(page="list", name=f"{state}, other way round", call=_list(state, order=reverse)),
+            Case(page="list", name=f"{state}, deep", call=_list(state, cursor=cursor), backlog=backlog),
+            Case(
+                page="list", name=f"{state}, deep, back up", call=_list(state, cursor=back), backlog=backlog
+            ),
+            Case(
+                page="list",
+                name=f"{state}, other way round",
+                call=_list(state, order=reverse),
+                backlog=backlog,
+            ),
             Case(
                 page="list", name=f"{state}, by id", call=_list(state, order=JobOrder.ID_DESC), target=SEARCH
             ),
@@ -256,6 +270,7 @@ def _counts() -> list[Case]:
             page="count",
             name="every state",
             call=lambda executor: executor.job_count_by_state(cap=CAP),
+            backlog=True,
             river_ui="select state, count(*) from river_job group by state",
         ),
         Case(page="count", name="completed", call=_count()),
@@ -308,7 +323,7 @@ def _facets() -> list[Case]:
             river_ui="select name from river_queue where name ilike '%e%' order by name limit 100",
         ),
         Case(page="facet", name="tags", call=lambda executor: executor.job_tag_list(match="da")),
-        Case(page="facet", name="workers", call=lambda executor: executor.job_worker_list()),
+        Case(page="facet", name="workers", call=lambda executor: executor.job_worker_list(), backlog=True),
         Case(page="facet", name="args paths", call=lambda executor: executor.job_path_list("args")),
         Case(page="facet", name="metadata paths", call=lambda executor: executor.job_path_list("metadata")),
     ]
@@ -337,17 +352,27 @@ def _others(about: Facts) -> list[Case]:
         Case(
             page="queues",
             name="list",
-            call=lambda executor: executor.queue_list(cap=CAP),
+            call=lambda executor: executor.queue_list(cap=QUEUE_CAP),
+            backlog=True,
             river_ui=queue_counts,
         ),
-        Case(page="queues", name="one queue", call=lambda executor: executor.queue_get("default", cap=CAP)),
+        Case(
+            page="queues",
+            name="one queue",
+            call=lambda executor: executor.queue_get("default", cap=QUEUE_CAP),
+            backlog=True,
+        ),
         Case(
             page="queues",
             name="its kinds",
-            call=lambda executor: executor.queue_kind_count("default", cap=CAP),
+            call=lambda executor: executor.queue_kind_count("default", cap=QUEUE_CAP),
+            backlog=True,
         ),
         Case(
-            page="queues", name="its failures", call=lambda executor: executor.queue_failure_list("default")
+            page="queues",
+            name="its failures",
+            call=lambda executor: executor.queue_failure_list("default"),
+            backlog=True,
         ),
         Case(page="about", name="server", call=lambda executor: executor.server_get()),
         Case(page="about", name="leader", call=lambda executor: executor.leader_get()),

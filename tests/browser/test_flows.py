@@ -101,7 +101,9 @@ async def test_deleting_asks_first_with_the_safe_choice_focused(site: Site, page
     await expect(page.locator("#notices .notice")).to_be_visible()
 
 
-async def test_all_matching_jobs_are_retried_in_an_operation_with_its_progress(site: Site, page: Page) -> None:
+async def test_all_matching_jobs_are_retried_in_an_operation_with_its_progress(
+    site: Site, page: Page
+) -> None:
     for _ in range(25):
         await factory.job(site.connection, "discarded", kind="mail_send")
     await factory.job(site.connection, "discarded", kind="other")
@@ -156,7 +158,7 @@ async def test_pages_turn_to_the_last_row_and_back(site: Site, page: Page) -> No
     await page.goto("/jobs?limit=20")
     for _ in range(2):
         await page.get_by_role("link", name="Next").click()
-        await page.wait_for_function("scrollY === 0")
+        await page.wait_for_function("() => scrollY === 0")
     await expect(page.locator("tbody.job")).to_have_count(5)
     await expect(page.locator(f"#job-{ids[0]}")).to_be_visible()
     await page.get_by_role("link", name="Previous").click()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,17 +98,13 @@ def test_jobs_move(demo: Demo) -> None:
         return int(demo.ask("select count(*) from river_job where state = 'completed'")[0][0])
 
     before, newest = finished(), demo.ask("select max(id) from river_job")[0][0]
-    running = demo.ask(
-        "select id from river_job where state = 'running' and attempted_at > now() - interval '1 h'"
+    statement = "select id from river_job where state = 'running' and attempted_at > now() - interval '1 h'"
+    running = set(demo.ask(statement))
+    wait_for(
+        lambda: finished() > before + 5 and (not running or not running <= set(demo.ask(statement))),
+        seconds=60,
     )
-    wait_for(lambda: finished() > before + 5, seconds=40)
     assert demo.ask("select max(id) from river_job")[0][0] > newest
-    if running:
-        (job,) = running[0]
-        wait_for(
-            lambda: demo.ask(f"select true from river_job where id = {job} and state <> 'running'") != [],  # noqa: S608
-            seconds=200,
-        )
 
 
 def test_logs_grow_while_jobs_run(demo: Demo) -> None:
@@ -127,8 +122,8 @@ def test_one_job_looks_stuck_and_one_queue_is_paused(demo: Demo) -> None:
 
 def test_what_is_kept_is_rich(demo: Demo) -> None:
     checks = {
-        "a Go trace": "select true from river_job, unnest(errors) e where e ->> 'trace' like '%.go:%' limit 1",
-        "a Python trace": "select true from river_job, unnest(errors) e where e ->> 'trace' like 'Traceback%' limit 1",
+        "a Go trace": "select true from river_job where errors::text like '%.go:%' limit 1",
+        "a Python trace": "select true from river_job where errors::text like '%Traceback%' limit 1",
         "several attempts": "select true from river_job where cardinality(errors) > 4 limit 1",
         "an output": "select true from river_job where metadata ? 'output' limit 1",
         "a snooze": "select true from river_job where metadata ? 'snoozes' limit 1",
@@ -186,9 +181,7 @@ def test_killed_it_leaves_nothing_running(tmp_path: Path) -> None:
     killed = Demo(tmp_path / "data")
     folder = (killed.home / "socket").resolve()
     killed.stop(signal.SIGKILL)
-    gone: Callable[[], bool] = lambda: not alive(killed.postgres) and not alive(killed.watchdog)  # noqa: E731
-    wait_for(gone)
-    wait_for(lambda: not folder.exists())
+    wait_for(lambda: not alive(killed.postgres) and not alive(killed.watchdog) and not folder.exists())
 
     # What ran then is taken up again.
     again = Demo(killed.home)
@@ -199,4 +192,3 @@ def test_killed_it_leaves_nothing_running(tmp_path: Path) -> None:
         assert again.ask(running) == [(1,)]
     finally:
         again.stop()
-    assert os.path.exists(again.home)

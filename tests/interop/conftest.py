@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import httpx2
@@ -46,10 +46,17 @@ def start_worker(river_worker: Path, database_url: str) -> StartWorker:
     return begin
 
 
-@pytest.fixture
-async def page(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
+@asynccontextmanager
+async def page_on(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
     """A browser's stand-in on riverui's app; posts come from the same origin."""
     transport = httpx2.ASGITransport(create_app(driver, no_auth=True))
     headers = {"Sec-Fetch-Site": "same-origin"}
     async with httpx2.AsyncClient(transport=transport, base_url="http://test", headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+async def page(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
+    """The app on this test's database."""
+    async with page_on(driver) as client:
         yield client

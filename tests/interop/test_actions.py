@@ -14,7 +14,9 @@ import psycopg
 import pytest
 from psycopg.rows import DictRow, dict_row
 
-from tests.interop.conftest import StartWorker
+from riverui.storage.connect import connect
+from riverui.storage.migrate import migrate
+from tests.interop.conftest import StartWorker, page_on
 from tests.interop.worker import DEADLINE, GoError, GoWorker
 
 pytestmark = pytest.mark.interop
@@ -382,3 +384,19 @@ async def test_a_paused_queue_stops_a_go_worker_and_resuming_starts_it(
         await _post(page, "/queues/resume", name=name, next="/queues")
         await go.wait("queue_resumed", queue="default")
         await go.wait("job_completed", id=job_id)
+
+
+async def test_everything_in_a_schema_of_its_own(start_worker: StartWorker, database_url: str) -> None:
+    async with await _connect(database_url) as connection:
+        await connection.execute("create schema elsewhere")
+    driver = connect(database_url, schema="elsewhere")
+    await migrate(driver, "up")
+    # River's tables of the search path are there as well, and stay empty.
+    async with start_worker("-schema=elsewhere") as go, page_on(driver) as page:
+        job_id = await _started(go, "sleep", seconds=600)
+        await _post(page, "/queues/pause", name="default", next="/queues")
+        await go.wait("queue_paused", queue="default")
+        await _post(page, "/jobs/cancel", ids=[str(job_id)])
+        await go.wait("job_cancelled", id=job_id)
+        assert f'/jobs/{job_id}"' in (await page.get("/jobs?state=cancelled")).text
+    await driver.close()

@@ -165,12 +165,16 @@ async def test_one_user_and_a_file_of_users_work_side_by_side(tmp_path: Path) ->
     assert await status(app, **basic("root", "secret")) == 401
 
 
-async def test_guessing_is_slowed_down_but_those_signed_in_stay_in() -> None:
+async def test_guessing_is_slowed_down_but_those_signed_in_stay_in(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     app = create_app(DeadDriver(), basic_auth=("ada", "secret"))
     assert await status(app, **basic("ada", "secret")) == 200
     guesses = [await status(app, **basic("ada", f"guess {number}")) for number in range(12)]
     assert guesses[:10] == [401] * 10
     assert guesses[10:] == [429] * 2
+    assert caplog.messages.count("sign-in refused") == 10
+    assert "guess" not in caplog.text
     async with browser(app) as client:
         assert "retry-after" in (await client.get("/help", headers=basic("ada", "guess"))).headers
         assert (await client.get("/help")).status_code == 401, "asking without a password is no guess"

@@ -111,6 +111,22 @@ async def test_unknown_addresses_get_a_page_and_wrong_methods_are_told_the_right
             assert (answer.status_code, answer.headers["allow"]) == (405, allowed), (method, path)
 
 
+async def test_a_slash_too_many_is_forgiven_without_naming_a_host() -> None:
+    app = create_app(DeadDriver(), no_auth=True)
+    async with browser(app, root_path="/a b") as client:
+        for path, place in (
+            ("/jobs/?q=a%20b", "/jobs?q=a%20b"),
+            ("/queues/", "/queues"),
+            ("/jobs/7//", "/jobs/7"),
+            ("/about/", "/about"),
+        ):
+            answer = await client.get(f"/a%20b{path}")
+            assert (answer.status_code, answer.headers.get("location")) == (307, f"/a%20b{place}"), path
+        for path in ("/nothing/", "//", "//evil.test/", "/static/", "/jobs/cancel/"):
+            assert (await client.get(f"/a%20b{path}")).status_code == 404, path
+        assert (await client.post("/a%20b/jobs/cancel/")).status_code == 404
+
+
 async def test_numbers_in_addresses_may_be_any_size() -> None:
     async with browser(create_app(DeadDriver(), no_auth=True)) as client:
         for path in ("/jobs/99999999999999999999999", "/jobs/1/log/99999999999999999999999"):

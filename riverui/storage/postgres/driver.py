@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import psycopg
+from psycopg import AsyncRawCursor
 from psycopg_pool import PoolTimeout
 
 from riverui.errors import DatabaseUnavailable, SchemaMissing, SchemaTooOld
@@ -157,9 +158,9 @@ class PostgresDriver:
                         yield connection
                     except BaseException:
                         with suppress(psycopg.Error):
-                            await connection.execute(b"rollback")
+                            await _say(connection, b"rollback")
                         raise
-                    await connection.execute(b"commit")
+                    await _say(connection, b"commit")
                     return
         except PoolTimeout as error:
             raise await self._unavailable() from error
@@ -200,9 +201,14 @@ class PostgresDriver:
 async def _begin(connection: Connection, begin: bytes, *, last: bool) -> bool:
     """Begins the transaction; False when the connection is dead and another one should be tried."""
     try:
-        await connection.execute(begin)
+        await _say(connection, begin)
     except psycopg.OperationalError:
         if connection.closed and not last:
             return False
         raise
     return True
+
+
+async def _say(connection: Connection, statement: bytes) -> None:
+    """Sends words of our own in one message, whatever kind of cursor the host's connections have."""
+    await AsyncRawCursor(connection).execute(statement, prepare=False)

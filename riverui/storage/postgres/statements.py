@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncRawCursor
+from psycopg.rows import tuple_row
 from psycopg.types.datetime import TimestamptzLoader
 
 from riverui.storage.postgres.failures import translate
@@ -52,7 +53,7 @@ class Statements:
         self._queries = queries
         self._schema = schema
         self._watch = watch
-        self._cursor: AsyncRawCursor[Row] = AsyncRawCursor(connection)
+        self._cursor: AsyncRawCursor[Row] = AsyncRawCursor(connection, row_factory=tuple_row)
 
     async def _rows(
         self,

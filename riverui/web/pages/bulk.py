@@ -21,9 +21,9 @@ from riverui.web import instants, listing as listings, outcomes, query
 from riverui.web.access import access, need
 from riverui.web.dashboard import dashboard
 from riverui.web.forms import form
+from riverui.web.listing import Listing
 from riverui.web.notices import Notice
 from riverui.web.pages.jobs import Problem, search_problem
-from riverui.web.problems import error_page
 from riverui.web.render import done, respond
 from riverui.web.urls import local_path, url
 
@@ -63,31 +63,23 @@ async def index(request: Request) -> Response:
     board, now = dashboard(request), datetime.now(UTC)
     listing, _ = listings.read(request.query_params, now=now, default_limit=_LOOKED_AT)
     next_url = local_path(request, request.query_params.get("next"), default=url(request, "jobs.index"))
-    problem = search_problem(listing.search)
+    if problem := search_problem(listing.search):
+        raise BadRequest(problem.detail)
     states = tuple(state for state in listing.states or JobState if state in outcomes.FITS[verb])
-    if problem is None and not states:
-        problem = Problem(title=f"None of these jobs is in a state in which {verb.value} does anything.")
-    if problem is not None:
-        return respond(request, _empty(verb, problem, listing.search.text, now, next_url), status=400)
+    if not states:
+        return respond(request, _nothing(verb, listing, now, next_url))
     matching = JobFilter(states=query.normal_states(states), terms=listing.search.terms)
-    status = 200
-    cutoff, page = JobCutoff(id=0, at=now), JobPage(rows=(), more=False)
-    try:
-        async with board.driver.reading() as executor:
-            cutoff = await executor.job_cutoff()
-            page = await executor.job_list(
-                JobListParams(
-                    filter=matching,
-                    order=listings.default_order(matching.states),
-                    limit=_LOOKED_AT,
-                    window=board.config.search_window,
-                    cutoff=cutoff,
-                )
+    async with board.driver.reading() as executor:
+        cutoff = await executor.job_cutoff()
+        page = await executor.job_list(
+            JobListParams(
+                filter=matching,
+                order=listings.default_order(matching.states),
+                limit=_LOOKED_AT,
+                window=board.config.search_window,
+                cutoff=cutoff,
             )
-    except QueryTimeout as error:
-        status, told = error_page(request, error)
-        problem = Problem(title=told.title, detail=told.detail)
-        return respond(request, _empty(verb, problem, listing.search.text, now, next_url), status=status)
+        )
     count = await _count(request, matching, cutoff, page)
     text = query.format(matching)
     return respond(
@@ -103,7 +95,6 @@ async def index(request: Request) -> Response:
             next=next_url,
             problem=None,
         ),
-        status=status,
     )
 
 
@@ -175,17 +166,18 @@ async def _count(request: Request, matching: JobFilter, cutoff: JobCutoff, page:
         return Count(value=len(page.rows), kind=CountKind.AT_LEAST)
 
 
-def _empty(verb: Verb, problem: Problem, text: str, now: datetime, next_url: str) -> BulkPreview:
+def _nothing(verb: Verb, listing: Listing, now: datetime, next_url: str) -> BulkPreview:
+    shown = " and ".join(listing.states)
     return BulkPreview(
         verb=verb,
-        filter_text=text,
+        filter_text=query.format(listing.filter),
         count=Count(value=0),
         kinds=(),
         samples=(),
         cutoff_at=now,
         token="",
         next=next_url,
-        problem=problem,
+        problem=Problem(title=f"There is nothing to {verb.value} among {shown} jobs."),
     )
 
 

@@ -15,7 +15,9 @@ class ErrorShow:
     fragments: ClassVar[Mapping[str, str]] = {}
 
     kind: str
-    """bad_request, conflict, database, forbidden, internal, login, not_found, schema, timeout, unauthorized."""
+    """bad_request, conflict, database, forbidden, internal, login, not_found, schema, timeout or
+    unauthorized.
+    """
     title: str
     detail: str = ""
     command: str = ""

@@ -32,6 +32,7 @@ from riverui.storage.params import (
 from riverui.web import listing as listings, outcomes, query
 from riverui.web.counts import Snapshot
 from riverui.web.dashboard import dashboard
+from riverui.web.format import plain
 from riverui.web.forms import Form, form
 from riverui.web.htmx import htmx
 from riverui.web.listing import Listing, list_url, search_url
@@ -227,7 +228,7 @@ def search_problem(search: query.Search) -> Problem | None:
     for error in search.errors[:3]:
         piece = search.text[error.start : error.end].strip()[:40]
         told.append(error.message if piece in error.message else f"“{piece}”: {error.message}")
-    return Problem(title="This search is not understood.", detail=" ".join(told))
+    return Problem(title="This search is not understood.", detail=plain(" ".join(told)))
 
 
 def _problem(request: Request, error: Exception) -> tuple[int, Problem]:
@@ -369,7 +370,8 @@ async def _matching(request: Request, listing: Listing, page: JobPage, snapshot:
         return snapshot.total(listing.states)
     if page.searched is not None:
         return None
-    return await dashboard(request).counts.matching(listing.query(), listing.filter)
+    key = listings.first_page(listing).query(order=listings.default_order(listing.states), limit=listing.default_limit)
+    return await dashboard(request).counts.matching(key, listing.filter)
 
 
 async def _act(request: Request, verb: Verb, posted: Form) -> Response:

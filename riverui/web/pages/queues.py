@@ -19,6 +19,7 @@ from riverui.storage.params import Count, Field
 from riverui.web import query
 from riverui.web.access import access
 from riverui.web.dashboard import dashboard
+from riverui.web.format import plain
 from riverui.web.forms import form
 from riverui.web.listing import search_url
 from riverui.web.notices import Notice
@@ -151,7 +152,7 @@ async def show(request: Request) -> Response:
     async with board.driver.reading() as executor:
         row = await executor.queue_get(name, cap=cap)
     if row is None:
-        raise NotFound(f"There is no queue “{name[:200]}”: no client serves it, and no job waits in it.")
+        raise NotFound(f"There is no queue “{_short(name)}”: no client serves it, and no job waits in it.")
     kinds: Sequence[tuple[str, Mapping[JobState, Count]]] = ()
     failures: Sequence[JobListRow] = ()
     problem = None
@@ -234,4 +235,5 @@ def _index_url(request: Request, match: str, order: str) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= 60 else f"{name[:60]}…"
+    """A queue's name for a sentence."""
+    return plain(name if len(name) <= 60 else f"{name[:60]}…")

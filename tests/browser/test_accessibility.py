@@ -1,0 +1,141 @@
+"""axe finds nothing, in both themes, wide and narrow; and no page is wider than its window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Page, expect
+
+from tests import factory
+from tests.browser.conftest import LOOP, NewPage, Site, Watch
+
+pytestmark = [pytest.mark.browser, LOOP]
+
+STATES = ("available", "running", "scheduled", "retryable", "pending", "completed", "discarded", "cancelled")
+LONG = "a_very_long_kind_without_any_break_" * 3
+
+
+async def _fill(site: Site) -> int:
+    """Jobs of every kind of trouble; gives the id of one that shows everything a job can."""
+    for state in STATES:
+        await factory.job(site.connection, state, tags=["eu", "vip"])
+    await factory.queue(site.connection, "default")
+    await factory.queue(site.connection, LONG)
+    await factory.leader(site.connection)
+    error = f"{LONG} \u202e reversed <script>alert(1)</script>\nsecond line"
+    return await factory.job(
+        site.connection,
+        "retryable",
+        kind=LONG,
+        queue=LONG,
+        attempt=3,
+        tags=[LONG],
+        args={LONG: LONG, "nested": {"list": [1, 2.5, None, True, {"deep": {"er": "x"}}]}},
+        errors=[
+            factory.attempt_error(n, error, trace=f'File "/app/a.py", line 1, in work\n{LONG}')
+            for n in (1, 2, 3)
+        ],
+        metadata={"output": {"a": 1}, "river:log": [{"attempt": 3, "log": f"INFO a\nERROR {LONG}\nDEBUG c"}]},
+    )
+
+
+def _paths(job: int) -> dict[str, str]:
+    return {
+        "jobs": "/jobs",
+        "failed jobs": "/jobs?state=retryable&q=kind:*kind*",
+        "no jobs": "/jobs?q=kind:none",
+        "bad search": "/jobs?q=priority:high",
+        "job": f"/jobs/{job}",
+        "queues": "/queues",
+        "no queues": "/queues?match=zzz",
+        "queue": f"/queues/{LONG}",
+        "operations": "/operations",
+        "about": "/about",
+        "help": "/help",
+        "preview": "/jobs/bulk?verb=delete&q=&state=completed&next=/jobs",
+        "nothing": "/nowhere",
+    }
+
+
+async def _violations(page: Page) -> list[Any]:
+    """What axe complains about, in one line each."""
+    result = await Axe().run(page)
+    return [
+        f"{violation['id']}: {node['html'][:160]} {node.get('failureSummary', '')[:200]}"
+        for violation in result.response["violations"]
+        for node in violation["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+async def test_no_page_has_an_axe_violation(
+    site: Site, new_page: NewPage, watch: Watch, theme: str, width: int
+) -> None:
+    job = await _fill(site)
+    page = await new_page(
+        color_scheme=theme, viewport={"width": width, "height": 900}, reduced_motion="reduce"
+    )
+    found: dict[str, list[Any]] = {}
+    for name, path in _paths(job).items():
+        await page.goto(path)
+        if violations := await _violations(page):
+            found[name] = violations
+    await page.goto("/jobs")
+    await page.locator("#menu-filters > summary").click()
+    if violations := await _violations(page):
+        found["filters"] = violations
+    await page.keyboard.press("Escape")
+    await page.locator("#menu-view > summary").click()
+    if violations := await _violations(page):
+        found["view menu"] = violations
+    await page.keyboard.press("Escape")
+    await page.locator('input[name="ids"]').first.check()
+    await page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Delete").click()
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    if violations := await _violations(page):
+        found["dialog"] = violations
+    watch.forgive("404", "400")
+    assert not found, "\n".join(f"{name}: {line}" for name, lines in found.items() for line in lines)
+
+
+@pytest.mark.parametrize("width", [360, 768, 1024, 1600])
+async def test_no_page_is_wider_than_its_window(
+    site: Site, new_page: NewPage, watch: Watch, width: int
+) -> None:
+    job = await _fill(site)
+    page = await new_page(viewport={"width": width, "height": 800})
+    too_wide = {}
+    for name, path in _paths(job).items():
+        await page.goto(path)
+        if await page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            too_wide[name] = await page.evaluate(
+                "[...document.querySelectorAll('body *')]"
+                ".filter(element => element.getBoundingClientRect().right > innerWidth + 1)"
+                ".slice(0, 5).map(element => `${element.tagName}.${element.className}`)"
+            )
+    watch.forgive("404", "400")
+    assert not too_wide
+
+
+async def test_hostile_text_is_shown_and_never_run(site: Site, page: Page) -> None:
+    evil = "<img src=x onerror=alert(1)>\"'><script>alert(2)</script>\u202e{{7*7}}"
+    job = await factory.job(
+        site.connection,
+        "discarded",
+        kind=evil,
+        queue=evil,
+        tags=[evil],
+        args={evil: evil},
+        metadata={"output": evil, "river:log": [{"attempt": 1, "log": evil}]},
+        attempt=1,
+        errors=[factory.attempt_error(1, evil, trace=evil)],
+    )
+    await factory.queue(site.connection, evil)
+    for path in ("/jobs", f"/jobs/{job}", "/queues"):
+        await page.goto(path)
+        await expect(page.locator("main")).to_contain_text("<img src=x onerror=alert(1)>")
+        await expect(page.locator("main img, main script")).to_have_count(0)
+        await expect(page.locator("main")).not_to_contain_text("\u202e")

@@ -1,0 +1,107 @@
+"""The whole job list by keyboard."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests import factory
+from tests.browser.conftest import LOOP, Site
+
+pytestmark = [pytest.mark.browser, LOOP]
+
+
+async def test_rows_are_walked_selected_and_opened(site: Site, page: Page) -> None:
+    jobs = [await factory.job(site.connection, "discarded") for _ in range(5)][::-1]
+    await page.goto("/jobs")
+    keys = page.keyboard
+    for key in ("j", "j", "j", "k"):
+        await keys.press(key)
+    await expect(page.locator(f"#job-{jobs[1]} a")).to_be_focused()
+    await keys.press("x")
+    await expect(page.get_by_label(f"Select job {jobs[1]}")).to_be_checked()
+    await keys.press("j")
+    await keys.press("j")
+    await keys.press("Shift+X")
+    await expect(page.locator('input[name="ids"]:checked')).to_have_count(3)
+    await keys.press("Escape")
+    await expect(page.locator('input[name="ids"]:checked')).to_have_count(0)
+    await keys.press("a")
+    await expect(page.locator('input[name="ids"]:checked')).to_have_count(5)
+    await keys.press("a")
+    await expect(page.locator('input[name="ids"]:checked')).to_have_count(0)
+    await page.locator(f"#job-{jobs[2]} a").focus()
+    await keys.press("Enter")
+    await expect(page).to_have_url(re.compile(f"/jobs/{jobs[2]}$"))
+    await keys.press("Escape")
+    await expect(page).to_have_url(re.compile(r"/jobs\?"))
+
+
+async def test_the_focused_row_is_retried_and_deleting_asks(site: Site, page: Page) -> None:
+    jobs = [await factory.job(site.connection, "discarded") for _ in range(2)]
+    await page.goto("/jobs?state=discarded&order=id")
+    await page.keyboard.press("j")
+    await page.keyboard.press("r")
+    await expect(page.locator(f"#job-{jobs[0]}")).to_have_count(0)
+    await page.keyboard.press("j")
+    await page.keyboard.press("d")
+    await expect(page.get_by_role("dialog")).to_contain_text(f"Delete job {jobs[1]}?")
+    await page.keyboard.press("Escape")
+    await expect(page.locator(f"#job-{jobs[1]}")).to_be_visible()
+
+
+async def test_search_sections_help_and_refresh_have_keys(site: Site, page: Page) -> None:
+    await page.goto("/about")
+    await page.keyboard.press("g")
+    await page.keyboard.press("q")
+    await expect(page).to_have_url(re.compile("/queues$"))
+    await page.keyboard.press("g")
+    await page.keyboard.press("j")
+    await expect(page).to_have_url(re.compile("/jobs$"))
+    await page.keyboard.press("/")
+    await expect(page.locator("#q")).to_be_focused()
+    await page.keyboard.type("jx?")
+    await expect(page.locator("#q")).to_have_value("jx?")
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#q")).not_to_be_focused()
+    async with page.expect_response(lambda response: response.request.headers.get("hx-request") == "true"):
+        await page.keyboard.press(".")
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_contain_text("next, previous row")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+async def test_a_range_is_selected_with_shift_and_the_mouse(site: Site, page: Page) -> None:
+    jobs = [await factory.job(site.connection) for _ in range(6)][::-1]
+    await page.goto("/jobs")
+    await page.get_by_label(f"Select job {jobs[1]}").click()
+    await page.get_by_label(f"Select job {jobs[4]}").click(modifiers=["Shift"])
+    await expect(page.locator('input[name="ids"]:checked')).to_have_count(4)
+    await page.locator(f"#job-{jobs[5]} .c-queue").click(modifiers=["Shift"])
+    await expect(page.locator('input[name="ids"]:checked')).to_have_count(5)
+    assert await page.evaluate("String(getSelection())") == ""
+
+
+async def test_menus_close_with_escape_and_give_the_focus_back(site: Site, page: Page) -> None:
+    await factory.job(site.connection)
+    await page.goto("/jobs")
+    summary = page.locator("#menu-sort > summary")
+    await summary.focus()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#menu-sort ul")).to_be_visible()
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#menu-sort ul")).to_be_hidden()
+    await expect(summary).to_be_focused()
+
+
+async def test_tab_reaches_the_content_by_the_skip_link(site: Site, page: Page) -> None:
+    await page.goto("/jobs")
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("main")).to_be_focused()

@@ -1,0 +1,106 @@
+"""Everything works without JavaScript: links, GET forms and POST forms."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+from tests import factory
+from tests.browser.conftest import LOOP, NewPage, Site
+
+pytestmark = [pytest.mark.browser, LOOP]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def plain(new_page: NewPage) -> Page:
+    """A page of a browser without script."""
+    return await new_page(java_script_enabled=False)
+
+
+async def test_search_filter_and_paging_are_links_and_forms(site: Site, plain: Page) -> None:
+    for _ in range(25):
+        await factory.job(site.connection, kind="mail_send")
+    await factory.job(site.connection, "cancelled", kind="webhook")
+    await plain.goto("/jobs?limit=20")
+    await plain.get_by_role("link", name="Next").click()
+    await expect(plain.locator("tbody.job")).to_have_count(6)
+    await plain.locator("#menu-filters > summary").click()
+    await plain.get_by_label("Kind", exact=True).fill("webhook")
+    await plain.get_by_role("button", name="Apply").click()
+    await expect(plain.locator("tbody.job")).to_have_count(1)
+    await plain.get_by_role("link", name=re.compile("Remove kind:webhook")).click()
+    await plain.locator("#jobs-states").get_by_role("link", name=re.compile("cancelled", re.I)).click()
+    await expect(plain.locator("tbody.job")).to_have_count(1)
+    await plain.locator("#q").fill("kind:nothing")
+    await plain.keyboard.press("Enter")
+    await expect(plain.locator(".empty")).to_contain_text("No job matches")
+
+
+async def test_ticked_jobs_are_retried_by_a_plain_form(site: Site, plain: Page) -> None:
+    jobs = [await factory.job(site.connection, "discarded") for _ in range(2)]
+    await plain.goto("/jobs?state=discarded")
+    bar = plain.get_by_role("group", name="Selected jobs")
+    await expect(bar).to_be_hidden()
+    await plain.get_by_label(f"Select job {jobs[0]}").check()
+    await bar.get_by_role("button", name="Retry").click()
+    await expect(plain).to_have_url(re.compile("state=discarded"))
+    await expect(plain.locator("#notices .notice")).to_be_visible()
+    await expect(plain.locator("tbody.job")).to_have_count(1)
+    await plain.reload()
+    await expect(plain.locator("#notices .notice")).to_have_count(0)
+
+
+async def test_deleting_asks_on_a_page_of_its_own(site: Site, plain: Page) -> None:
+    job = await factory.job(site.connection, "completed")
+    await plain.goto("/jobs?state=completed")
+    await plain.get_by_label(f"Select job {job}").check()
+    await plain.get_by_role("group", name="Selected jobs").get_by_role("button", name="Delete").click()
+    await expect(plain.get_by_role("heading", name=f"Delete job {job}?")).to_be_visible()
+    await plain.get_by_role("button", name="Delete 1 job").click()
+    await expect(plain).to_have_url(re.compile("state=completed"))
+    await expect(plain.locator("tbody.job")).to_have_count(0)
+
+
+async def test_all_matching_jobs_are_cancelled_through_preview_and_operation(site: Site, plain: Page) -> None:
+    for _ in range(3):
+        await factory.job(site.connection, "scheduled", kind="mail_send")
+    await plain.goto("/jobs?state=scheduled&q=kind:mail_send")
+    await plain.locator("#menu-more > summary").click()
+    await plain.get_by_role("link", name=re.compile("Cancel all matching")).click()
+    await expect(plain.get_by_role("heading", name="Cancel 3 jobs?")).to_be_visible()
+    await plain.get_by_role("button", name="Cancel 3 jobs").click()
+    await expect(plain).to_have_url(re.compile("/operations/"))
+    await plain.wait_for_timeout(500)
+    await plain.reload()
+    await expect(plain.locator("#operation .badge")).to_have_text("done")
+
+
+async def test_job_queue_and_preferences_pages_work_with_plain_forms(site: Site, plain: Page) -> None:
+    job = await factory.job(
+        site.connection, "retryable", errors=[factory.attempt_error(trace='File "/app/a.py", line 1')]
+    )
+    await factory.queue(site.connection, "default")
+    await plain.goto(f"/jobs/{job}")
+    await plain.get_by_text("Traceback", exact=True).click()
+    await expect(plain.locator("pre.trace")).to_be_visible()
+    await plain.get_by_role("button", name="Retry").click()
+    await expect(plain.locator(".job-name .badge")).to_have_text("available")
+    await plain.goto("/queues/default")
+    await plain.get_by_role("button", name="Pause").click()
+    await expect(plain.locator(".job-name .badge")).to_have_text("paused")
+    await plain.goto("/about")
+    await plain.get_by_role("button", name="Dark").first.click()
+    await expect(plain.locator("html")).to_have_attribute("data-theme", "dark")
+    await expect(plain).to_have_url(re.compile("/about$"))
+
+
+async def test_help_is_a_page_and_what_needs_script_is_not_shown(site: Site, plain: Page) -> None:
+    await factory.job(site.connection)
+    await plain.goto("/jobs")
+    await expect(plain.locator("#menu-live")).to_be_hidden()
+    await expect(plain.locator("[data-check-all]")).to_be_hidden()
+    await plain.get_by_role("link", name="Help").click()
+    await expect(plain.get_by_role("heading", name="Keyboard and search")).to_be_visible()

@@ -1,0 +1,132 @@
+"""`python -m tests.screens`: photographs the demo's pages, light, dark and on a phone, into docs/screens."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Literal
+
+from playwright.async_api import FloatRect, Page, ViewportSize, async_playwright
+
+FOLDER = Path(__file__).parent.parent / "docs/screens"
+WIDE = ViewportSize(width=1280, height=800)
+PHONE = ViewportSize(width=360, height=740)
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+FIRST_JOB = "a[href*='/jobs/']:not([href*='/bulk'])"
+
+SCREENS = {
+    "jobs": "jobs",
+    "jobs-running": "jobs?state=running",
+    "jobs-retryable": "jobs?state=retryable",
+    "jobs-search": "jobs?q=kind:webhook_delivery args.customer.id:42 -tag:vip",
+    "jobs-empty": "jobs?q=kind:no_such_kind",
+    "jobs-problem": "jobs?q=priority:high",
+    "jobs-bulk": "jobs/bulk?verb=retry&state=discarded",
+    "job-running": "jobs?q=kind:video_transcode&state=running&order=-time",
+    "job-failed": "jobs?q=kind:image_resize&state=discarded",
+    "job-completed": "jobs?q=kind:payment_capture&state=completed",
+    "queues": "queues",
+    "queue": "queues/webhooks",
+    "operations": "operations",
+    "about": "about",
+    "help": "help",
+    "not-found": "jobs/1",
+}
+"""File name and address; where the name begins with `job-`, the first job of that list is opened."""
+
+SHOWN = ("jobs", "jobs-running", "job-failed", "queues")
+"""What the documentation shows."""
+
+
+@contextmanager
+def demo() -> Iterator[str]:
+    """The address of a fresh demo that has been moving for a while."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "riverui", "demo", "--port", "0", "--data-dir", f"{folder}/data"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if found := re.search(r"http://\S+", line):
+                    yield found[0]
+                    return
+            raise SystemExit("the demo did not start")
+        finally:
+            process.terminate()
+            process.communicate(timeout=30)
+
+
+async def photograph(page: Page, url: str, name: str, path: Path, *, phone: bool) -> None:
+    """Saves a picture of one page."""
+    await open_screen(page, url, name)
+    if phone:
+        height = await page.evaluate("document.documentElement.scrollHeight")
+        clip = FloatRect(x=0, y=0, width=PHONE["width"], height=min(height, 2 * PHONE["height"]))
+        taken = await page.screenshot(path=path, full_page=True, clip=clip, animations="disabled")
+    else:
+        taken = await page.screenshot(path=path, animations="disabled")
+    print(f"{path}  {len(taken) // 1000} kB")
+
+
+async def open_screen(page: Page, url: str, name: str) -> None:
+    """Shows one page, once it has all it fetches."""
+    await page.goto(url + SCREENS[name])
+    if name.startswith("job-"):
+        link = await page.locator("#jobs-list").locator(FIRST_JOB).first.get_attribute("href")
+        await page.goto(f"{url.rstrip('/')}{link}")
+    await page.locator("main").wait_for()
+    # Counts and the first live refresh.
+    await page.wait_for_timeout(700)
+
+
+async def main() -> None:
+    """Takes the pictures that the documentation shows, all there are, or those whose names are given."""
+    parser = argparse.ArgumentParser(prog="python -m tests.screens", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(SCREENS)}")
+    parser.add_argument("--all", action="store_true", help="every page there is")
+    parser.add_argument("--to", type=Path, default=FOLDER, help="folder (docs/screens)")
+    parser.add_argument("--url", help="of a running dashboard, instead of a demo started for this")
+    parser.add_argument("--wait", type=float, default=20, help="seconds to let the demo move (%(default)s)")
+    arguments = parser.parse_args()
+    names = arguments.names or list(SCREENS if arguments.all else SHOWN)
+    if unknown := set(names) - SCREENS.keys():
+        raise SystemExit(f"there is no {', '.join(unknown)}")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        raise SystemExit("Chromium is missing: apt-get install chromium")
+    arguments.to.mkdir(parents=True, exist_ok=True)
+    with nullcontext(arguments.url) if arguments.url else demo() as url:
+        await asyncio.sleep(arguments.wait)
+        async with async_playwright() as playwright:
+            browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            for theme, phone in itertools.product(THEMES, (False, True)):
+                context = await browser.new_context(
+                    color_scheme=theme,
+                    has_touch=phone,
+                    locale="en-GB",
+                    reduced_motion="reduce",
+                    timezone_id="Europe/Berlin",
+                    viewport=PHONE if phone else WIDE,
+                )
+                page = await context.new_page()
+                for name in names:
+                    path = arguments.to / f"{name}-{theme}{'-phone' if phone else ''}.png"
+                    await photograph(page, url, name, path, phone=phone)
+                await context.close()
+            await browser.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,522 @@
+"""Transactions under limits, on our own pool and on a host's; what goes wrong, in riverui's words; recovery."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection, sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from riverui.errors import (
+    DatabaseError,
+    DatabaseMissing,
+    DatabaseUnavailable,
+    LockTimeout,
+    LoginRefused,
+    PermissionDenied,
+    QueryTimeout,
+    SchemaMissing,
+    SchemaTooOld,
+)
+from riverui.storage.connect import connect
+from riverui.storage.interface import Driver
+from riverui.storage.migrate import migrate
+from riverui.storage.params import JobListParams
+from riverui.storage.postgres.driver import PostgresDriver, PostgresExecutor
+from tests.storage.conftest import Make, one_page
+
+SHORT = timedelta(milliseconds=100)
+
+
+async def _settings(executor: PostgresExecutor) -> dict[str, str]:
+    """Session and transaction settings as the server sees them in here."""
+    names = (
+        "statement_timeout",
+        "lock_timeout",
+        "idle_in_transaction_session_timeout",
+        "transaction_read_only",
+        "application_name",
+        "timezone",
+    )
+    query = "select " + ", ".join(f"current_setting('{name}')" for name in names)
+    return dict(zip(names, (await executor._rows("settings", sql=query))[0], strict=True))
+
+
+@pytest.fixture
+async def own(database_url: str) -> AsyncIterator[PostgresDriver]:
+    """With limits of its own, to tell them apart."""
+    driver = connect(
+        database_url,
+        page_timeout=timedelta(seconds=1.5),
+        action_timeout=timedelta(seconds=7),
+        lock_timeout=timedelta(seconds=2),
+    )
+    yield driver
+    await driver.close()
+
+
+async def test_limits_of_reading(own: PostgresDriver) -> None:
+    async with own.reading() as executor:
+        found = await _settings(executor)
+    assert found == {
+        "statement_timeout": "1500ms",
+        "lock_timeout": "1500ms",
+        "idle_in_transaction_session_timeout": "11500ms",
+        "transaction_read_only": "on",
+        "application_name": "riverui",
+        "timezone": "UTC",
+    }
+    async with own.reading(timeout=timedelta(seconds=30)) as executor:
+        assert (await _settings(executor))["statement_timeout"] == "30s"
+
+
+async def test_limits_of_writing(own: PostgresDriver) -> None:
+    async with own.transaction() as transaction:
+        found = await _settings(transaction)
+    assert (found["statement_timeout"], found["lock_timeout"]) == ("7s", "2s")
+    assert found["transaction_read_only"] == "off"
+
+
+async def test_reading_cannot_write(driver: Driver, make: Make) -> None:
+    id = await make.job("scheduled")
+    async with driver.reading() as executor:
+        with pytest.raises(PermissionDenied, match="read-only"):
+            await executor.job_delete_many([id])
+
+
+async def test_writing_to_a_standby_is_told(database_url: str, make: Make) -> None:
+    async with await AsyncConnection.connect(database_url, autocommit=True) as admin:
+        await admin.execute("alter role current_user set default_transaction_read_only = off")
+    url = f"{database_url}{'&' if '?' in database_url else '?'}options=-c%20default_transaction_read_only%3Don"
+    driver = connect(url)
+    async with driver.reading() as executor:
+        assert (await executor.job_list(JobListParams())).rows == ()
+    await driver.close()
+
+
+async def test_slow_query_is_stopped(driver: PostgresDriver) -> None:
+    started = time.monotonic()
+    with pytest.raises(QueryTimeout):
+        async with driver.reading(timeout=SHORT) as executor:
+            await executor._rows("slow", sql="select pg_sleep(10)")
+    assert time.monotonic() - started < 5
+    await driver.ping()
+
+
+async def test_lock_is_waited_for_no_longer_than_allowed(database_url: str, driver: PostgresDriver) -> None:
+    async with await AsyncConnection.connect(database_url) as other:
+        await other.execute("lock table river_queue")
+        with pytest.raises((LockTimeout, QueryTimeout)):
+            async with driver.reading(timeout=SHORT) as executor:
+                await executor.queue_row_get("x")
+
+
+async def test_exception_undoes_and_leaves_the_driver_usable(driver: PostgresDriver, make: Make) -> None:
+    await make.queue("q")
+
+    async def fail() -> None:
+        async with driver.transaction() as transaction:
+            assert await transaction.queue_pause("q") == ["q"]
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        await fail()
+    async with driver.reading() as executor:
+        row = await executor.queue_row_get("q")
+    assert row is not None
+    assert row.paused_at is None
+
+
+async def test_savepoints(driver: PostgresDriver, make: Make) -> None:
+    for name in ("a", "b", "c"):
+        await make.queue(name)
+    async with driver.transaction() as transaction:
+        async with transaction.savepoint():
+            await transaction.queue_pause("a")
+        with pytest.raises(DatabaseError):
+            async with transaction.savepoint():
+                await transaction.queue_pause("b")
+                async with transaction.savepoint():
+                    await transaction._rows("broken", sql="select 1/0")
+        async with transaction.savepoint(), transaction.savepoint():
+            await transaction.queue_pause("c")
+    paused = await make.rows("select name from river_queue where paused_at is not null order by name")
+    assert [row["name"] for row in paused] == ["a", "c"]
+
+
+async def test_cancelled_request_frees_its_connection(database_url: str) -> None:
+    driver = connect(database_url, max_size=1)
+
+    async def slow() -> None:
+        async with driver.reading() as executor:
+            await executor._rows("slow", sql="select pg_sleep(60)")
+
+    for _ in range(3):
+        task = asyncio.create_task(slow())
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await driver.ping()
+    await driver.close()
+
+
+async def test_first_use_at_the_same_time(database_url: str) -> None:
+    driver = connect(database_url, max_size=3)
+    await asyncio.gather(*(driver.ping() for _ in range(20)))
+    async with await AsyncConnection.connect(database_url, autocommit=True) as admin:
+        cursor = await admin.execute(
+            "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'riverui'"
+        )
+        (opened,) = await cursor.fetchone() or (0,)
+    assert 1 <= opened <= 3
+    await driver.close()
+    await driver.close()
+
+
+async def test_all_connections_busy(database_url: str) -> None:
+    driver = connect(database_url, max_size=1, pool_timeout=SHORT)
+    async with driver.reading():
+        with pytest.raises(DatabaseUnavailable, match="free"):
+            await driver.ping()
+    await driver.ping()
+    await driver.close()
+
+
+# What goes wrong while connecting
+
+
+def _url(url: str, **parts: Any) -> str:
+    return make_conninfo(**{**conninfo_to_dict(url), **parts})
+
+
+async def _raises_quickly(driver: Driver, kind: type[DatabaseUnavailable]) -> str:
+    started = time.monotonic()
+    with pytest.raises(DatabaseUnavailable) as caught:
+        await driver.ping()
+    assert type(caught.value) is kind
+    assert time.monotonic() - started < 4
+    return str(caught.value)
+
+
+async def test_nobody_listens(tmp_path: Any) -> None:
+    for host, port in (("127.0.0.1", 1), (str(tmp_path), 5432), ("no-such-host.invalid", 5432)):
+        driver = connect(_url("", host=host, port=port, dbname="x", user="y"))
+        await _raises_quickly(driver, DatabaseUnavailable)
+        # The answer is remembered for a moment, so that a crowd does not wait in turns.
+        started = time.monotonic()
+        results = await asyncio.gather(*(driver.ping() for _ in range(20)), return_exceptions=True)
+        assert {type(result) for result in results} == {DatabaseUnavailable}
+        assert time.monotonic() - started < 4
+        await driver.close()
+
+
+async def test_no_such_database(admin_url: str) -> None:
+    driver = connect(_url(admin_url, dbname="riverui_no_such_database"))
+    await _raises_quickly(driver, DatabaseMissing)
+    await driver.close()
+
+
+async def test_no_such_user(admin_url: str) -> None:
+    driver = connect(_url(admin_url, user="riverui_no_such_user"))
+    words = await _raises_quickly(driver, LoginRefused)
+    assert "password" in words
+    await driver.close()
+
+
+async def test_secrets_are_not_in_messages(admin_url: str) -> None:
+    driver = connect(_url(admin_url, user="riverui_no_such_user", password="hunter2", port=1, host="127.0.0.1"))
+    words = await _raises_quickly(driver, DatabaseUnavailable)
+    assert "hunter2" not in words
+    await driver.close()
+
+
+async def _lost(url: str) -> None:
+    """Ends every other connection to the database."""
+    async with await AsyncConnection.connect(url, autocommit=True) as admin:
+        await admin.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid() and application_name = 'riverui'"
+        )
+    await asyncio.sleep(0.05)
+
+
+async def test_lost_idle_connections_are_not_noticed(database_url: str) -> None:
+    driver = connect(database_url, max_size=4)
+    for _ in range(3):
+        await asyncio.gather(*(driver.ping() for _ in range(4)))
+        await _lost(database_url)
+        await driver.ping()
+        async with driver.transaction() as transaction:
+            await transaction.queue_pause("*")
+    await driver.close()
+
+
+async def test_connection_lost_in_the_middle_fails_once(database_url: str) -> None:
+    driver = connect(database_url)
+    with pytest.raises(DatabaseUnavailable):
+        async with driver.reading() as executor:
+            await executor._rows("ping")
+            await _lost(database_url)
+            await executor._rows("ping")
+    await driver.ping()
+    await driver.close()
+
+
+async def test_recovery_when_the_database_comes_back(database_url: str) -> None:
+    target: list[tuple[str, int] | None] = [None]
+    async with _proxy(database_url, lambda: target[0] is not None) as (host, port):
+        driver = connect(_url(database_url, host=host, port=port, sslmode="disable"))
+        await _raises_quickly(driver, DatabaseUnavailable)
+        target[0] = (host, port)
+        started = time.monotonic()
+        while True:
+            try:
+                await driver.ping()
+                break
+            except DatabaseUnavailable:
+                await asyncio.sleep(0.05)
+        assert time.monotonic() - started < 1.5
+        await driver.close()
+
+
+@asynccontextmanager
+async def _proxy(url: str, let_in: Callable[[], bool]) -> AsyncIterator[tuple[str, int]]:
+    """A TCP door to the test server that can be shut."""
+    parts = conninfo_to_dict(url)
+    host, port = str(parts.get("host") or "localhost"), int(parts.get("port") or 5432)
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not let_in():
+            writer.close()
+            return
+        if host.startswith("/"):
+            there = await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+        else:
+            there = await asyncio.open_connection(host, port)
+        await asyncio.gather(copy(reader, there[1]), copy(there[0], writer), return_exceptions=True)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield "127.0.0.1", server.sockets[0].getsockname()[1]
+    server.close()
+
+
+# What goes wrong in the database
+
+
+async def test_no_tables(empty_database_url: str) -> None:
+    driver = connect(empty_database_url)
+    for attempt in ("job_cutoff", "leader_get"):
+        with pytest.raises(SchemaMissing, match="migrate-up") as caught:
+            async with driver.reading() as executor:
+                await getattr(executor, attempt)()
+        assert type(caught.value) is SchemaMissing
+    with pytest.raises(SchemaMissing):
+        await one_page(driver)
+    with pytest.raises(SchemaMissing):
+        async with driver.reading() as executor:
+            await executor.job_count_by_state(cap=10)
+    async with driver.reading() as executor:
+        assert await executor.migration_list() == []
+        assert (await executor.server_get()).job_rows_estimated == -1
+    await driver.close()
+
+
+async def test_no_such_schema(database_url: str) -> None:
+    driver = connect(database_url, schema="nowhere")
+    with pytest.raises(SchemaMissing):
+        await one_page(driver)
+    with pytest.raises(SchemaMissing):
+        async with driver.reading() as executor:
+            await executor.job_count_by_state(cap=10)
+    await driver.close()
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+async def test_tables_from_before_version_5(empty_database_url: str, version: int) -> None:
+    driver = connect(empty_database_url)
+    await migrate(driver, "up", target_version=version)
+    with pytest.raises(SchemaMissing) as caught:
+        async with driver.reading() as executor:
+            await executor.job_get(1)
+    assert type(caught.value) is (SchemaMissing if version == 1 else SchemaTooOld)
+    async with driver.reading() as executor:
+        assert [row.version for row in await executor.migration_list()] == list(range(1, version + 1))
+    await driver.close()
+
+
+@pytest.fixture
+async def stranger(database_url: str, make: Make) -> AsyncIterator[str]:
+    """The URL of a user without any right to River's tables."""
+    name = f"riverui_stranger_{time.monotonic_ns()}"
+    await make.connection.execute(
+        sql.SQL("create role {} login password 'secret'").format(sql.Identifier(name))
+    )
+    yield _url(database_url, user=name, password="secret")
+    await make.connection.execute(sql.SQL("drop owned by {n}; drop role {n}").format(n=sql.Identifier(name)))
+
+
+async def test_missing_privilege(stranger: str) -> None:
+    driver = connect(stranger)
+    with pytest.raises(PermissionDenied, match="river_job"):
+        await one_page(driver)
+    await driver.close()
+
+
+async def test_a_user_who_may_only_read(stranger: str, make: Make) -> None:
+    id = await make.job("scheduled")
+    user = sql.Identifier(str(conninfo_to_dict(stranger)["user"]))
+    await make.connection.execute(sql.SQL("grant select on all tables in schema public to {}").format(user))
+    driver = connect(stranger)
+    assert [row.id for row in (await one_page(driver)).rows] == [id]
+    async with driver.reading() as executor:
+        await executor.job_count_by_state(cap=0)
+        await executor.server_get()
+        await executor.queue_list(cap=10)
+    with pytest.raises(PermissionDenied):
+        async with driver.transaction() as transaction:
+            await transaction.job_delete_many([id])
+    await driver.close()
+
+
+@pytest.mark.parametrize("style", ["SQL, DMY", "German", "Postgres, MDY"])
+async def test_server_with_other_habits(database_url: str, make: Make, style: str) -> None:
+    name = sql.Identifier(urlsplit(database_url).path[1:])
+    for setting, value in (("datestyle", style), ("timezone", "Asia/Kathmandu"), ("bytea_output", "escape")):
+        await make.connection.execute(
+            sql.SQL("alter database {} set {} = {}").format(name, sql.SQL(setting), sql.Literal(value))
+        )
+    id = await make.job("completed", unique_key=b"\x00\xff'")
+    driver = connect(database_url)
+    async with driver.reading() as executor:
+        job = await executor.job_get(id)
+        assert job is not None
+        assert job.unique_key == b"\x00\xff'"
+        assert job.finalized_at == (await make.row(id))["finalized_at"]
+        assert job.finalized_at is not None
+        assert job.finalized_at.utcoffset() == timedelta(0)
+    await driver.close()
+
+
+# The host app's pool
+
+
+@asynccontextmanager
+async def _pool(url: str, **options: Any) -> AsyncIterator[AsyncConnectionPool[Any]]:
+    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(url, open=False, min_size=1, max_size=2, **options)
+    await pool.open()
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+@pytest.mark.parametrize("autocommit", [False, True])
+async def test_hosts_connections_come_back_as_they_were(database_url: str, make: Make, autocommit: bool) -> None:
+    id = await make.job("scheduled")
+    kwargs = {"autocommit": autocommit, "row_factory": dict_row, "prepare_threshold": 0}
+    async with _pool(database_url, kwargs=kwargs) as pool:
+        driver = connect(pool=pool)
+        for _ in range(3):
+            assert [row.id for row in (await one_page(driver)).rows] == [id]
+            async with driver.reading() as executor:
+                assert (await _settings(executor))["transaction_read_only"] == "on"
+            async with driver.transaction() as transaction:
+                await transaction.job_cancel_many([id])
+                await transaction.job_retry_many([id])
+            with pytest.raises(DatabaseError):
+                async with driver.reading() as executor:
+                    await executor._rows("broken", sql="select 1/0")
+        async with pool.connection() as connection:
+            assert connection.autocommit is autocommit
+            cursor = await connection.execute(
+                "select current_setting('statement_timeout') as t, current_setting('enable_seqscan') as s,"
+                " (select count(*) from pg_prepared_statements where statement like '%river_job%') as p",
+                prepare=False,
+            )
+            assert await cursor.fetchone() == {"t": "0", "s": "on", "p": 0}
+        await driver.close()
+        assert not pool.closed
+
+
+async def test_listener_beside_a_hosts_pool(database_url: str) -> None:
+    async with _pool(database_url, kwargs={"row_factory": dict_row}) as pool:
+        driver = connect(pool=pool)
+        listener = await driver.listener()
+        heard = asyncio.create_task(anext(listener.notifications("river_control")))
+        async with driver.transaction() as transaction:
+            while not heard.done():
+                await asyncio.sleep(0.02)
+                async with await AsyncConnection.connect(database_url, autocommit=True) as other:
+                    await other.execute("""select pg_notify('public.river_control', '{"action":"x"}')""")
+            await transaction._rows("ping")
+        assert await heard == ("river_control", '{"action":"x"}')
+        await listener.close()
+
+
+async def test_hosts_pool_that_is_not_open(database_url: str) -> None:
+    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(database_url, open=False)
+    with pytest.raises(DatabaseUnavailable, match="never opened"):
+        await connect(pool=pool).ping()
+
+
+async def test_hosts_pool_on_a_database_that_is_not_there(admin_url: str) -> None:
+    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+        _url(admin_url, dbname="riverui_no_such_database"), open=False, min_size=0, max_size=2
+    )
+    await pool.open()
+    driver = connect(pool=pool, pool_timeout=SHORT)
+    await _raises_quickly(driver, DatabaseMissing)
+    await pool.close()
+
+
+async def test_hosts_pool_that_is_used_up(database_url: str) -> None:
+    async with _pool(database_url) as pool, pool.connection(), pool.connection():
+        driver = connect(pool=pool, pool_timeout=SHORT)
+        with pytest.raises(DatabaseUnavailable, match="free"):
+            await driver.ping()
+
+
+async def test_hosts_pool_with_lost_connections(database_url: str) -> None:
+    async with _pool(_url(database_url, application_name="riverui")) as pool:
+        driver = connect(pool=pool)
+        await asyncio.gather(driver.ping(), driver.ping())
+        await _lost(database_url)
+        await driver.ping()
+
+
+async def test_two_drivers_on_one_database(database_url: str, make: Make) -> None:
+    await make.connection.execute("create schema second")
+    second = connect(database_url, schema="second")
+    await migrate(second, "up")
+    first = connect(database_url)
+    id = await make.job()
+    assert [row.id for row in (await one_page(first)).rows] == [id]
+    assert (await one_page(second)).rows == ()
+    assert (first.schema, second.schema) == (None, "second")
+    await first.close()
+    await second.close()
+
+
+def test_url_of_this_database_keeps_its_parts() -> None:
+    parts = urlsplit("postgresql://u:p@h:1/db?sslmode=disable")
+    assert urlunsplit(parts._replace(path="/other")) == "postgresql://u:p@h:1/other?sslmode=disable"
+
+
+def test_errors_of_psycopg_do_not_get_through() -> None:
+    assert not issubclass(DatabaseError, psycopg.Error)

@@ -1,0 +1,246 @@
+"""Cancel, retry and delete do to each row what River's client does, tell what became of each id, and notify."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from riverui.domain.jobs import JobState
+from riverui.errors import UniqueConflict
+from riverui.storage.connect import connect
+from riverui.storage.interface import Driver
+from riverui.storage.params import JobChanges, SkipReason
+from tests.storage.conftest import Make
+
+WAITING = ("available", "pending", "retryable", "scheduled")
+FINALIZED = ("cancelled", "completed", "discarded")
+STATES = tuple(state.value for state in JobState)
+
+
+async def _act(driver: Driver, verb: str, *ids: int) -> JobChanges:
+    async with driver.transaction() as transaction:
+        changes: JobChanges = await getattr(transaction, f"job_{verb}_many")(ids)
+    asked = sorted(dict.fromkeys(ids))
+    told = [*changes.changed, *changes.requested, *(id for id, _ in changes.skipped)]
+    assert sorted(told) == asked, "every id in exactly one place"
+    return changes
+
+
+@asynccontextmanager
+async def _heard(driver: Driver, make: Make, topic: str = "river_control") -> AsyncIterator[list[dict[str, Any]]]:
+    """Payloads that arrive while the block runs."""
+    listener = await driver.listener()
+    heard: list[dict[str, Any]] = []
+    ready = asyncio.Event()
+
+    async def listen() -> None:
+        async for name, payload in listener.notifications(topic, "test_end"):
+            if name == "test_end":
+                if payload == "ready":
+                    ready.set()
+                    continue
+                return
+            heard.append(json.loads(payload))
+
+    task = asyncio.create_task(listen())
+    while not ready.is_set():
+        await make.notify("test_end", "ready")
+        await asyncio.sleep(0.01)
+    yield heard
+    await make.notify("test_end", "end")
+    await asyncio.wait_for(task, 10)
+    await listener.close()
+
+
+async def test_cancel(driver: Driver, make: Make) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    ids = {state: await make.job(state, queue=f"q_{state}", metadata={"kept": [1]}) for state in STATES}
+    rows = {state: await make.row(id) for state, id in ids.items()}
+    async with _heard(driver, make) as heard:
+        changes = await _act(driver, "cancel", *ids.values(), 10**15)
+    assert set(changes.changed) == {ids[state] for state in WAITING}
+    assert changes.requested == (ids["running"],)
+    assert dict(changes.skipped) == {
+        **{ids[state]: SkipReason.FINALIZED for state in FINALIZED},
+        10**15: SkipReason.NOT_FOUND,
+    }
+    for state, id in ids.items():
+        row, was = await make.row(id), rows[state]
+        if state in FINALIZED:
+            assert row == was
+            continue
+        stamp = row["metadata"].pop("cancel_attempted_at")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d*[1-9])?Z", stamp)
+        assert before <= datetime.fromisoformat(stamp)
+        assert row["metadata"] == {"kept": [1]}
+        changed = {name for name in row if row[name] != was[name] and name != "metadata"}
+        if state == "running":
+            assert changed == set()
+        else:
+            assert changed == {"state", "finalized_at"}
+            assert row["state"] == "cancelled"
+            assert before <= row["finalized_at"]
+    expected = [
+        {"action": "cancel", "job_id": ids[state], "queue": f"q_{state}"} for state in (*WAITING, "running")
+    ]
+    assert sorted(heard, key=lambda p: p["job_id"]) == sorted(expected, key=lambda p: p["job_id"])
+
+
+async def test_retry(driver: Driver, make: Make) -> None:
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    stamped = {"cancel_attempted_at": "2026-11-21T09:00:00Z", "kept": 1}
+    ids = {state: await make.job(state, metadata=stamped) for state in STATES}
+    ids["later"] = await make.job("available", metadata=stamped, scheduled_at=before + timedelta(hours=1))
+    rows = {state: await make.row(id) for state, id in ids.items()}
+    async with _heard(driver, make) as heard:
+        changes = await _act(driver, "retry", *ids.values(), 10**15)
+    assert dict(changes.skipped) == {
+        ids["running"]: SkipReason.RUNNING,
+        ids["available"]: SkipReason.ALREADY_AVAILABLE,
+        10**15: SkipReason.NOT_FOUND,
+    }
+    assert heard == []
+    for state, id in ids.items():
+        row, was = await make.row(id), rows[state]
+        if state in ("running", "available"):
+            assert row == was
+            continue
+        assert id in changes.changed
+        assert row["state"] == "available"
+        assert row["finalized_at"] is None
+        assert before <= row["scheduled_at"] <= datetime.now(UTC) + timedelta(seconds=1)
+        assert row["metadata"] == {"kept": 1}
+        kept = {"attempt", "attempted_at", "attempted_by", "errors", "created_at", "args", "tags", "priority"}
+        assert all(row[name] == was[name] for name in kept)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "max_attempts", "after"),
+    [(25, 25, 26), (24, 25, 25), (26, 25, 25), (32767, 32767, 32767)],
+)
+async def test_retry_of_the_last_attempt_gives_one_more(
+    driver: Driver, make: Make, attempt: int, max_attempts: int, after: int
+) -> None:
+    id = await make.job("discarded", attempt=attempt, max_attempts=max_attempts)
+    await _act(driver, "retry", id)
+    assert (await make.row(id))["max_attempts"] == after
+
+
+async def test_retry_conflict_changes_nothing(driver: Driver, make: Make) -> None:
+    unique = {"unique_key": b"k" * 32, "unique_states": "11110101"}
+    await make.job("available", **unique)
+    other = await make.job("discarded")
+    conflicting = await make.job("discarded", **unique)
+    with pytest.raises(UniqueConflict):
+        await _act(driver, "retry", other, conflicting)
+    assert (await make.row(other))["state"] == "discarded"
+    async with driver.transaction() as transaction:
+        with pytest.raises(UniqueConflict):
+            async with transaction.savepoint():
+                await transaction.job_retry_many([conflicting])
+        assert (await transaction.job_retry_many([other])).changed == (other,)
+    assert (await make.row(other))["state"] == "available"
+
+
+async def test_delete(driver: Driver, make: Make) -> None:
+    ids = {state: await make.job(state) for state in STATES}
+    changes = await _act(driver, "delete", *ids.values(), 10**15)
+    assert dict(changes.skipped) == {ids["running"]: SkipReason.RUNNING, 10**15: SkipReason.NOT_FOUND}
+    left = await make.rows("select id from river_job")
+    assert [row["id"] for row in left] == [ids["running"]]
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
+async def test_ids_that_cannot_be(driver: Driver, make: Make, verb: str) -> None:
+    id = await make.job("scheduled")
+    odd = (2**63, -(2**63) - 1, 2**100, -5, 0)
+    changes = await _act(driver, verb, id, id, *odd)
+    assert changes.changed == (id,)
+    assert dict(changes.skipped) == dict.fromkeys(odd, SkipReason.NOT_FOUND)
+    assert await _act(driver, verb) == JobChanges()
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry"])
+@pytest.mark.parametrize("metadata", ["[]", '"text"', "null", "1"])
+async def test_metadata_that_is_no_object(driver: Driver, make: Make, verb: str, metadata: str) -> None:
+    odd = await make.job("scheduled", metadata=metadata)
+    fine = await make.job("scheduled")
+    changes = await _act(driver, verb, odd, fine)
+    assert set(changes.changed) == {odd, fine}
+    assert (await make.row(odd))["metadata"] == json.loads(metadata)
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
+async def test_a_row_held_elsewhere_does_not_fail_the_rest(
+    database_url: str, make: Make, verb: str
+) -> None:
+    held, free = await make.job("scheduled"), await make.job("scheduled")
+    driver = connect(database_url, lock_timeout=timedelta(milliseconds=100))
+    async with await psycopg.AsyncConnection.connect(database_url) as other:
+        await other.execute("select from river_job where id = %s for update", [held])
+        changes = await _act(driver, verb, held, free)
+        await other.rollback()
+    assert changes.changed == (free,)
+    assert changes.skipped == ((held, SkipReason.LOCKED),)
+    await driver.close()
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
+async def test_opposite_orders_do_not_deadlock(driver: Driver, make: Make, verb: str) -> None:
+    async with make.connection.transaction():
+        ids = [await make.job("scheduled") for _ in range(100)]
+    results = await asyncio.gather(
+        *(_act(driver, verb, *(ids if n % 2 else reversed(ids))) for n in range(4)), return_exceptions=True
+    )
+    assert [r for r in results if isinstance(r, BaseException)] == []
+
+
+async def test_a_change_on_the_way_is_seen(driver: Driver, make: Make, database_url: str) -> None:
+    """A job that a worker fetches just before us is asked to stop, not cancelled under its feet."""
+    id = await make.job("available")
+    async with await psycopg.AsyncConnection.connect(database_url) as other:
+        await other.execute("update river_job set state = 'running' where id = %s", [id])
+        acting = asyncio.create_task(_act(driver, "cancel", id))
+        await asyncio.sleep(0.2)
+        await other.commit()
+    changes = await acting
+    assert changes.requested == (id,)
+    row = await make.row(id)
+    assert row["state"] == "running"
+    assert row["finalized_at"] is None
+
+
+async def test_a_thousand_at_once(driver: Driver, make: Make) -> None:
+    await make.connection.execute(
+        "insert into river_job (kind, args, state, scheduled_at)"
+        " select 'k', '{}', 'scheduled', now() + interval '1 hour' from generate_series(1, 1000)"
+    )
+    ids = [row["id"] for row in await make.rows("select id from river_job order by id")]
+    async with _heard(driver, make) as heard:
+        assert (await _act(driver, "cancel", *ids)).changed == tuple(ids)
+    assert len(heard) == 1000
+    assert (await _act(driver, "retry", *ids)).changed == tuple(ids)
+    assert (await _act(driver, "delete", *ids)).changed == tuple(ids)
+
+
+async def test_nothing_is_kept_when_the_transaction_fails(driver: Driver, make: Make) -> None:
+    id = await make.job("scheduled")
+
+    async def fail() -> None:
+        async with driver.transaction() as transaction:
+            await transaction.job_cancel_many([id])
+            raise RuntimeError
+
+    async with _heard(driver, make) as heard:
+        with pytest.raises(RuntimeError):
+            await fail()
+    assert (await make.row(id))["state"] == "scheduled"
+    assert heard == []

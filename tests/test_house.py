@@ -1,0 +1,177 @@
+"""The house keeps its rules: who may call whom, where SQL lives, sizes, names, safe templates."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import riverui
+from riverui.storage.queries import read_blocks
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "riverui"
+TESTS = ROOT / "tests"
+TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
+PYTHON = sorted([*PACKAGE.rglob("*.py"), *TESTS.rglob("*.py")])
+SQL = PACKAGE / "storage/postgres/sql"
+
+VAGUE = {"base", "common", "helpers", "manager", "misc", "shared", "util", "utils"}
+LONGEST = 700
+"""Lines; most files are 100-400."""
+
+# Where each may read what comes from outside, and why.
+OUTSIDE = {
+    "cli.py": "it is the one that reads for all others",
+    "demo/run.py": "the demo has its own two: XDG_CACHE_HOME and RIVERUI_PG_BIN",
+    "demo/watchdog.py": "a program of its own, called by the demo",
+}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+def test_imports_go_one_way() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    told = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stdout
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    assert [name(path) for path in PYTHON if path.stem.strip("_") in VAGUE] == []
+
+
+@pytest.mark.parametrize("folder", ["riverui", "templates", "static", "tests"])
+def test_no_file_has_grown_out_of_hand(folder: str) -> None:
+    kinds = {".css", ".html", ".js", ".py", ".sql"}
+    files = [
+        path for path in (ROOT / folder).rglob("*") if path.suffix in kinds and "vendor" not in path.parts
+    ]
+    long = {name(path): lines for path in files if (lines := len(path.read_text().splitlines())) > LONGEST}
+    assert long == {}, "ask which second room is hiding in there"
+
+
+def pieces(path: Path) -> Iterator[str]:
+    """Parts of names that are put together at run time: job_get_text_ of f"job_get_text_{field}"."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        for part in node.values if isinstance(node, ast.JoinedStr) else ():
+            if isinstance(part, ast.Constant) and re.fullmatch(r"[a-z_]{5,}", str(part.value)):
+                yield str(part.value)
+
+
+def test_every_sql_block_is_used_by_its_name() -> None:
+    modules = list((PACKAGE / "storage").rglob("*.py"))
+    code = set().union(*(words(path.read_text()) for path in modules))
+    parts = tuple(part for path in modules for part in pieces(path) if "_" in part)
+    blocks = {block: name(path) for path in SQL.glob("*.sql") for block in read_blocks(path.read_text())}
+    assert blocks
+    unused = {
+        block: path
+        for block, path in blocks.items()
+        if block not in code and not block.startswith(parts) and not block.endswith(parts)
+    }
+    assert unused == {}
+
+
+def test_every_demo_block_is_used_by_its_name() -> None:
+    code = words((PACKAGE / "demo/mover.py").read_text())
+    blocks = read_blocks((PACKAGE / "demo/mover.sql").read_text())
+    assert set(blocks) <= code
+
+
+def test_sql_lives_in_sql_files() -> None:
+    """In code there are names of blocks; at most a transaction's own few words are put together there."""
+    statement = re.compile(
+        r"^\s*(select\s.+\sfrom|insert\s+into|update\s+\w+\s+set|delete\s+from)\s", re.I | re.S
+    )
+    found = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and statement.match(node.value):
+                found.append(f"{name(path)}:{node.lineno}")
+    assert found == []
+
+
+def outside(path: Path) -> Iterator[int]:
+    """Lines that read the environment or the command line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if (node.value.id, node.attr) in {("os", "environ"), ("os", "getenv"), ("sys", "argv")}:
+                yield node.lineno
+        elif isinstance(node, ast.ImportFrom) and node.module in ("os", "sys"):
+            yield from (node.lineno for alias in node.names if alias.name in ("environ", "getenv", "argv"))
+
+
+def test_only_the_command_line_reads_from_outside() -> None:
+    allowed = {PACKAGE / path for path in OUTSIDE}
+    assert [
+        f"{name(path)}:{line}"
+        for path in PACKAGE.rglob("*.py")
+        if path not in allowed
+        for line in outside(path)
+    ] == []
+
+
+def test_only_two_modules_make_markup() -> None:
+    """Everything else goes through the templates' escaping."""
+    allowed = {PACKAGE / "web/format.py", PACKAGE / "web/charts.py"}
+    makers = [
+        name(path)
+        for path in PACKAGE.rglob("*.py")
+        if "Markup" in words(path.read_text()) and path not in allowed
+    ]
+    assert makers == []
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=name)
+def test_templates_hold_no_script_no_style_and_nothing_unescaped(path: Path) -> None:
+    text = re.sub(r"{#.*?#}", "", path.read_text(), flags=re.DOTALL)
+    assert not re.search(r"\son[a-z]+\s*=", text), "an inline handler"
+    assert not re.search(r"\sstyle\s*=", text), "an inline style"
+    assert not re.search(r"<style\b", text), "an inline style sheet"
+    assert not re.search(r"<script\b(?![^>]*\ssrc=)", text), "an inline script"
+    assert not re.search(r"\|\s*safe\b", text), "a value that is not escaped"
+    assert not re.search(r"{%-?\s*autoescape\b", text), "autoescape turned off"
+    assert not re.search(r"(?:href|src|action)=[\"'](?:https?:)?//", text), "an address outside this server"
+
+
+def test_template_names_are_used() -> None:
+    code = "\n".join(path.read_text() for path in [*PACKAGE.rglob("*.py"), *TEMPLATES])
+    names = [path.relative_to(ROOT / "templates").as_posix() for path in TEMPLATES]
+    assert [
+        template for template in names if f'"{template}"' not in code and f"'{template}'" not in code
+    ] == []
+
+
+def test_the_changelog_tells_of_this_version() -> None:
+    versions = re.findall(r"^## \[?([^\]\s]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert versions[0] == riverui.__version__
+
+
+def test_python_versions_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    oldest = project["project"]["requires-python"].removeprefix(">=")
+    assert project["tool"]["ruff"]["target-version"] == f"py{oldest.replace('.', '')}"
+    assert f"Programming Language :: Python :: {oldest}" in project["project"]["classifiers"]
+    assert f"Python {oldest}" in (ROOT / "README.md").read_text()
+
+
+def test_importing_riverui_is_quick_and_does_nothing() -> None:
+    """A host app that only wants `create_app` at hand pays for it when it calls it."""
+    script = (
+        "import sys, riverui; print(*(m for m in ('starlette', 'psycopg', 'jinja2') if m in sys.modules))"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == []
+    assert told.stderr == ""

@@ -1,0 +1,106 @@
+"""About, help and this browser's preferences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.storage.connect import connect
+from riverui.web.app import create_app
+from tests.factory import leader
+from tests.web.html import parse
+from tests.web.stand_ins import DeadDriver, browser
+
+Htmx = Callable[..., dict[str, str]]
+
+
+async def test_versions_database_leader_and_rights(
+    client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
+    await leader(connection, "host_a")
+    text = parse((await client.get("/about")).text).one(id="about").text
+    for shown in ("riverui", "PostgreSQL", "Starlette", "host_a", "shared_buffers", "delete jobs"):
+        assert shown in text, shown
+    assert "Migrations are missing" not in text
+    assert "delete jobs" not in parse((await reader.get("/about")).text).one(id="about").text
+    fragment = parse((await client.get("/about", headers=htmx("about"))).text)
+    assert not fragment.all("html")
+
+
+async def test_missing_and_unknown_migrations_are_named(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await connection.execute("delete from river_migration where version = 7")
+    await connection.execute("insert into river_migration (line, version) values ('main', 900), ('pro', 3)")
+    text = parse((await client.get("/about")).text).one(id="about").text
+    assert "Migrations are missing: 7." in text
+    assert "900 unknown" in text
+    assert "pro" in text
+
+
+async def test_it_tells_what_is_wrong_with_the_database(empty_database_url: str) -> None:
+    async with browser(create_app(DeadDriver(), no_auth=True)) as client:
+        answer = await client.get("/about")
+        assert answer.status_code == 503
+        assert "cannot be reached" in parse(answer.text).one(id="about").text
+    driver = connect(empty_database_url)
+    async with browser(create_app(driver, no_auth=True)) as client:
+        answer = await client.get("/about")
+        assert answer.status_code == 503
+        assert "riverui migrate-up" in parse(answer.text).one(id="about").text
+    await driver.close()
+
+
+async def test_help_works_without_a_database(htmx: Htmx) -> None:
+    async with browser(create_app(DeadDriver(), no_auth=True)) as client:
+        page = parse((await client.get("/help")).text)
+        assert "args.customer.id:42" in page.text
+        fragment = parse((await client.get("/help", headers=htmx("dialog"))).text)
+        assert not fragment.all("html")
+
+
+async def test_preferences_are_kept(client: httpx2.AsyncClient, htmx: Htmx) -> None:
+    answer = await client.post("/preferences", data={"theme": "dark", "next": "/jobs?state=running"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/jobs?state=running")
+    assert (await client.post("/preferences", data={"limit": "20", "live": "0"})).status_code == 303
+    page = parse((await client.get("/jobs")).text)
+    html = page.one("html").attributes
+    assert (html["data-theme"], html["data-live"]) == ("dark", "0")
+    assert "20 a page" in page.text
+    quiet = await client.post("/preferences", data={"time": "utc"}, headers=htmx())
+    assert (quiet.status_code, "hx-refresh" in quiet.headers) == (204, False)
+    anew = await client.post("/preferences", data={"show_args": "0"}, headers=htmx())
+    assert (anew.status_code, anew.headers["hx-refresh"]) == (204, "true")
+    assert parse((await client.get("/jobs")).text).one("html").attributes["data-time"] == "utc"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"theme": "neon"},
+        {"live": "9" * 5000},
+        {"live": "3"},
+        {"limit": "-1"},
+        {"limit": "１００"},
+        {"nonsense": "1"},
+    ],
+)
+async def test_choices_that_are_not_offered_change_nothing(
+    data: dict[str, str], client: httpx2.AsyncClient
+) -> None:
+    assert (await client.post("/preferences", data=data)).status_code == 303
+    html = parse((await client.get("/help")).text).one("html").attributes
+    assert (html["data-theme"], html["data-live"], html["data-time"]) == ("system", "2", "relative")
+
+
+async def test_forged_cookies_are_ignored(client: httpx2.AsyncClient) -> None:
+    for cookie in ("x", "eyJ0aGVtZSI6ImRhcmsifQ.aaaa.bbbb", "é".encode().decode("latin-1"), "a" * 4000):
+        both = f"riverui_preferences={cookie}; riverui_notice={cookie}"
+        headers = {b"Cookie": both.encode("latin-1")}
+        answer = await client.get("/help", headers=headers)
+        assert answer.status_code == 200
+        assert parse(answer.text).one("html").attributes["data-theme"] == "system"

@@ -1,0 +1,162 @@
+"""All matching jobs: the preview promises, the token carries the promise, the operation keeps it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+from itsdangerous import URLSafeTimedSerializer
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+
+from riverui.actions.operations import Operations
+from riverui.web.pages import bulk
+from tests.factory import job
+from tests.web.html import Element, parse
+
+Htmx = Callable[..., dict[str, str]]
+
+
+async def preview(client: httpx2.AsyncClient, query: str, status: int = 200) -> Element:
+    answer = await client.get(f"/jobs/bulk?{query}")
+    assert answer.status_code == status, answer.text[:2000]
+    return parse(answer.text).one("form", class_="ask")
+
+
+async def finished(app: Starlette) -> None:
+    operations: Operations = app.state.dashboard.operations
+    for operation in operations.list():
+        if operation.task:
+            await asyncio.wait_for(asyncio.shield(operation.task), 20)
+
+
+async def states(connection: AsyncConnection[Any]) -> list[str]:
+    rows = await (await connection.execute("select state::text from river_job order by id")).fetchall()
+    return [row["state"] for row in rows]
+
+
+async def test_preview_and_operation(
+    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    for n in range(7):
+        await job(connection, "discarded", kind="mail" if n else "ship")
+    await job(connection, "completed", kind="mail")
+    form = await preview(client, "verb=retry&state=discarded&q=kind:mail&next=/jobs?state=discarded")
+    assert "Retry 6 jobs?" in form.text
+    assert "state:discarded kind:mail" in form.text
+    assert "ship" not in form.text
+    late = await job(connection, "discarded", kind="mail")
+
+    answer = await client.post(form.attributes["action"], data=dict(form.fields()))
+    assert answer.status_code == 303
+    where = answer.headers["location"]
+    assert where.startswith("/operations/")
+    await finished(app)
+    page = parse((await client.get(where)).text)
+    assert "state:discarded kind:mail" in page.one(id="operation").text
+    assert "6 of 6 looked at" in page.one(id="operation").text
+    assert page.link("See the jobs") == "/jobs?q=kind:mail&state=discarded"
+    assert "the work has begun" in page.text
+    assert await states(connection) == ["discarded", *["available"] * 6, "completed", "discarded"]
+    assert late
+
+    # The same form sent twice does not do it twice.
+    again = await client.post(form.attributes["action"], data=dict(form.fields()))
+    assert again.headers["location"] == where
+    assert len(app.state.dashboard.operations.list()) == 1
+
+
+async def test_by_htmx_the_dialog_leads_to_the_operation(
+    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
+    await job(connection)
+    asked = await client.get("/jobs/bulk?verb=delete&state=available", headers=htmx("dialog"))
+    form = parse(asked.text).one("form", class_="ask")
+    assert not parse(asked.text).all("html")
+    assert "cannot be undone" in form.text
+    answer = await client.post("/jobs/bulk/delete", data=dict(form.fields()), headers=htmx("notices"))
+    assert answer.headers["hx-redirect"].startswith("/operations/")
+    await finished(app)
+    assert await states(connection) == []
+
+
+async def test_only_states_in_which_the_verb_does_something_are_touched(
+    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    for state in ("available", "completed", "running", "pending"):
+        await job(connection, state)
+    form = await preview(client, "verb=cancel")
+    assert "Cancel 3 jobs?" in form.text
+    assert "completed" not in form.one("dl").text
+    form = await preview(client, "verb=cancel&state=completed")
+    assert "nothing to cancel among completed jobs" in form.text
+    assert not form.all("button")
+
+
+async def test_spans_of_time_are_frozen(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+    await job(connection, "discarded")
+    form = await preview(client, "verb=retry&q=created:<1h")
+    assert "created:>=20" in form.text
+
+
+async def test_nonsense_gets_no_preview(client: httpx2.AsyncClient) -> None:
+    answer = await client.get("/jobs/bulk?verb=retry&q=knd:x")
+    assert answer.status_code == 400
+    assert "did you mean kind:?" in answer.text
+    assert (await client.get("/jobs/bulk?verb=explode")).status_code == 400
+    assert (await client.get("/jobs/bulk")).status_code == 400
+
+
+async def test_nothing_matches(client: httpx2.AsyncClient) -> None:
+    form = await preview(client, "verb=delete&q=kind:none")
+    assert "Delete 0 jobs?" in form.text
+    assert not form.all("button")
+
+
+@pytest.mark.parametrize("verb", ["retry", "cancel", "delete"])
+async def test_a_reader_gets_no_preview_and_starts_nothing(
+    verb: str, client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await job(connection, "retryable")
+    assert (await reader.get(f"/jobs/bulk?verb={verb}")).status_code == 403
+    form = await preview(client, f"verb={verb}")
+    assert (await reader.post(f"/jobs/bulk/{verb}", data=dict(form.fields()))).status_code == 403
+    assert await states(connection) == ["retryable"]
+
+
+async def test_tokens_that_are_not_ours_start_nothing(
+    app: Starlette,
+    client: httpx2.AsyncClient,
+    connection: AsyncConnection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await job(connection, "retryable")
+    token = dict((await preview(client, "verb=retry")).fields())["token"]
+    foreign = URLSafeTimedSerializer("another key of the same length", salt="riverui")
+    forged = str(foreign.dumps({"verb": "delete", "filter": ""}, salt="riverui.bulk"))
+    cookie_like = str(app.state.dashboard.signer.dumps({"verb": "retry"}, salt="preferences"))
+    for bad in ("", "x", token[:-1], token[1:], token + "a", forged, cookie_like, "é\u202e"):
+        answer = await client.post("/jobs/bulk/retry", data={"token": bad})
+        assert answer.status_code == 400, bad
+    # A preview of one verb is no leave for another.
+    assert (await client.post("/jobs/bulk/delete", data={"token": token})).status_code == 400
+    monkeypatch.setattr(bulk, "_SECONDS", -1)
+    answer = await client.post("/jobs/bulk/retry", data={"token": token})
+    assert answer.status_code == 400
+    assert "too old" in answer.text
+    assert await states(connection) == ["retryable"]
+    assert app.state.dashboard.operations.list() == ()
+
+
+async def test_a_count_that_is_not_cheap_is_a_lower_bound(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await connection.execute(
+        """insert into river_job (kind, args, state)
+        select 'k', '{}', 'scheduled' from generate_series(1, 11000)"""
+    )
+    form = await preview(client, "verb=cancel&state=scheduled")
+    assert "Cancel 10,000+ jobs?" in form.text

@@ -1,0 +1,218 @@
+"""Whatever a job brings along and whatever an address holds: it is shown as text, or refused in words."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+
+from tests.factory import job, leader, queue
+from tests.web.html import Element, parse
+
+MARKUP = """'"><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}}{%x%}%s{0}</textarea>--><!--"""
+BIDI = "a\u202eb\u2066c\u200bd\u2028e\ufefff"
+TRAVERSAL = "../../etc/passwd?x=1#y"
+NASTY = (MARKUP, BIDI, TRAVERSAL)
+
+FOLLOWED = ("/jobs", "/queues", "/operations", "/about", "/help", "/static", "/preferences", "#", "?")
+
+
+def check(page: Element) -> None:
+    """No element, attribute or address of the job's making."""
+    for element in page.walk():
+        if element.tag == "img":
+            assert element.attributes["src"].endswith("/favicon.svg")
+        assert element.tag not in ("iframe", "object", "embed", "base", "style", "x"), element.tag
+        if element.tag == "script":
+            assert element.attributes.get("src", "").startswith("/static/")
+            assert not element.text
+        for name, value in element.attributes.items():
+            assert not name.startswith("on"), (element.tag, name)
+            assert name != "style"
+            if name in ("href", "action", "formaction", "src", "hx-get", "hx-post"):
+                assert value == "/" or value.startswith(FOLLOWED), (element.tag, name, value)
+                assert not value.startswith("//")
+    for hidden in "\u202e\u2066\u200b\u2028\ufeff\x00":
+        assert hidden not in page.text, repr(hidden)
+
+
+async def get(client: httpx2.AsyncClient, path: str, **given: Any) -> Element:
+    answer = await client.get(path, **given)
+    assert answer.status_code in (200, 400), (path, answer.status_code)
+    page = parse(answer.text)
+    check(page)
+    return page
+
+
+async def fill(connection: AsyncConnection[Any], text: str) -> list[int]:
+    """Jobs that hold the text in every field that a job brings along."""
+    await queue(connection, text, metadata={text: text})
+    await leader(connection, text[:120])
+    return [
+        await job(
+            connection,
+            state,
+            kind=text,
+            queue=text,
+            tags=[text, "plain"],
+            args={text: {text: [text]}},
+            metadata={
+                text: text,
+                "output": {text: text},
+                "river:log": [{"attempt": 1, "log": f"ERROR {text}\n{text}"}],
+            },
+            errors=[{"at": text, "attempt": 1, "error": f"{text}\n{text}", "trace": f"{text}\n\t{text}:1\n"}],
+            attempt=1,
+            attempted_by=[text],
+        )
+        for state in ("available", "running", "retryable", "discarded")
+    ]
+
+
+@pytest.mark.parametrize("text", NASTY, ids=["markup", "bidi", "path"])
+async def test_every_field_of_a_job_is_text_on_every_page(
+    text: str, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    ids = await fill(connection, text)
+    list_page = await get(client, "/jobs")
+    if text == MARKUP:
+        assert "{{7*7}}" in list_page.text
+        assert "<script>alert(1)</script>" in list_page.text
+    for job_id in ids:
+        page = await get(client, f"/jobs/{job_id}")
+        # Every link that it offers leads somewhere sensible, and finds the job again where it is a search.
+        for link in page.one(id="job").all("a"):
+            href = link.attributes["href"]
+            answer = await client.get(href)
+            assert answer.status_code == 200, href
+            if "?q=" in href:
+                assert f'data-job="{job_id}"' in answer.text, href
+            if answer.headers["content-type"].startswith("text/html"):
+                check(parse(answer.text))
+    for path in ("/queues", f"/queues/{quote(text, safe='')}", "/about", "/operations"):
+        await get(client, path)
+    for q in ("kind:", "queue:", "tag:", "worker:", "args.", "metadata.", ""):
+        await get(client, "/suggest", params={"q": q + ("" if q else text[:20])})
+    for verb in ("retry", "cancel", "delete"):
+        await get(client, "/jobs/bulk", params={"verb": verb, "next": "/jobs?q=" + text})
+    asked = await client.post("/jobs/delete", data={"ids": [str(job_id) for job_id in ids], "next": text})
+    check(parse(asked.text))
+    await client.post("/queues/pause", data={"name": text})
+    told = await get(client, "/queues")
+    assert "paused" in told.one(class_="notice").text
+
+
+@pytest.mark.parametrize("text", [*NASTY, "javascript:alert(1)", "%00", "é" * 300, "\\" * 200, '"' * 199])
+async def test_every_parameter_is_text(
+    text: str, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await job(connection)
+    for name in ("q", "state", "order", "limit", "after", "before", "kind", "args", "error", "created", "id"):
+        answer = await client.get("/jobs", params={name: text})
+        if answer.status_code == 302:
+            answer = await client.get(answer.headers["location"])
+        assert answer.status_code in (200, 400), name
+        check(parse(answer.text))
+    for path, name in (
+        ("/jobs/bulk", "verb"),
+        ("/jobs/bulk?verb=retry", "next"),
+        ("/queues", "match"),
+        ("/queues", "order"),
+        ("/suggest", "q"),
+        ("/suggest?q=a", "at"),
+    ):
+        await get(client, str(httpx2.URL(path).copy_merge_params({name: text})))
+    for folder in ("/operations", "/jobs/1/raw", "/queues"):
+        answer = await client.get(f"{folder}/{quote(text, safe='')}")
+        assert answer.status_code in (400, 404)
+        check(parse(answer.text))
+
+
+async def test_nul_is_refused_before_the_database_sees_it(client: httpx2.AsyncClient) -> None:
+    for path in ("/jobs?q=%00", "/jobs?q=kind:a%00b", '/jobs?q=args:{"a":"%5Cu0000"}', "/jobs?kind=%00"):
+        answer = await client.get(path, follow_redirects=True)
+        assert answer.status_code == 400, path
+    for path in ("/queues?match=%00", "/suggest?q=kind:%00", "/suggest?q=%00"):
+        assert (await client.get(path)).status_code in (200, 400), path
+    assert (await client.post("/queues/pause", data={"name": "\0"})).status_code == 400
+    assert (await client.get("/queues/%00")).status_code in (400, 404)
+
+
+async def test_bytes_that_are_not_utf8(client: httpx2.AsyncClient) -> None:
+    for path in ("/jobs?q=%ff", "/jobs?q=%ed%a0%80", "/queues/%ff", "/queues?match=%ff", "/suggest?q=%ff"):
+        assert (await client.get(path)).status_code in (200, 400, 404), path
+
+
+async def test_huge_and_deep_json(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+    deep = "[" * 5_000 + "]" * 5_000
+    huge = '{"text": "' + "x" * 3_000_000 + '"}'
+    wide = "{" + ",".join(f'"k{n}": {n}' for n in range(50_000)) + "}"
+    for args in (
+        '{"deep": ' + deep + "}",
+        huge,
+        wide,
+        '{"n": ' + "9" * 5_000 + "}",
+        "[]",
+        '"text"',
+        "null",
+        "1",
+    ):
+        job_id = await job(connection, "retryable", args=args, metadata=args if args[0] == "{" else "{}")
+        answer = await client.get(f"/jobs/{job_id}")
+        assert answer.status_code == 200, args[:20]
+        assert len(answer.text) < 3_000_000, args[:20]
+        assert (await client.get(f"/jobs/{job_id}/raw/args")).status_code == 200
+    answer = await client.get("/jobs")
+    assert answer.status_code == 200
+    assert len(answer.text) < 200_000
+
+
+async def test_rows_that_no_client_would_write(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    odd: list[dict[str, Any]] = [
+        {"errors": ["text", 7, None, [], {}, {"attempt": "x", "at": "never", "error": {"a": 1}, "trace": 5}]},
+        {"metadata": '{"river:log": "no list"}'},
+        {"metadata": '{"river:log": [1, null, {"attempt": {}, "log": []}, {"log": "x"}]}'},
+        {"metadata": '{"snoozes": "many", "river:rescue_count": [], "cancel_attempted_at": "soon"}'},
+        {"metadata": "[]"},
+        {"attempted_by": [""], "tags": ["", " ", ","]},
+        {"attempt": 32_767, "max_attempts": 32_767},
+        {"scheduled_at": "infinity", "created_at": "-infinity"},
+    ]
+    for columns in odd:
+        job_id = await job(connection, "retryable", **columns)
+        answer = await client.get(f"/jobs/{job_id}")
+        assert answer.status_code == 200, columns
+        check(parse(answer.text))
+    for path in ("/jobs", "/jobs?order=time", "/jobs?order=-time", "/jobs?state=retryable&limit=20"):
+        await get(client, path)
+
+
+async def test_long_searches_end_soon(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+    await job(connection)
+    for q in (
+        "a " * 49,
+        "kind:" + ",".join(f"*{n}*" for n in range(100)),
+        "args." + "a." * 30 + "b:1",
+        "args:" + "[" * 1_900,
+        '"' * 1_999,
+        "-" * 1_999,
+        "kind:" + "*" * 1_900,
+        "error:" + "%" * 1_900,
+        "x" * 50_000,
+    ):
+        answer = await client.get("/jobs", params={"q": q})
+        assert answer.status_code in (200, 400), q[:20]
+        assert answer.elapsed.total_seconds() < 5
+
+
+async def test_forms_that_are_too_much(client: httpx2.AsyncClient) -> None:
+    many = {"ids": ["1"] * 3_000}
+    assert (await client.post("/jobs/retry", data=many)).status_code == 400
+    assert (await client.post("/jobs/retry", data={"ids": "1" * 2_000_000})).status_code == 413
+    assert (await client.post("/jobs/retry", json={"ids": [1]})).status_code == 400
+    assert (await client.post("/jobs/retry", files={"ids": b"1"})).status_code == 400

@@ -1,0 +1,146 @@
+"""One job's page, its raw texts and its logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+
+from tests.factory import WORKER, attempt_error, job, leader, queue
+from tests.web.html import Element, parse
+
+Htmx = Callable[..., dict[str, str]]
+
+
+async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
+    answer = await client.get(path)
+    assert answer.status_code == status, answer.text[:2000]
+    return parse(answer.text)
+
+
+async def test_the_page_tells_everything(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    job_id = await job(
+        connection,
+        "retryable",
+        kind="mail_send",
+        queue="mailers",
+        tags=["vip"],
+        args='{"id": 9007199254740993, "price": 1.10}',
+        metadata={
+            "output": {"sent": True},
+            "river:log": [{"attempt": 1, "log": "12:00 INFO connecting\n"}],
+            "trace_id": "abc",
+        },
+        errors=[attempt_error(error="ConnectionResetError\nmore", trace="main.go:12")],
+    )
+    page = await get(client, f"/jobs/{job_id}")
+    text = page.one(id="job").text
+    for shown in (
+        "mail_send",
+        "9007199254740993",
+        "1.10",
+        "ConnectionResetError",
+        "main.go:12",
+        "INFO connecting",
+        "sent",
+        "trace_id",
+        WORKER,
+        "No client leads at the moment",
+        "No client has ever served",
+    ):
+        assert shown in text, shown
+    links = {link.attributes["href"] for link in page.one(id="job").all("a")}
+    assert {
+        "/jobs?q=kind:mail_send",
+        "/queues/mailers",
+        "/jobs?q=tag:vip",
+        f"/jobs?q=worker:{WORKER}",
+    } <= links
+    verbs = [
+        button.attributes["data-verb"] for button in page.all("button") if "data-verb" in button.attributes
+    ]
+    assert verbs == ["retry", "cancel", "delete"]
+
+
+async def test_the_fragment(client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx) -> None:
+    job_id = await job(connection, "running")
+    fragment = parse((await client.get(f"/jobs/{job_id}", headers=htmx("job"))).text)
+    assert not fragment.all("html")
+    assert fragment.one(id="job").attributes["data-final"] == "0"
+    ended = await job(connection, "completed")
+    fragment = parse((await client.get(f"/jobs/{ended}", headers=htmx("job"))).text)
+    assert fragment.one(id="job").attributes["data-final"] == "1"
+
+
+async def test_a_reader_sees_no_verbs(reader: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+    page = await get(reader, f"/jobs/{await job(connection, 'retryable')}")
+    assert not [button for button in page.all("button") if "data-verb" in button.attributes]
+
+
+async def test_why_it_waits_and_why_it_looks_stuck(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await queue(connection, "paused", paused_at=datetime.now(UTC))
+    await leader(connection)
+    waiting = await job(connection, queue="paused")
+    assert "Its queue is paused" in (await get(client, f"/jobs/{waiting}")).one(class_="banner").text
+    await queue(connection, "default")
+    stuck = await job(connection, "running", attempted_at=datetime.now(UTC) - timedelta(hours=3))
+    assert "running for 3 h" in (await get(client, f"/jobs/{stuck}")).one(class_="banner").text
+    well = await job(connection, "running")
+    assert not (await get(client, f"/jobs/{well}")).all(class_="banner")
+
+
+@pytest.mark.parametrize("path", ["/jobs/7", f"/jobs/{2**63}", "/jobs/7/raw/args", "/jobs/7/log/1"])
+async def test_an_unknown_job_is_a_friendly_page(path: str, client: httpx2.AsyncClient) -> None:
+    page = await get(client, path, 404)
+    assert page.all("nav")
+    assert "not there" in page.text or "There is no job" in page.text
+
+
+async def test_raw_texts(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+    job_id = await job(
+        connection,
+        "discarded",
+        args='{"id": 12345678901234567890, "html": "</script>"}',
+        metadata={"output": [1], "a": 1},
+    )
+    answer = await client.get(f"/jobs/{job_id}/raw/args")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "12345678901234567890" in answer.text
+    assert (await client.get(f"/jobs/{job_id}/raw/output")).json() == [1]
+    assert (await client.get(f"/jobs/{job_id}/raw/metadata")).json()["a"] == 1
+    assert len((await client.get(f"/jobs/{job_id}/raw/errors")).json()) == 25
+    assert json.loads((await client.get(f"/jobs/{job_id}/raw/job")).text)["kind"] == "test_kind"
+    assert (await client.get(f"/jobs/{job_id}/raw/kind")).status_code == 404
+    plain = await job(connection)
+    assert (await client.get(f"/jobs/{plain}/raw/output")).status_code == 404
+
+
+async def test_long_logs_are_cut_on_the_page_and_whole_by_themselves(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    log = "".join(f"line {n} {'x' * 80}\n" for n in range(24_000))
+    assert len(log) > 2_000_000
+    job_id = await job(
+        connection,
+        "completed",
+        metadata={"river:log": [{"attempt": 1, "log": "first\n"}, {"attempt": 1, "log": log}]},
+    )
+    answer = await client.get(f"/jobs/{job_id}")
+    assert answer.status_code == 200
+    assert len(answer.text) < 1_500_000
+    assert "line 23999" in answer.text
+    whole = await client.get(f"/jobs/{job_id}/log/1")
+    assert whole.headers["content-type"] == "text/plain; charset=utf-8"
+    assert whole.text == "first\n" + log
+    assert (await client.get(f"/jobs/{job_id}/log/2")).status_code == 404
+    assert (await client.get(f"/jobs/{job_id}/log/{2**64}")).status_code == 404

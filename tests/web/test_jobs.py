@@ -1,0 +1,548 @@
+"""The job list: as a page, as a fragment, without scripts; what it finds, how it is paged, and the verbs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
+
+from riverui.config import DashboardConfig
+from riverui.domain.jobs import JobState
+from riverui.errors import BadRequest, QueryTimeout
+from riverui.storage.interface import Driver
+from riverui.storage.params import JobOrder
+from riverui.web import listing
+from riverui.web.app import create_app
+from tests.factory import attempt_error, job
+from tests.web.html import Element, parse
+from tests.web.stand_ins import browser
+
+Htmx = Callable[..., dict[str, str]]
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def ids(page: Element) -> list[int]:
+    """Jobs in the table, from top to bottom."""
+    return [int(body.attributes["data-job"]) for body in page.all("tbody", class_="job")]
+
+
+async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
+    answer = await client.get(path)
+    assert answer.status_code == status, answer.text[:2000]
+    return parse(answer.text)
+
+
+def rail(page: Element) -> dict[str, str]:
+    """Labels of the rail of states, with their counts as shown."""
+    links = page.one("nav", id="jobs-states").all("a")
+    return {link.one(class_="state-name").text: link.one(class_="count").text for link in links}
+
+
+def notice(page: Element) -> str:
+    return " | ".join(element.text for element in page.all(class_="notice"))
+
+
+async def states(connection: AsyncConnection[Any]) -> dict[int, str]:
+    rows = await (await connection.execute("select id, state::text from river_job")).fetchall()
+    return {row["id"]: row["state"] for row in rows}
+
+
+class TestAddresses:
+    """What an address means, and that there is one for each view."""
+
+    def read(self, text: str, limit: int = 100) -> tuple[listing.Listing, bool]:
+        return listing.read(QueryParams(text), now=NOW, default_limit=limit)
+
+    @pytest.mark.parametrize(
+        ("states", "order"),
+        [
+            ((), JobOrder.ID_DESC),
+            ((JobState.AVAILABLE,), JobOrder.TIME),
+            ((JobState.SCHEDULED, JobState.RETRYABLE), JobOrder.TIME),
+            ((JobState.RUNNING,), JobOrder.TIME),
+            ((JobState.COMPLETED,), JobOrder.TIME_DESC),
+            ((JobState.COMPLETED, JobState.RUNNING), JobOrder.TIME_DESC),
+        ],
+    )
+    def test_default_orders(self, states: tuple[JobState, ...], order: JobOrder) -> None:
+        assert listing.default_order(states) is order
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "q=kind:a%20b",
+            "q=kind:mail&state=running",
+            "state=scheduled&state=running&order=id",
+            "limit=20",
+            "state=completed&after=2026-11-21T12:00:00.000000Z~42",
+            "before=42",
+        ],
+    )
+    def test_an_address_survives(self, text: str) -> None:
+        found, canonical = self.read(text)
+        assert canonical
+        assert found.query(cursor=found.cursor) == text
+
+    @pytest.mark.parametrize(
+        ("text", "address"),
+        [
+            ("kind=mail,ship&queue=&q=tag:a", "q=tag:a%20kind:mail%2Cship"),
+            ("kind=new&q=kind:old", "q=kind:new"),
+            ("q=state:running%20tag:a", "q=tag:a&state=running"),
+            ("q=state:running&state=completed&order=id", "state=running&order=id"),
+            (
+                "q=-state:completed,discarded,cancelled,running",
+                "".join(
+                    f"{'&' * (n > 0)}state={state}"
+                    for n, state in enumerate(("pending", "scheduled", "available", "retryable"))
+                ),
+            ),
+            ("error=connection%20reset", "q=error:%22connection%20reset%22"),
+            ("state=&state=running&id=", "state=running"),
+            ("id=&after=nonsense", ""),
+        ],
+    )
+    def test_other_ways_to_say_it_lead_to_the_canonical_address(self, text: str, address: str) -> None:
+        found, canonical = self.read(text)
+        assert not canonical
+        assert found.query() == address
+        assert self.read(address)[1]
+
+    @pytest.mark.parametrize(
+        "text", ["state=nope", "order=up", "limit=21", "limit=x", "after=x", "before=x~1"]
+    )
+    def test_nonsense_outside_the_search_is_refused(self, text: str) -> None:
+        with pytest.raises(BadRequest):
+            self.read(text)
+
+    def test_all_eight_states_are_all(self) -> None:
+        assert self.read("&".join(f"state={state}" for state in JobState))[0].states == ()
+
+
+async def test_the_page_shows_jobs_newest_first(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    first = await job(connection, "completed", kind="mail_send", queue="mailers", args={"customer": 42})
+    second = await job(connection, "discarded", tags=["vip"])
+    page = await get(client, "/jobs")
+    assert ids(page) == [second, first]
+    row = page.one("tbody", id=f"job-{first}").text
+    for shown in ("mail_send", "mailers", '{"customer": 42}', "1/25"):
+        assert shown in row
+    assert "it broke" in page.one("tbody", id=f"job-{second}").text
+    counts = rail(page)
+    assert (counts["All"], counts["Completed"], counts["Discarded"], counts["Running"]) == (
+        "2",
+        "1",
+        "1",
+        "0",
+    )
+
+
+async def test_a_fragment_is_only_the_list_and_the_rail(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
+    job_id = await job(connection)
+    answer = await client.get("/jobs?state=available", headers=htmx("jobs-list"))
+    assert answer.headers["vary"] == "HX-Request, HX-Target"
+    fragment = parse(answer.text)
+    assert not fragment.all("html")
+    assert fragment.one(id="jobs-list")
+    assert ids(fragment) == [job_id]
+    states_only = parse((await client.get("/jobs", headers=htmx("jobs-states"))).text)
+    assert not states_only.all(id="jobs-list")
+    assert rail(states_only)["Available"] == "1"
+
+
+async def test_first_use(client: httpx2.AsyncClient) -> None:
+    assert "No jobs yet" in (await get(client, "/jobs")).text
+    assert "No running jobs" in (await get(client, "/jobs?state=running")).text
+    assert "No job matches" in (await get(client, "/jobs?q=kind:x")).text
+
+
+@pytest.mark.parametrize(
+    ("q", "found"),
+    [
+        ("kind:mail_send", {"mail", "old"}),
+        ("mail", {"mail", "old", "bounce"}),
+        ("kind:*_send,ship", {"mail", "old", "ship"}),
+        ("-mail", {"ship"}),
+        ("queue:slow", {"ship"}),
+        ("tag:vip", {"mail"}),
+        ("tag:v*", {"mail"}),
+        ("priority:2", {"ship"}),
+        ("args.customer.id:9007199254740993", {"mail"}),
+        ("args.customer.id:9007199254740992", set()),
+        ('args:{"customer":{}}', {"mail"}),
+        ("args.list[]:2", {"ship"}),
+        ("metadata.trace:abc", {"bounce"}),
+        ("error:BROKE", {"bounce"}),
+        ("attempt:>0", {"old", "bounce"}),
+        ("attempt:0", {"mail", "ship"}),
+        ("created:>1d", {"old"}),
+        ("created:<1d mail", {"mail", "bounce"}),
+        ("finished:<1h", {"old"}),
+        ("state:available,retryable", {"mail", "ship", "bounce"}),
+        ("worker:test_host*", {"old", "bounce"}),
+    ],
+)
+async def test_searching(
+    q: str, found: set[str], client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    names = {
+        await job(
+            connection, kind="mail_send", tags=["vip"], args={"customer": {"id": 9007199254740993}}
+        ): "mail",
+        await job(connection, kind="ship", queue="slow", priority=2, args={"list": [1, 2]}): "ship",
+        await job(connection, "retryable", kind="mail_bounce", metadata={"trace": "abc"}): "bounce",
+        await job(
+            connection, "completed", kind="mail_send", created_at=datetime.now(UTC) - timedelta(days=2)
+        ): "old",
+    }
+    answer = await client.get("/jobs", params={"q": q})
+    if answer.status_code == 302:
+        answer = await client.get(answer.headers["location"])
+    assert answer.status_code == 200
+    assert {names[job_id] for job_id in ids(parse(answer.text))} == found
+
+
+async def test_nonsense_keeps_the_text_and_the_page(client: httpx2.AsyncClient, htmx: Htmx) -> None:
+    text = 'knd:mail "open'
+    answer = await client.get("/jobs", params={"q": text})
+    assert answer.status_code == 400
+    page = parse(answer.text)
+    assert page.one("input", id="q").attributes["value"] == text
+    assert "did you mean kind:?" in page.one(class_="banner").text
+    assert page.one("form", class_="filter-panel")
+    assert rail(page)["All"] == "0"
+    fragment = await client.get("/jobs", params={"q": text}, headers=htmx("jobs-list"))
+    assert fragment.status_code == 400
+    assert "closing quote is missing" in fragment.text
+
+
+async def test_the_plain_form_leads_to_the_canonical_address(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
+    job_id = await job(connection, kind="mail")
+    page = await get(client, "/jobs?q=tag:x&state=available")
+    fields = [(name, value) for name, value in page.one("form", class_="filter-panel").fields()]
+    sent: Any = [(name, {"kind": "mail", "tag": ""}.get(name, value)) for name, value in fields]
+    answer = await client.get("/jobs", params=sent)
+    assert answer.status_code == 302
+    assert answer.headers["location"] == "/jobs?q=kind:mail&state=available"
+    assert ids(await get(client, answer.headers["location"])) == [job_id]
+    by_htmx = await client.get("/jobs", params=sent, headers=htmx("page"))
+    assert by_htmx.status_code == 200
+    assert by_htmx.headers["hx-push-url"] == "/jobs?q=kind:mail&state=available"
+    assert ids(parse(by_htmx.text)) == [job_id]
+
+
+async def test_chips_take_one_term_away(client: httpx2.AsyncClient) -> None:
+    page = await get(client, "/jobs?q=kind:a%20-tag:%22b%20c%22&state=running")
+    chips = {chip.one("bdi").text: chip.one("a").attributes["href"] for chip in page.all(class_="chip")}
+    assert chips == {
+        "kind:a": "/jobs?q=-tag:%22b%20c%22&state=running",
+        '-tag:"b c"': "/jobs?q=kind:a&state=running",
+    }
+
+
+@pytest.mark.parametrize(
+    "address", ["/jobs?limit=20", "/jobs?state=completed&limit=20", "/jobs?order=id&limit=20"]
+)
+async def test_every_row_can_be_paged_to_and_back(
+    address: str, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await connection.execute(
+        """insert into river_job (kind, args, state, finalized_at)
+        select 'k', '{}', 'completed', now() - (n % 7) * interval '1 s' from generate_series(1, 50) n"""
+    )
+    pages = []
+    page = await get(client, address)
+    assert "Next" in page.text
+    while True:
+        pages.append(ids(page))
+        nexts = [link for link in page.all("a") if link.text == "Next"]
+        if not nexts:
+            break
+        page = await get(client, nexts[0].attributes["href"])
+    assert [len(found) for found in pages] == [20, 20, 10]
+    assert len({job_id for found in pages for job_id in found}) == 50
+    back = []
+    while True:
+        back.append(ids(page))
+        before = [link for link in page.all("a") if link.text == "Previous"]
+        if not before:
+            break
+        page = await get(client, before[0].attributes["href"])
+    assert back == pages[::-1]
+    assert page.one(id="jobs-list").attributes["hx-get"] == address
+
+
+async def test_paging_holds_when_rows_vanish(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await connection.execute(
+        "insert into river_job (kind, args) select 'k', '{}' from generate_series(1, 50)"
+    )
+    first = await get(client, "/jobs?limit=20")
+    second = await get(client, first.link("Next"))
+    third_url = second.link("Next")
+    await connection.execute("delete from river_job where id <= 35")
+    third = await get(client, third_url)
+    assert ids(third) == []
+    assert "Nothing further back" in third.text
+    back = await get(client, third.link("Previous"))
+    # Going back ends on the first page, and that is always a full one.
+    assert ids(back) == list(range(50, 35, -1))
+    assert back.one(id="jobs-list").attributes["hx-get"] == "/jobs?limit=20"
+
+
+async def test_a_bounded_search_says_so_and_goes_on(driver: Driver, connection: AsyncConnection[Any]) -> None:
+    await connection.execute(
+        """insert into river_job (kind, args, tags)
+        select 'k', '{}', case when n <= 10 then '{rare}' else '{}' end::varchar[]
+        from generate_series(1, 900) n"""
+    )
+    app = create_app(driver, no_auth=True, config=DashboardConfig(search_window=300))
+    async with browser(app) as client:
+        page = await get(client, "/jobs?q=tag:rare")
+        for _ in range(5):
+            note = page.one(class_="search-note")
+            assert "looked at" in note.text
+            page = await get(client, note.link("Search further back"))
+            if ids(page):
+                break
+        assert len(ids(page)) == 10
+
+
+class Slow:
+    """A driver whose list or count is stopped by its time limit."""
+
+    def __init__(self, driver: Driver, *slow: str) -> None:
+        self._driver = driver
+        self._slow = slow
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._driver, name)
+
+    @asynccontextmanager
+    async def reading(self, **given: Any) -> AsyncIterator[Any]:
+        async with self._driver.reading(**given) as executor:
+            for name in self._slow:
+                setattr(executor, name, self._stop)
+            yield executor
+
+    async def _stop(self, *_: Any, **__: Any) -> Any:
+        raise QueryTimeout
+
+
+async def test_a_list_that_times_out_is_a_banner_beside_living_counts(
+    driver: Driver, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
+    await job(connection)
+    slow: Any = Slow(driver, "job_list")
+    async with browser(create_app(slow, no_auth=True)) as client:
+        answer = await client.get("/jobs?q=kind:a")
+        assert answer.status_code == 503
+        page = parse(answer.text)
+        assert "took too long" in page.one(class_="banner").text
+        assert rail(page)["Available"] == "1"
+        assert page.one("input", id="q").attributes["value"] == "kind:a"
+        fragment = await client.get("/jobs?q=kind:a", headers=htmx("jobs-list"))
+        assert "took too long" in parse(fragment.text).one(id="jobs-list").text
+
+
+async def test_counts_that_time_out_leave_the_list_alone(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    job_id = await job(connection)
+    slow: Any = Slow(driver, "job_count_by_state", "job_count")
+    async with browser(create_app(slow, no_auth=True)) as client:
+        page = await get(client, "/jobs")
+        assert ids(page) == [job_id]
+        assert rail(page)["Available"] == "–"
+
+
+async def test_verbs_fit_the_states_and_the_rights(
+    client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    for state in JobState:
+        await job(connection, state)
+
+    async def verbs(someone: httpx2.AsyncClient, query: str) -> set[str]:
+        page = await get(someone, f"/jobs{query}")
+        return {
+            button.attributes["data-verb"]
+            for button in page.all("button")
+            if "data-verb" in button.attributes
+        }
+
+    assert await verbs(client, "") == {"retry", "cancel", "delete"}
+    assert await verbs(client, "?state=running") == {"cancel"}
+    assert await verbs(client, "?state=completed") == {"retry", "delete"}
+    assert await verbs(client, "?state=available") == {"cancel", "delete"}
+    assert await verbs(reader, "") == set()
+
+
+@pytest.mark.parametrize("verb", ["retry", "cancel", "delete"])
+async def test_a_reader_changes_nothing(
+    verb: str, reader: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    job_id = await job(connection, "retryable")
+    answer = await reader.post(f"/jobs/{verb}", data={"ids": str(job_id), "confirmed": "1"})
+    assert answer.status_code == 403
+    assert await states(connection) == {job_id: "retryable"}
+
+
+async def test_retry_without_scripts_comes_back_with_a_notice(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    dead, running = await job(connection, "discarded"), await job(connection, "running")
+    answer = await client.post(
+        "/jobs/retry", data={"ids": [str(dead), str(running), "999"], "next": "/jobs?state=discarded"}
+    )
+    assert (answer.status_code, answer.headers["location"]) == (303, "/jobs?state=discarded")
+    page = await get(client, "/jobs?state=discarded")
+    told = notice(page)
+    assert "1 job will run again now" in told
+    assert f"1 skipped, running now: #{running}" in told
+    assert "1 skipped, no longer there: #999" in told
+    assert await states(connection) == {dead: "available", running: "running"}
+    assert notice(await get(client, "/jobs")) == ""
+
+
+async def test_cancel_by_htmx_answers_with_a_notice_and_an_event(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
+    waiting, running = await job(connection), await job(connection, "running")
+    answer = await client.post(
+        "/jobs/cancel", data={"ids": [str(waiting), str(running)], "next": "/jobs"}, headers=htmx("notices")
+    )
+    assert answer.status_code == 200
+    assert answer.headers["hx-trigger"] == "jobs-changed"
+    assert answer.headers["hx-retarget"] == "#notices"
+    assert "1 job cancelled, 1 running job asked to stop" in parse(answer.text).text
+    assert await states(connection) == {waiting: "cancelled", running: "running"}
+
+
+async def test_a_unique_conflict_is_told_in_words(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    unique: dict[str, Any] = {"unique_key": b"k" * 32, "unique_states": "11110101"}
+    await job(connection, **unique)
+    twin, other = await job(connection, "discarded", **unique), await job(connection, "discarded")
+    await client.post("/jobs/retry", data={"ids": [str(twin), str(other)]})
+    told = notice(await get(client, "/jobs"))
+    assert "1 job will run again" in told
+    assert f"another active job has the same unique properties: #{twin}" in told
+    await client.post("/jobs/retry", data={"ids": [str(twin)]})
+    assert "No job was set to run again" in notice(await get(client, "/jobs"))
+
+
+async def test_delete_asks_first(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
+    found = [await job(connection, "completed", kind=f"kind_{n}") for n in range(7)]
+    data = {"ids": list(map(str, found)), "next": "/jobs?state=completed"}
+    asked = await client.post("/jobs/delete", data=data)
+    assert asked.status_code == 200
+    form = parse(asked.text).one("form", class_="ask")
+    assert "Delete 7 jobs?" in form.text
+    assert "kind_0" in form.text
+    assert len(await states(connection)) == 7
+
+    dialog = await client.post("/jobs/delete", data=data, headers=htmx("dialog"))
+    assert not parse(dialog.text).all("html")
+
+    fields: dict[str, list[str]] = {}
+    for name, value in form.fields():
+        fields.setdefault(name, []).append(value)
+    done = await client.post(form.attributes["action"], data=fields)
+    assert (done.status_code, done.headers["location"]) == (303, "/jobs?state=completed")
+    assert "7 jobs deleted" in notice(await get(client, "/jobs"))
+    assert await states(connection) == {}
+
+
+async def test_deleting_a_job_from_its_own_page_leads_to_the_list(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
+    one, two = await job(connection), await job(connection)
+    data = {"ids": str(one), "confirmed": "1", "next": f"/jobs/{one}"}
+    assert (await client.post("/jobs/delete", data=data)).headers["location"] == "/jobs"
+    data = {"ids": str(two), "confirmed": "1", "next": f"/jobs/{two}"}
+    answer = await client.post("/jobs/delete", data=data, headers=htmx("notices", f"/jobs/{two}"))
+    assert answer.headers["hx-redirect"] == "/jobs"
+
+
+@pytest.mark.parametrize(
+    "ids_sent", [["x"], ["-1"], ["1.5"], ["9223372036854775808"], ["1" * 5000], ["1"] * 1001, ["1", ""]]
+)
+async def test_ids_that_are_none_are_refused(ids_sent: list[str], client: httpx2.AsyncClient) -> None:
+    for verb in ("retry", "cancel", "delete"):
+        answer = await client.post(f"/jobs/{verb}", data={"ids": ids_sent, "confirmed": "1"})
+        assert answer.status_code == 400, verb
+
+
+async def test_nothing_selected_is_no_error(client: httpx2.AsyncClient) -> None:
+    for verb in ("retry", "cancel", "delete"):
+        assert (await client.post(f"/jobs/{verb}", data={"next": "/jobs"})).status_code == 303
+        assert "No job was selected" in notice(await get(client, "/jobs"))
+
+
+@pytest.mark.parametrize(
+    "next_url", ["https://evil.test/", "//evil.test", "/jobs\\@evil", "javascript:x", ""]
+)
+async def test_next_stays_at_home(
+    next_url: str, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    job_id = await job(connection)
+    answer = await client.post("/jobs/cancel", data={"ids": str(job_id), "next": next_url})
+    assert answer.headers["location"].startswith("/jobs")
+
+
+async def test_a_notice_links_to_what_was_changed(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    found = [await job(connection, "discarded") for _ in range(2)]
+    await client.post("/jobs/retry", data={"ids": list(map(str, found))})
+    page = await get(client, "/jobs")
+    link = page.link("See them")
+    assert parse_qs(urlsplit(link).query)["q"] == [f"id:{found[0]},{found[1]}"]
+    assert sorted(ids(await get(client, link))) == found
+
+
+async def test_counts_are_new_after_an_action(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    job_id = await job(connection)
+    assert rail(await get(client, "/jobs"))["Available"] == "1"
+    await client.post("/jobs/cancel", data={"ids": str(job_id)})
+    assert rail(await get(client, "/jobs"))["Cancelled"] == "1"
+
+
+async def test_many_viewers_at_once(app: Starlette, connection: AsyncConnection[Any]) -> None:
+    await job(connection, "retryable", errors=[attempt_error(error="boom")])
+    async with browser(app) as client:
+        pages = await asyncio.gather(*(client.get("/jobs?state=retryable") for _ in range(40)))
+    assert {page.status_code for page in pages} == {200}
+
+
+async def test_selecting_all_matching_knows_how_many(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await connection.execute(
+        "insert into river_job (kind, args) select 'k', '{}' from generate_series(1, 60)"
+    )
+    page = await get(client, "/jobs?limit=20&q=kind:k")
+    assert "Select all 60 matching" in page.text
+    assert "Select all 60 matching" in (await get(client, "/jobs?limit=20&state=available")).text

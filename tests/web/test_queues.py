@@ -1,0 +1,170 @@
+"""The queue pages: names of any kind, counts that lead to jobs, pause and resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+
+from tests.factory import job, queue
+from tests.web.html import Element, parse
+
+Htmx = Callable[..., dict[str, str]]
+NAMES = (
+    "default",
+    "",
+    ".",
+    "..",
+    "~",
+    "~x",
+    "a/b",
+    "a b",
+    "a%2Fb",
+    "é",
+    "a?b#c",
+    "<b>",
+    "a\nb",
+    "*",
+    'q"',
+    "+",
+)
+
+
+def lines(page: Element) -> list[str]:
+    return [row.one("td", class_="c-main").text for row in page.all("tr", class_="queue")]
+
+
+async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
+    answer = await client.get(path)
+    assert answer.status_code == status, answer.text[:2000]
+    return parse(answer.text)
+
+
+def notice(page: Element) -> str:
+    return " | ".join(element.text for element in page.all(class_="notice"))
+
+
+async def paused(connection: AsyncConnection[Any]) -> set[str]:
+    rows = await (
+        await connection.execute("select name from river_queue where paused_at is not null")
+    ).fetchall()
+    return {row["name"] for row in rows}
+
+
+async def test_the_list_its_counts_and_its_orders(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
+    assert "No queues yet" in (await get(client, "/queues")).text
+    await queue(connection, "a")
+    await queue(connection, "b", paused_at=datetime.now(UTC))
+    for _ in range(3):
+        await job(connection, queue="b")
+    await job(connection, queue="unserved", scheduled_at=datetime.now(UTC) - timedelta(hours=1))
+    await job(connection, "running", queue="a")
+    page = await get(client, "/queues")
+    assert lines(page) == ["a", "b", "unserved"]
+    row = page.all("tr", class_="queue")[1]
+    assert "paused" in row.text
+    link = next(link for link in row.all("a") if link.text == "3")
+    assert parse_qs(urlsplit(link.attributes["href"]).query) == {"q": ["queue:b"], "state": ["available"]}
+    assert lines(await get(client, "/queues?order=oldest")) == ["unserved", "b", "a"]
+    assert lines(await get(client, "/queues?order=available")) == ["b", "unserved", "a"]
+    assert lines(await get(client, "/queues?match=SERVED")) == ["unserved"]
+    assert "No queue contains" in (await get(client, "/queues?match=%25")).text
+    await get(client, "/queues?order=upwards", 400)
+    fragment = parse((await client.get("/queues?match=a", headers=htmx("queues-list"))).text)
+    assert not fragment.all("html")
+    assert fragment.one(id="queues-list").attributes["hx-get"] == "/queues?match=a"
+
+
+async def test_every_name_has_a_page_of_its_own(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    for name in NAMES:
+        await queue(connection, name)
+    page = await get(client, "/queues")
+    links = {row.one("a", class_="mono").attributes["href"] for row in page.all("tr", class_="queue")}
+    assert len(links) == len(NAMES)
+    titles = set()
+    for link in links:
+        shown = await get(client, link)
+        form = next(form for form in shown.all("form") if form.attributes.get("action") == "/queues/pause")
+        titles.add(dict(form.fields())["name"])
+    assert titles == set(NAMES)
+
+
+async def test_one_queue(
+    client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
+    await queue(connection, "mailers", metadata={"owner": "team"})
+    await job(connection, queue="mailers", kind="mail_send")
+    failed = await job(connection, "discarded", queue="mailers", kind="mail_bounce")
+    page = await get(client, "/queues/mailers")
+    text = page.one(id="queue").text
+    assert "mail_send" in text
+    assert "owner" in text
+    assert f"#{failed}" in text
+    assert "it broke" in text
+    links = {link.attributes["href"] for link in page.one(id="queue").all("a")}
+    assert "/jobs?q=kind:mail_send%20queue:mailers" in links
+    assert "/jobs?q=queue:mailers&state=retryable&state=discarded" in links
+    fragment = parse((await client.get("/queues/mailers", headers=htmx("queue"))).text)
+    assert not fragment.all("html")
+    assert page.all("form", action="/queues/pause")
+    assert not (await get(reader, "/queues/mailers")).all("form", action="/queues/pause")
+
+
+async def test_an_unknown_queue_is_a_friendly_page(client: httpx2.AsyncClient) -> None:
+    assert "There is no queue “nowhere”" in (await get(client, "/queues/nowhere", 404)).text
+    await get(client, f"/queues/{'x' * 5000}", 404)
+    assert (await client.get("/queues/a%00b")).status_code in (400, 404)
+
+
+async def test_pause_and_resume_one(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
+    await queue(connection, "a")
+    answer = await client.post("/queues/pause", data={"name": "a", "next": "/queues/a"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/queues/a")
+    assert "Queue a paused" in notice(await get(client, "/queues/a"))
+    assert await paused(connection) == {"a"}
+    await client.post("/queues/pause", data={"name": "a"})
+    assert "was paused already" in notice(await get(client, "/queues"))
+    answer = await client.post(
+        "/queues/resume", data={"name": "a", "next": "/queues"}, headers=htmx("notices", "/queues")
+    )
+    assert (answer.status_code, answer.headers["hx-trigger"]) == (200, "queues-changed")
+    assert "Queue a resumed" in parse(answer.text).text
+    assert await paused(connection) == set()
+
+
+async def test_pause_and_resume_all(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+    for name in ("a", "b", "c"):
+        await queue(connection, name)
+    await client.post("/queues/pause", data={"name": "c"})
+    await get(client, "/queues")
+    await client.post("/queues/pause", data={"name": "*"})
+    told = notice(await get(client, "/queues"))
+    assert "2 queues paused" in told
+    assert "a, b" in told
+    assert await paused(connection) == {"a", "b", "c"}
+    await client.post("/queues/resume", data={"name": "*"})
+    assert "3 queues resumed" in notice(await get(client, "/queues"))
+    await client.post("/queues/resume", data={"name": "*"})
+    assert "No queue was paused" in notice(await get(client, "/queues"))
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+async def test_what_cannot_be_paused(
+    verb: str, client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await queue(connection, "a")
+    assert (await reader.post(f"/queues/{verb}", data={"name": "a"})).status_code == 403
+    assert (await client.post(f"/queues/{verb}", data={"next": "/queues"})).status_code == 400
+    assert (await client.post(f"/queues/{verb}", data={"name": "nowhere"})).status_code == 404
+    assert await paused(connection) == set()

@@ -1,0 +1,74 @@
+"""Rules that every template and static file keeps."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+
+import pytest
+
+from riverui.assets import STATIC, TEMPLATES
+from riverui.web import render
+
+FILES = sorted(TEMPLATES.rglob("*.html"))
+NAMES = [path.relative_to(TEMPLATES).as_posix() for path in FILES]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_template_compiles_and_says_what_it_needs(name: str) -> None:
+    render.environment().get_template(name)
+    assert (TEMPLATES / name).read_text().startswith("{# ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_template_holds_no_inline_script_style_or_unescaped_text(name: str) -> None:
+    text = (TEMPLATES / name).read_text()
+    for what, pattern in {
+        "a filter that switches escaping off": r"\|\s*safe\b|autoescape|Markup",
+        "an inline style": r"\sstyle\s*=|<style",
+        "an inline handler": r"\son[a-z]+\s*=|hx-on|javascript:",
+        "an inline script": r"<script(?![^>]*\ssrc=)",
+        "an unquoted attribute value": r"<[^>{]*\s[a-z-]+=\{\{",
+        "an address of another origin": r"(?:src|href|action)=\"(?:https?:)?//",
+        "hidden inheritance of htmx 2": r"hx-boost|hx-ext|hx-vals=.js",
+    }.items():
+        assert not re.search(pattern, text), what
+
+
+def test_script_and_style_fit_into_60_kb_on_the_wire() -> None:
+    files = [path for path in STATIC.rglob("*") if path.suffix in (".js", ".css")]
+    assert sum(len(gzip.compress(path.read_bytes(), 9)) for path in files) <= 60_000
+
+
+def test_every_icon_that_templates_name_is_in_the_sprite() -> None:
+    sprite = set(re.findall(r'<symbol id="([^"]+)"', (STATIC / "icons.svg").read_text()))
+    named: set[str] = set()
+    for path in FILES:
+        text = path.read_text()
+        named |= set(re.findall(r'\bicon\("([a-z0-9-]+)"', text)) | set(
+            re.findall(r'icon_name="([a-z-]+)"', text)
+        )
+        named |= {
+            icon
+            for block in re.findall(r"icons = (\{.*?\})", text, re.S)
+            for icon in re.findall(r': "([a-z0-9-]+)"', block)
+        }
+    assert named
+    assert named <= sprite
+
+
+def test_vendored_files_are_what_their_list_says() -> None:
+    listed = re.findall(
+        r"\| `([^`]+)` \|.*\| `([0-9a-f]{64})` \|", (STATIC / "vendor/VERSIONS.md").read_text()
+    )
+    assert {name for name, _ in listed} == {"icons.svg"} | {
+        f"vendor/{path.name}" for path in (STATIC / "vendor").glob("*.js")
+    }
+    for name, digest in listed:
+        assert hashlib.sha256((STATIC / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_our_script_uses_nothing_that_the_policy_forbids() -> None:
+    text = (STATIC / "app.js").read_text()
+    assert not re.search(r"\beval\(|new Function|setTimeout\(\s*[\"'`]|\.style\b|setAttribute\(.style", text)
