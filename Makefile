@@ -27,7 +27,7 @@ test-quick: $(VENV)/.dev-ready ## the tests that need neither a browser nor Go
 	@$(PYTEST) -m "not browser and not interop" $(ARGS)
 
 check: $(VENV)/.dev-ready ## formatting, lint, types, import rules, templates
-	@$(BIN)/ruff format --check . || { echo "formatting: run make fix"; exit 1; }
+	@$(BIN)/ruff format --check --output-format concise . || { echo "formatting: run make fix"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports > $(VENV)/lint-imports.txt || { cat $(VENV)/lint-imports.txt; exit 1; }

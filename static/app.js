@@ -271,9 +271,6 @@
     tickTimes();
     paintSelection();
     ageNotices();
-    for (const path of ["jobs", "queues", "operations", "about", "help"]) {
-      if (one("#page")?.classList.contains(`page-${path}`)) markSection(path);
-    }
   });
 
   document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
@@ -286,13 +283,6 @@
     if (posted && target?.id !== "dialog") one("dialog[open]")?.close();
     if (isLive(ctx)) paintLive(true);
   });
-
-  function markSection(section) {
-    for (const link of all(".rail [data-section]")) {
-      if (link.dataset.section === section) link.setAttribute("aria-current", "page");
-      else link.removeAttribute("aria-current");
-    }
-  }
 
   // What the browser holds is not the server's to take back: opened details, the live dot, the selection bar.
   const OURS = { DETAILS: ["open"], DIALOG: ["open"], INPUT: ["aria-expanded", "aria-activedescendant"] };

@@ -85,6 +85,11 @@ class Search:
                     value = ",".join(containment.quoted(str(text)) for text in values)
                 else:
                     value = raw
+            if value.startswith("-"):
+                # In a field, a minus in front would turn the term round.
+                end = containment.BARE_PART.match(value)
+                cut = end.end() if end and part.field in grammar.JSON else 1
+                value = containment.quoted(value[:cut]) + value[cut:]
             texts.setdefault(part.field, []).append("-" * part.negated + value)
         return {field.value: " ".join(texts.get(field, ())) for field in FORM_FIELDS}
 
@@ -119,6 +124,9 @@ def merge_fields(search: Search, fields: Mapping[str, str]) -> str:
     """The search text after the plain form was sent: its fields replace what the text said about them."""
     sent = [field for field in FORM_FIELDS if field.value in fields]
     kept = search.without(*(part for part in search.parts if part.field in sent))
+    if not search.parts:
+        # Text that could not be read at all is still the person's.
+        kept = search.text.strip()
     texts = [kept, *(_field_text(field, fields[field.value]) for field in sent)]
     return " ".join(text for text in texts if text)
 

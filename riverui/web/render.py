@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from riverui import __version__
 from riverui.assets import TEMPLATES
-from riverui.web import charts, format as shown, notices
+from riverui.web import charts, documents, format as shown, notices
 from riverui.web.access import access as who
 from riverui.web.dashboard import dashboard, visit
 from riverui.web.htmx import VARY, htmx
@@ -30,7 +30,6 @@ _NAV = (
     ("about", "About", "about", "about.read", "info"),
 )
 """Section, label, route, right and icon of each entry of the navigation."""
-
 
 
 class Page(Protocol):
@@ -92,13 +91,13 @@ def environment() -> Environment:
         "count": shown.count,
         "count_text": shown.count_text,
         "duration": shown.duration,
-        "json_tree": shown.json_tree,
-        "log": shown.log,
+        "json_tree": documents.json_tree,
+        "log": documents.log,
         "number": shown.number,
         "plain": shown.plain,
         "short": shown.short,
         "size": shown.size,
-        "trace": shown.trace,
+        "trace": documents.trace,
         "visible": shown.visible,
         "word": shown.word,
     }
@@ -198,9 +197,11 @@ def _context(request: Request, shell: Shell, **more: Any) -> dict[str, Any]:
     return {
         "shell": shell,
         "url": lambda name, **params: url(request, name, **params),
+        "sprite": board.static.url(request, "icons.svg"),
         "static": lambda path: board.static.url(request, path),
         "may": access.may,
         "ago": times.ago,
         "since": times.since,
+        "job_rows": times.job_rows,
         **more,
     }

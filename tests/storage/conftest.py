@@ -24,6 +24,12 @@ class Make:
         """A job; see factory.job."""
         return await factory.job(self.connection, state, **columns)
 
+    async def job_in(self, schema: str) -> int:
+        """A plain job in another schema, given quoted."""
+        statement = f"insert into {schema}.river_job (kind, args) values ('test_kind', '{{}}') returning id"
+        (row,) = await self.rows(statement)
+        return int(row["id"])
+
     async def queue(self, name: str = "default", **columns: Any) -> str:
         """A queue; see factory.queue."""
         return await factory.queue(self.connection, name, **columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -299,21 +299,32 @@ async def _proxy(url: str, let_in: Callable[[], bool]) -> AsyncIterator[tuple[st
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
             writer.write(data)
-        writer.close()
+        writer.write_eof()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not let_in():
-            writer.close()
-            return
-        if host.startswith("/"):
-            there = await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
-        else:
-            there = await asyncio.open_connection(host, port)
-        await asyncio.gather(copy(reader, there[1]), copy(there[0], writer), return_exceptions=True)
+        writers = [writer]
+        try:
+            if let_in():
+                there = await (
+                    asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+                    if host.startswith("/")
+                    else asyncio.open_connection(host, port)
+                )
+                writers.append(there[1])
+                await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+        finally:
+            for each in writers:
+                each.close()
+                with suppress(OSError):
+                    await each.wait_closed()
+            done.set()
 
+    done = asyncio.Event()
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     yield "127.0.0.1", server.sockets[0].getsockname()[1]
     server.close()
+    await done.wait()
+    await asyncio.sleep(0.1)
 
 
 # What goes wrong in the database

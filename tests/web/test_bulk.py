@@ -13,9 +13,13 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui.actions.operations import Operations
+from riverui.config import DashboardConfig
+from riverui.storage.interface import Driver
+from riverui.web.app import create_app
 from riverui.web.pages import bulk
 from tests.factory import job
 from tests.web.html import Element, parse
+from tests.web.stand_ins import browser
 
 Htmx = Callable[..., dict[str, str]]
 
@@ -160,3 +164,21 @@ async def test_a_count_that_is_not_cheap_is_a_lower_bound(
     )
     form = await preview(client, "verb=cancel&state=scheduled")
     assert "Cancel 10,000+ jobs?" in form.text
+
+
+async def test_a_search_without_an_index_may_be_acted_on_before_anything_is_found(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    await connection.execute(
+        """insert into river_job (kind, args, tags)
+        select 'k', '{}', case when n = 1 then '{rare}' else '{}' end::varchar[]
+        from generate_series(1, 2000) n"""
+    )
+    app = create_app(driver, no_auth=True, config=DashboardConfig(search_window=300))
+    async with browser(app) as client:
+        form = await preview(client, "verb=delete&state=available&order=-time&q=tag:rare")
+        await client.post(form.attributes["action"], data=dict(form.fields()))
+        await finished(app)
+    assert len(await states(connection)) == 1_999
+    [operation] = app.state.dashboard.operations.list()
+    assert operation.changed == 1

@@ -13,7 +13,7 @@ from hypothesis import given, strategies
 
 from riverui.domain.jobs import JsonText
 from riverui.storage.params import Count, CountKind
-from riverui.web import format as shown
+from riverui.web import documents, format as shown
 
 NOW = datetime(2026, 11, 21, 14, 2, 11, 123_000, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ class _Words(HTMLParser):
 
 
 def _tree(text: str) -> str:
-    return str(shown.json_tree(JsonText(text=text, size=len(text))))
+    return str(documents.json_tree(JsonText(text=text, size=len(text))))
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_no_text_ever_becomes_a_tag(text: str) -> None:
         shown.visible(text),
         shown.word(text),
         shown.short(text, 5),
-        shown.trace(text),
-        shown.log(text),
+        documents.trace(text),
+        documents.log(text),
     ):
         assert _Words(markup).tags <= {"bdi", "span"}
     assert _Words(_tree(json.dumps({text: [text, {text: text}]}))).tags <= {
@@ -171,13 +171,13 @@ def test_deep_json_is_cut_or_plain() -> None:
 
 def test_what_is_not_json_or_cut_is_plain_text() -> None:
     assert "json-text" in _tree('{"a": NaN}')
-    cut = str(shown.json_tree(JsonText(text='{"a": "xx', size=5_000_000)))
+    cut = str(documents.json_tree(JsonText(text='{"a": "xx', size=5_000_000)))
     assert "json-text" in cut
     assert "… 4,999,991 more characters" in cut
 
 
 def test_frames_of_libraries_runtime_and_river_are_dimmed() -> None:
-    python = shown.trace(
+    python = documents.trace(
         "Traceback (most recent call last):\n"
         '  File "/x/site-packages/httpx/a.py", line 1, in send\n    raise x\n'
         '  File "/app/jobs.py", line 2, in work\n    mine()\nValueError: no'
@@ -186,7 +186,7 @@ def test_frames_of_libraries_runtime_and_river_are_dimmed() -> None:
         "File &#34;/x/site-packages/httpx/a.py&#34;, line 1, in send",
         "raise x",
     ]
-    go = shown.trace(
+    go = documents.trace(
         "goroutine 7 [running]:\nruntime/debug.Stack()\n\t/usr/local/go/src/runtime/debug/stack.go:26 +0x5e\n"
         "main.(*Worker).Work(0xc0)\n\t/app/main.go:12 +0x1d\n"
         "github.com/riverqueue/river/internal/jobexecutor.(*JobExecutor).execute(0xc0)\n"
@@ -207,10 +207,10 @@ def test_frames_of_libraries_runtime_and_river_are_dimmed() -> None:
     ],
 )
 def test_log_lines_are_coloured_by_level(line: str, name: str) -> None:
-    assert (f'class="{name}"' in shown.log(line)) == bool(name)
-    assert ("class=" in shown.log(line)) == bool(name)
+    assert (f'class="{name}"' in documents.log(line)) == bool(name)
+    assert ("class=" in documents.log(line)) == bool(name)
 
 
 def test_long_logs_and_lines_are_cut() -> None:
-    assert "… 500 more lines" in shown.log("x\n" * 2_500)
-    assert len(shown.log("y" * 2_000_000)) < 5_000
+    assert "… 500 more lines" in documents.log("x\n" * 2_500)
+    assert len(documents.log("y" * 2_000_000)) < 5_000

@@ -89,7 +89,7 @@ async def test_every_field_of_a_job_is_text_on_every_page(
             answer = await client.get(href)
             assert answer.status_code == 200, href
             if "?q=" in href:
-                assert f'data-job="{job_id}"' in answer.text, href
+                assert f'id="job-{job_id}"' in answer.text, href
             if answer.headers["content-type"].startswith("text/html"):
                 check(parse(answer.text))
     for path in ("/queues", f"/queues/{quote(text, safe='')}", "/about", "/operations"):

@@ -14,6 +14,7 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 from starlette.datastructures import QueryParams
+from starlette.routing import Mount
 
 from riverui.config import DashboardConfig
 from riverui.domain.jobs import JobState
@@ -32,7 +33,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 def ids(page: Element) -> list[int]:
     """Jobs in the table, from top to bottom."""
-    return [int(body.attributes["data-job"]) for body in page.all("tbody", class_="job")]
+    return [int(body.attributes["id"].removeprefix("job-")) for body in page.all("tbody", class_="job")]
 
 
 async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
@@ -546,3 +547,45 @@ async def test_selecting_all_matching_knows_how_many(
     page = await get(client, "/jobs?limit=20&q=kind:k")
     assert "Select all 60 matching" in page.text
     assert "Select all 60 matching" in (await get(client, "/jobs?limit=20&state=available")).text
+
+
+async def test_under_a_mount_every_address_stays_below_it(
+    app: Starlette, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
+    found = [await job(connection, "discarded", kind="mail", queue="a/b", tags=["vip"]) for _ in range(30)]
+    host = Starlette(routes=[Mount("/admin/river", app)])
+    async with browser(host) as client:
+        for path in (
+            "/jobs?limit=20&q=kind:mail",
+            "/jobs?q=knd:x",
+            f"/jobs/{found[0]}",
+            "/queues",
+            "/queues/a%2Fb",
+            "/jobs/bulk?verb=retry",
+            "/about",
+            "/operations",
+        ):
+            answer = await client.get(f"/admin/river{path}")
+            page = parse(answer.text)
+            for element in page.walk():
+                for name in ("href", "src", "action", "formaction", "hx-get", "hx-post", "data-suggest"):
+                    address = element.attributes.get(name, "")
+                    assert not address.startswith("/") or address.startswith("/admin/river/"), address
+            for field in page.all("input", name="next"):
+                assert field.attributes["value"].startswith("/admin/river/"), path
+        moved = await client.get("/admin/river/jobs?kind=mail")
+        assert moved.headers["location"] == "/admin/river/jobs?q=kind:mail"
+        data = {"ids": str(found[0]), "next": "/admin/river/jobs?state=discarded"}
+        answer = await client.post("/admin/river/jobs/retry", data=data)
+        assert answer.headers["location"] == "/admin/river/jobs?state=discarded"
+        page = parse((await client.get(answer.headers["location"])).text)
+        assert page.link(f"Job {found[0]}") == f"/admin/river/jobs/{found[0]}"
+        data = {"ids": str(found[1]), "next": "/jobs?state=discarded"}
+        answer = await client.post("/admin/river/jobs/retry", data=data)
+        assert answer.headers["location"] == "/admin/river/jobs"
+        answer = await client.post(
+            "/admin/river/jobs/retry",
+            data={"ids": str(found[2]), "next": "/admin/river/jobs"},
+            headers=htmx("notices", "/admin/river/jobs"),
+        )
+        assert answer.headers["hx-trigger"] == "jobs-changed"

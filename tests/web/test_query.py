@@ -295,9 +295,22 @@ def test_form_fields_become_terms(field: str, typed: str, expected: str) -> None
     assert query.merge_fields(query.parse("", now=NOW), {field: typed}) == expected
 
 
+def test_a_value_that_begins_with_a_minus_is_no_negation_in_its_field() -> None:
+    for text in ("kind:-a,b", "-queue:-*", "args.-a.b:1", "created:>-1h", "scheduled:-1h", "error:-x"):
+        search = query.parse(text, now=NOW)
+        assert not search.errors
+        again = query.parse(query.merge_fields(query.parse("", now=NOW), search.fields()), now=NOW)
+        assert again.terms == search.terms, text
+
+
 def test_form_fields_replace_what_the_text_said_about_them() -> None:
     search = query.parse("mail queue:a tag:x knd:q", now=NOW)
     assert query.merge_fields(search, {"kind": "new", "queue": ""}) == "tag:x knd:q kind:new"
+
+
+def test_text_that_cannot_be_read_is_kept_beside_the_fields() -> None:
+    search = query.parse("a " * 60, now=NOW)
+    assert query.merge_fields(search, {"kind": ""}) == ("a " * 60).strip()
 
 
 names = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)

@@ -17,7 +17,7 @@ from riverui.storage.params import (
     JobPage,
     SearchedWindow,
 )
-from riverui.storage.postgres.rows import job_list_row, job_row
+from riverui.storage.postgres.rows import job_list_row, job_row, known_state
 from riverui.storage.postgres.walks import Walks, order_by
 
 _PREVIEW = 300
@@ -53,19 +53,19 @@ class Jobs(Walks):
         )
         before = params.cursor is not None and params.cursor.before
         rows = []
+        matched = 0
         end = None
         for row in found:
-            if row[2]:
+            matched += row[2]
+            if row[2] and matched <= params.limit and known_state(row[4]):
                 rows.append(job_list_row(row))
             if row[3]:
-                # Behind the end of one walk's window nothing is certain, whatever the others have found
-                # there.
+                # Behind the end of one walk's window nothing is certain, whatever the others have found.
                 end = row
                 break
-        more = len(rows) > params.limit or (end is not None and len(rows) == params.limit)
-        rows = rows[: params.limit]
+        more = matched > params.limit or (end is not None and matched == params.limit)
         searched = None
-        if end is not None and len(rows) < params.limit:
+        if end is not None and matched < params.limit:
             place = JobCursor(at=None if walk.by_id else end[1], id=end[0], before=before)
             searched = SearchedWindow(rows=max(params.window, params.limit + 1), until=end[1], resume=place)
         return JobPage(rows=tuple(reversed(rows) if before else rows), more=more, searched=searched)
@@ -94,6 +94,8 @@ class Jobs(Walks):
         """All eight states in one statement: exact up to `cap`, `completed` beyond it ESTIMATED."""
         counts = dict.fromkeys(JobState, Count(value=0))
         for name, counted, estimated in await self._rows("job_count_by_state", {"cap": cap}):
+            if not known_state(name):
+                continue
             if counted <= cap:
                 count = Count(value=counted)
             elif estimated is not None and estimated > cap:
@@ -119,7 +121,7 @@ class Jobs(Walks):
         if not -_BIGINT <= id < _BIGINT:
             return None
         row = await self._row("job_get", {"id": id, "cut": cut})
-        return job_row(row) if row else None
+        return job_row(row) if row and known_state(row[1]) else None
 
     async def job_get_log(self, id: int, attempt: int) -> str | None:
         """The whole log of one attempt, its entries joined; None where there is none."""

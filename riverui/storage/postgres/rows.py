@@ -29,6 +29,14 @@ _UNIQUE_BITS = (
 )
 
 
+_STATES = frozenset(state.value for state in JobState)
+
+
+def known_state(name: str) -> bool:
+    """Whether this riverui knows the state; a later River may have added one."""
+    return name in _STATES
+
+
 def job_list_row(row: Sequence[Any]) -> JobListRow:
     """A row of `job_list`, from its fifth column on; the first is the id."""
     return JobListRow(

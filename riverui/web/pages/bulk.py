@@ -51,7 +51,7 @@ class BulkPreview:
     samples: tuple[JobListRow, ...]
     cutoff_at: datetime
     token: str
-    """Signed: verb, filter and cutoff. Posting it back starts the operation."""
+    """Signed: verb, filter and cutoff. Posting it back starts the operation. Empty when no job matches."""
     next: str
     problem: Problem | None
 
@@ -91,7 +91,7 @@ async def index(request: Request) -> Response:
             kinds=tuple(Counter(row.kind for row in page.rows).most_common(8)),
             samples=page.rows[:_SAMPLES],
             cutoff_at=cutoff.at,
-            token=_token(request, verb, text, cutoff, count),
+            token="" if count == Count(value=0) else _token(request, verb, text, cutoff, count),
             next=next_url,
             problem=None,
         ),
@@ -156,7 +156,10 @@ def _token(request: Request, verb: Verb, text: str, cutoff: JobCutoff, count: Co
 
 
 async def _count(request: Request, matching: JobFilter, cutoff: JobCutoff, page: JobPage) -> Count:
-    if not page.more and page.searched is None:
+    if page.searched is not None:
+        # Counting would look at the same part of the table once more, and know as little of the rest.
+        return Count(value=len(page.rows), kind=CountKind.AT_LEAST)
+    if not page.more:
         return Count(value=len(page.rows))
     board = dashboard(request)
     try:

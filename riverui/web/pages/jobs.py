@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from riverui.storage.params import (
     Term,
 )
 from riverui.web import listing as listings, outcomes, query
+from riverui.web.access import access
 from riverui.web.counts import Snapshot
 from riverui.web.dashboard import dashboard
 from riverui.web.format import plain
@@ -41,6 +43,8 @@ from riverui.web.preferences import PAGE_SIZES, preferences
 from riverui.web.problems import error_page
 from riverui.web.render import done, respond
 from riverui.web.urls import local_path, url
+
+log = logging.getLogger("riverui.actions")
 
 _RAIL = (
     JobState.AVAILABLE,
@@ -370,7 +374,7 @@ async def _matching(request: Request, listing: Listing, page: JobPage, snapshot:
         return snapshot.total(listing.states)
     if page.searched is not None:
         return None
-    key = listings.first_page(listing).query(order=listings.default_order(listing.states), limit=listing.default_limit)
+    key = listing.query(order=listings.default_order(listing.states), limit=listing.default_limit)
     return await dashboard(request).counts.matching(key, listing.filter)
 
 
@@ -382,6 +386,15 @@ async def _act(request: Request, verb: Verb, posted: Form) -> Response:
         return done(request, Notice(level="warning", title="No job was selected"), next=next_url)
     changes = await actions.apply(board.driver, verb, ids, time_limit=board.config.action_timeout)
     board.counts.expire()
+    log.info(
+        "%s by %r: %d changed, %d requested, %d skipped of jobs %s",
+        verb.value,
+        access(request).user,
+        len(changes.changed),
+        len(changes.requested),
+        len(changes.skipped),
+        ids[:_LINKED],
+    )
     if verb is Verb.DELETE and any(
         next_url.partition("?")[0] == url(request, "jobs.show", id=job_id) for job_id in changes.changed
     ):

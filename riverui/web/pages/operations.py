@@ -10,7 +10,7 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions.operations import Operation
+from riverui.actions.operations import Operation, Status
 from riverui.errors import NotFound
 from riverui.storage.params import CountKind, JobFilter
 from riverui.web import query
@@ -113,6 +113,7 @@ def _operation(request: Request) -> Operation:
 
 def _view(request: Request, operation: Operation) -> OperationView:
     terms = query.format(JobFilter(terms=operation.filter.terms))
+    through = operation.status is Status.DONE
     return OperationView(
         id=operation.id,
         verb=operation.verb.value,
@@ -121,8 +122,8 @@ def _view(request: Request, operation: Operation) -> OperationView:
         started_at=operation.started_at,
         ended_at=operation.ended_at,
         status=operation.status.value,
-        total=max(operation.total.value, operation.seen),
-        total_exact=operation.ended or operation.total.kind is CountKind.EXACT,
+        total=operation.seen if through else max(operation.total.value, operation.seen),
+        total_exact=through or operation.total.kind is CountKind.EXACT,
         changed=operation.changed,
         requested=operation.requested,
         skipped={reason.value: number for reason, number in operation.skipped.items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +28,8 @@ from riverui.web.pages.jobs import Choice, Problem
 from riverui.web.problems import error_page
 from riverui.web.render import done, respond
 from riverui.web.urls import local_path, queue_name, url
+
+log = logging.getLogger("riverui.actions")
 
 _SHOWN = 200
 """Queues in the list."""
@@ -205,6 +208,7 @@ async def _set(
         raise BadRequest("The form names no queue.")
     next_url = local_path(request, posted.get("next"), default=url(request, "queues.index"))
     changed = await action(board.driver, name, time_limit=board.config.action_timeout)
+    log.info("queue %r %s by %r: %d changed", name, done_word, access(request).user, len(changed))
     if len(changed) == 1:
         title = f"Queue {_short(changed[0])} {done_word}"
     elif changed:

@@ -26,7 +26,8 @@ returning version;
 select pg_advisory_xact_lock(:key::bigint);
 
 -- name: migration_table_exists
-select to_regclass('/* schema */river_migration') is not null;
+-- By way of a real table: to_regclass alone would not notice what another process has just made.
+select exists (select from pg_class where oid = to_regclass('/* schema */river_migration'));
 
 -- name: migration_line_exists
 select exists (
@@ -35,4 +36,4 @@ select exists (
 );
 
 -- name: job_table_exists
-select to_regclass('/* schema */river_job') is not null;
+select exists (select from pg_class where oid = to_regclass('/* schema */river_job'));

@@ -8,7 +8,14 @@ select current_setting('server_version'), current_database(), current_user,
   coalesce(pg_total_relation_size(to_regclass('/* schema */river_job')), 0);
 
 -- name: server_settings
-select name, current_setting(name)
+-- `reset_val` is what a session starts with; the current values are those of our own short transactions.
+select name,
+  case
+    when unit = '8kB' then pg_size_pretty(reset_val::bigint * 8192)
+    when unit = 'kB' then pg_size_pretty(reset_val::bigint * 1024)
+    when unit is null or reset_val in ('0', '-1') then reset_val
+    else concat(reset_val, ' ', unit)
+  end
 from pg_settings
 where name = any(:names::text[])
 order by array_position(:names::text[], name);

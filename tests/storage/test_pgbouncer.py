@@ -1,0 +1,134 @@
+"""Through PgBouncer in transaction mode, where every transaction may run on another server connection."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from riverui.domain.jobs import JobState
+from riverui.storage.connect import connect
+from riverui.storage.migrate import migrate, validate
+from riverui.storage.params import Field, JobFilter, JobOrder, Op, Term
+from riverui.storage.postgres.driver import PostgresDriver
+from tests.storage.conftest import Make, all_pages, one_page
+
+
+@pytest.fixture
+def bouncer_url(database_url: str, tmp_path: Path) -> Iterator[str]:
+    """The same database through a PgBouncer with two server connections; fails where there is no PgBouncer."""
+    program = shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
+    if program is None:
+        pytest.fail("this test needs PgBouncer: apt install pgbouncer", pytrace=False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    parts = conninfo_to_dict(database_url)
+    server = " ".join(
+        f"{name}={parts[name]}" for name in ("host", "port", "user", "password", "dbname") if parts.get(name)
+    )
+    settings = tmp_path / "pgbouncer.ini"
+    settings.write_text(
+        f"[databases]\nriver = {server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
+        "auth_type = any\npool_mode = transaction\ndefault_pool_size = 2\nunix_socket_dir =\n"
+        # Nothing is tidied up behind us between transactions.
+        "server_reset_query =\n"
+    )
+    line = [program, str(settings)]
+    if os.geteuid() == 0:
+        # It does not run as root. In a user namespace it only seems not to, and reaches the server's private socket;
+        # where there are no namespaces, the server runs as nobody itself.
+        somebody_else = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
+        if subprocess.run([*somebody_else, "true"], capture_output=True, check=False).returncode == 0:
+            line = [*somebody_else, *line]
+        else:
+            for folder in (tmp_path, *tmp_path.parents[:2]):
+                folder.chmod(0o755)
+            line += ["-u", "nobody"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=log)
+    url = f"postgresql://anyone@127.0.0.1:{port}/river"
+    try:
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                psycopg.connect(url, autocommit=True).close()
+                break
+            except psycopg.OperationalError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    pytest.fail(f"PgBouncer did not start: {(tmp_path / 'log').read_text()}", pytrace=False)
+                time.sleep(0.05)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+async def _server_settings(url: str) -> set[tuple[str, ...]]:
+    """What strangers find on the pool's server connections afterwards."""
+    found = set()
+    for _ in range(10):
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None) as stranger:
+            cursor = await stranger.execute(
+                "select current_setting('statement_timeout'), current_setting('lock_timeout'),"
+                " current_setting('enable_seqscan'), current_setting('jit'), current_setting('transaction_read_only'),"
+                " current_setting('idle_in_transaction_session_timeout'),"
+                " (select count(*)::text from pg_prepared_statements)"
+            )
+            found.update(await cursor.fetchall())
+    return found
+
+
+async def _work(driver: PostgresDriver, make: Make) -> None:
+    ids = [await make.job(state.value, tags=["t"]) for state in JobState]
+    await make.queue("default")
+    args = Term(field=Field.ARGS, op=Op.CONTAINS, values=("{}",))
+    for _ in range(3):
+        for order in JobOrder:
+            rows = await all_pages(driver, order=order, terms=[args], limit=3)
+            assert sorted(row.id for row in rows) == ids
+        async with driver.reading() as executor:
+            assert (await executor.job_count(JobFilter(), cap=100)).value == 8
+            await executor.job_count_by_state(cap=10)
+            await executor.queue_list(cap=10)
+            await executor.job_get(ids[0])
+    async with driver.transaction() as transaction:
+        changes = await transaction.job_cancel_many(ids)
+        assert len(changes.changed) == 4
+        async with transaction.savepoint():
+            assert len((await transaction.job_retry_many(ids)).changed) == 7
+        assert await transaction.queue_pause("*") == ["default"]
+
+
+async def test_everything_works_and_nothing_stays(bouncer_url: str, make: Make) -> None:
+    driver = connect(bouncer_url, max_size=8)
+    before = await _server_settings(bouncer_url)
+    await _work(driver, make)
+    await asyncio.gather(*(one_page(driver) for _ in range(40)))
+    assert await _server_settings(bouncer_url) == before
+    assert len(before) == 1
+    await driver.close()
+
+
+async def test_with_the_hosts_pool(bouncer_url: str, make: Make) -> None:
+    from psycopg_pool import AsyncConnectionPool
+
+    async with AsyncConnectionPool(bouncer_url, min_size=1, max_size=4, open=False) as pool:
+        await _work(connect(pool=pool), make)
+
+
+async def test_migrations(bouncer_url: str, make: Make) -> None:
+    driver = connect(bouncer_url)
+    await migrate(driver, "down", target_version=-1)
+    await migrate(driver, "up")
+    assert await validate(driver) == []
+    await driver.close()

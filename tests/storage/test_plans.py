@@ -1,0 +1,431 @@
+"""Every query that touches river_job, run on 200,000 rows and explained: which index it uses, how many rows it reads.
+
+Figures of time belong to the benchmark; these are facts that do not depend on the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection, AsyncRawCursor
+
+from riverui.domain.jobs import JobState
+from riverui.storage.connect import connect
+from riverui.storage.params import Field, JobCursor, JobFilter, JobListParams, JobOrder, Op, Term
+from riverui.storage.postgres.driver import PostgresDriver, PostgresExecutor
+from tests.conftest import create_database, drop_database, with_database
+
+ROWS = 200_000
+WINDOW = 20_000
+
+PKEY = "river_job_pkey"
+FETCHING = "river_job_prioritized_fetching_index"
+FINALIZED = "river_job_state_and_finalized_at_index"
+KIND = "river_job_kind"
+ARGS = "river_job_args_index"
+METADATA = "river_job_metadata_index"
+
+# A busy day: most jobs completed, a backlog in 6 queues, a kind and a queue that only old jobs have.
+_SEED = """
+insert into river_job (id, state, attempt, attempted_at, created_at, finalized_at, scheduled_at, priority, args,
+  attempted_by, errors, kind, metadata, queue, tags)
+select n, s.state, 1, at, at, case when s.state in ('completed', 'discarded', 'cancelled') then at end,
+  case when s.state in ('scheduled', 'retryable') then now() + n % 5000 * interval '1 second' else at end,
+  case when n % 10 < 8 then 1 else 1 + n % 4 end,
+  jsonb_build_object('n', n, 'source', (array['web', 'api', 'cron'])[1 + n % 3]), array['host_' || n % 5],
+  case when n % 20 = 0 then array['{"attempt": 1, "error": "boom"}'::jsonb] end,
+  case when n <= 300 then 'retired' when n % 50 = 0 then 'uncommon' else 'kind_' || n % 20 end,
+  case when n % 1000 = 0 then jsonb_build_object('tenant', n) else '{}' end,
+  case when n <= 300 then 'retired' else 'queue_' || n % 6 end, array['tag_' || n % 1000]
+from generate_series(1, %(rows)s) n
+cross join lateral (select now() - (%(rows)s - n) * interval '400 ms' as at) t
+cross join lateral (
+  select case
+    when n % 100 < 80 then 'completed' when n % 100 < 90 then 'available' when n % 100 < 93 then 'scheduled'
+    when n % 100 < 96 then 'retryable' when n % 100 < 98 then 'discarded' when n % 1000 < 985 then 'running'
+    when n % 1000 < 990 then 'cancelled' else 'completed'
+  end::river_job_state as state) s
+"""
+
+
+@pytest.fixture(scope="module")
+def big_database_url(admin_url: str, template_database: str) -> Iterator[str]:
+    """A database with many jobs."""
+    name = create_database(admin_url, template=template_database)
+    url = with_database(admin_url, name)
+    with psycopg.connect(url, autocommit=True) as connection:
+        indexes = connection.execute(
+            "select indexname, indexdef from pg_indexes where tablename = 'river_job' and indexname <> %s", [PKEY]
+        ).fetchall()
+        for index, _ in indexes:
+            connection.execute(f"drop index {index}".encode())
+        connection.execute(_SEED.replace("n % ", "n %% ").encode(), {"rows": ROWS})
+        for _, definition in indexes:
+            connection.execute(definition.encode())
+        connection.execute("vacuum analyze river_job")
+    yield url
+    drop_database(admin_url, name)
+
+
+Call = Callable[[PostgresExecutor], Awaitable[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A call, the indexes that its statements may use of river_job, and how many of its rows it may read."""
+
+    call: Call
+    indexes: set[str]
+    reads: int
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _list(
+    *terms: Term,
+    states: Sequence[JobState] = (),
+    order: JobOrder = JobOrder.ID_DESC,
+    cursor: JobCursor | None = None,
+) -> Call:
+    params = JobListParams(
+        filter=JobFilter(states=tuple(states), terms=terms), order=order, cursor=cursor, window=WINDOW
+    )
+    return lambda executor: executor.job_list(params)
+
+
+def _count(*terms: Term, states: Sequence[JobState] = ()) -> Call:
+    return lambda executor: executor.job_count(JobFilter(states=tuple(states), terms=terms), cap=10_000)
+
+
+def _term(field: Field, op: Op, *values: Any, negated: bool = False) -> Term:
+    return Term(field=field, op=op, values=values, negated=negated)
+
+
+def _cases() -> Iterator[tuple[str, Case]]:
+    page = 101
+    middle = datetime.now(UTC) - timedelta(hours=10)
+    for order in (JobOrder.ID, JobOrder.ID_DESC):
+        yield f"all {order}", Case(call=_list(order=order), indexes={PKEY}, reads=2 * page)
+        at = JobCursor(at=None, id=ROWS // 2)
+        yield f"all {order}, further on", Case(call=_list(order=order, cursor=at), indexes={PKEY}, reads=2 * page)
+    for order in (JobOrder.TIME, JobOrder.TIME_DESC):
+        for state in (JobState.COMPLETED, JobState.DISCARDED, JobState.CANCELLED):
+            for at in (None, JobCursor(at=middle, id=5), JobCursor(at=middle, id=5, before=True)):
+                yield (
+                    f"{state} {order} {at and at.before}",
+                    Case(
+                        # An incremental sort reads a group of rows ahead.
+                        call=_list(states=[state], order=order, cursor=at),
+                        indexes={FINALIZED, PKEY},
+                        reads=2 * page + 200,
+                    ),
+                )
+        for state in (JobState.AVAILABLE, JobState.SCHEDULED, JobState.RETRYABLE, JobState.PENDING):
+            for at in (None, JobCursor(at=middle, id=5)):
+                yield (
+                    f"{state} {order} {at is not None}",
+                    Case(
+                        call=_list(states=[state], order=order, cursor=at),
+                        indexes={FETCHING, PKEY},
+                        reads=24 * page + page + 100,
+                    ),
+                )
+        yield (
+            f"running {order}",
+            Case(call=_list(states=[JobState.RUNNING], order=order), indexes={FETCHING, PKEY}, reads=1200),
+        )
+        yield (
+            f"every state {order}",
+            Case(call=_list(order=order), indexes={FETCHING, FINALIZED, PKEY}, reads=3 * 24 * page + 2500),
+        )
+    for state in JobState:
+        yield (
+            f"{state} by id",
+            Case(call=_list(states=[state]), indexes={FETCHING, PKEY}, reads=20_001 * 2 + WINDOW),
+        )
+    yield from _filters(page)
+    yield from _counts()
+    yield from _others()
+
+
+def _filters(page: int) -> Iterator[tuple[str, Case]]:
+    done = [JobState.COMPLETED]
+    waits = [JobState.AVAILABLE]
+    newest = JobOrder.TIME_DESC
+    few = 3 * 5001
+    searched = 5001 + WINDOW + 2 * page
+    retired = _term(Field.KIND, Op.EQ, "retired")
+    yield "old kind", Case(call=_list(retired), indexes={KIND, PKEY}, reads=few)
+    yield (
+        "old kind, completed",
+        Case(call=_list(retired, states=done, order=newest), indexes={KIND, PKEY}, reads=few),
+    )
+    common = _term(Field.KIND, Op.EQ, "kind_1", "kind_2")
+    yield "common kinds", Case(call=_list(common), indexes={KIND, PKEY}, reads=searched)
+    yield (
+        "common kinds, completed",
+        Case(call=_list(common, states=done, order=newest), indexes={KIND, FINALIZED, PKEY}, reads=searched),
+    )
+    yield (
+        "common kinds, available",
+        Case(call=_list(common, states=waits, order=JobOrder.TIME), indexes={KIND, FETCHING, PKEY}, reads=searched),
+    )
+    pattern = _term(Field.KIND, Op.LIKE, "*ommo*")
+    yield "kind pattern", Case(call=_list(pattern), indexes={KIND, PKEY}, reads=few + 100)
+    old_queue = _term(Field.QUEUE, Op.EQ, "retired")
+    yield "old queue", Case(call=_list(old_queue), indexes={FETCHING, PKEY}, reads=few)
+    yield (
+        "queue, completed",
+        Case(
+            call=_list(_term(Field.QUEUE, Op.LIKE, "queue_1"), states=done, order=newest),
+            indexes={FETCHING, FINALIZED, PKEY},
+            reads=searched,
+        ),
+    )
+    yield (
+        "queue and priority, available",
+        Case(
+            call=_list(
+                _term(Field.QUEUE, Op.EQ, "queue_1"),
+                _term(Field.PRIORITY, Op.GE, 2),
+                states=waits,
+                order=JobOrder.TIME,
+            ),
+            indexes={FETCHING, PKEY},
+            reads=5 * page,
+        ),
+    )
+    yield "ids", Case(call=_list(_term(Field.ID, Op.EQ, 5, 6, 7)), indexes={PKEY}, reads=10)
+    yield "id range", Case(call=_list(_term(Field.ID, Op.LT, 500)), indexes={PKEY}, reads=2 * page)
+    yield (
+        "args, rare",
+        Case(call=_list(_term(Field.ARGS, Op.CONTAINS, '{"n": 77777}')), indexes={ARGS, PKEY}, reads=10),
+    )
+    yield (
+        "args, two values",
+        Case(
+            call=_list(_term(Field.ARGS, Op.CONTAINS, '{"n": 1}', '{"n": 2}')), indexes={ARGS, PKEY}, reads=10
+        ),
+    )
+    yield (
+        "args, common",
+        Case(
+            call=_list(_term(Field.ARGS, Op.CONTAINS, '{"source": "web"}'), states=done, order=newest),
+            indexes={ARGS, FINALIZED, PKEY},
+            reads=searched,
+        ),
+    )
+    yield (
+        "metadata",
+        Case(
+            call=_list(_term(Field.METADATA, Op.CONTAINS, '{"tenant": 5000}')), indexes={METADATA, PKEY}, reads=10
+        ),
+    )
+    unserved = {
+        "tag": _term(Field.TAG, Op.EQ, "absent"),
+        "worker": _term(Field.WORKER, Op.EQ, "absent"),
+        "error": _term(Field.ERROR, Op.LIKE, "absent"),
+        "attempt": _term(Field.ATTEMPT, Op.GT, 9),
+        "created": _term(Field.CREATED, Op.LT, datetime(2000, 1, 1, tzinfo=UTC)),
+        "not args": _term(Field.ARGS, Op.CONTAINS, "{}", negated=True),
+    }
+    for name, term in unserved.items():
+        yield f"{name}", Case(call=_list(term), indexes={PKEY}, reads=searched)
+        yield (
+            f"{name}, completed",
+            Case(call=_list(term, states=done, order=newest), indexes={FINALIZED, PKEY}, reads=searched),
+        )
+        yield (
+            f"{name}, available",
+            Case(call=_list(term, states=waits, order=JobOrder.TIME), indexes={FETCHING, PKEY}, reads=searched),
+        )
+        yield (
+            f"{name}, every state by time",
+            Case(call=_list(term, order=newest), indexes={FETCHING, FINALIZED, PKEY}, reads=searched + 1200),
+        )
+    ago = datetime.now(UTC) - timedelta(hours=12)
+    yield (
+        "finished before",
+        Case(
+            call=_list(_term(Field.FINISHED, Op.LT, ago), states=done, order=newest),
+            indexes={FINALIZED, PKEY},
+            reads=2 * page + 200,
+        ),
+    )
+
+
+def _counts() -> Iterator[tuple[str, Case]]:
+    window = 50_001
+    yield (
+        "counts by state",
+        Case(
+            call=lambda executor: executor.job_count_by_state(cap=10_000),
+            indexes={FETCHING, FINALIZED},
+            reads=8 * 10_001,
+        ),
+    )
+    yield "count of all", Case(call=_count(), indexes={PKEY}, reads=10_001)
+    yield (
+        "count of a state",
+        Case(call=_count(states=[JobState.COMPLETED]), indexes={FETCHING, FINALIZED}, reads=10_001),
+    )
+    yield (
+        "count of a tag",
+        Case(call=_count(_term(Field.TAG, Op.EQ, "absent")), indexes={PKEY}, reads=window),
+    )
+    yield (
+        "count of a kind",
+        Case(
+            call=_count(_term(Field.KIND, Op.EQ, "kind_1"), states=[JobState.COMPLETED]),
+            indexes={KIND, FINALIZED},
+            reads=window + 5001,
+        ),
+    )
+    yield (
+        "exact count",
+        Case(
+            call=lambda executor: executor.job_count_exact(JobState.DISCARDED),
+            indexes={FETCHING, FINALIZED},
+            reads=ROWS // 40,
+        ),
+    )
+
+
+def _others() -> Iterator[tuple[str, Case]]:
+    simple: dict[str, tuple[Call, set[str], int]] = {
+        "cutoff": (lambda executor: executor.job_cutoff(), {PKEY}, 1),
+        "one job": (lambda executor: executor.job_get(500), {PKEY}, 1),
+        "its log": (lambda executor: executor.job_get_log(500, 1), {PKEY}, 1),
+        "its text": (lambda executor: executor.job_get_text(500, "job"), {PKEY}, 1),
+        "kinds": (lambda executor: executor.job_kind_list(match="1"), {KIND}, 50),
+        "tags": (lambda executor: executor.job_tag_list(), {PKEY}, 10_000),
+        "paths": (lambda executor: executor.job_path_list("args"), {PKEY}, 500),
+        "workers": (lambda executor: executor.job_worker_list(), {FETCHING, FINALIZED}, 7600),
+        "queues": (lambda executor: executor.queue_list(cap=1000), {FETCHING}, 6 * 4 * 1000 + 200),
+        "queue": (lambda executor: executor.queue_get("queue_1", cap=1000), {FETCHING}, 4 * 1000 + 20),
+        "queue's kinds": (
+            lambda executor: executor.queue_kind_count("queue_1", cap=1000),
+            {FETCHING},
+            5 * 1000,
+        ),
+        "queue's failures": (lambda executor: executor.queue_failure_list("queue_1"), {FETCHING, PKEY}, 2900),
+        "queue names": (lambda executor: executor.queue_name_list(), {FETCHING}, 100),
+    }
+    for name, (call, indexes, reads) in simple.items():
+        yield name, Case(call=call, indexes=indexes, reads=reads)
+    for verb in ("cancel", "retry", "delete"):
+        ids = list(range(1, 2000, 2))
+
+        async def act(executor: PostgresExecutor, verb: str = verb, ids: list[int] = ids) -> None:
+            await getattr(executor, f"job_{verb}_many")(ids)
+
+        # The rows are found, locked and changed.
+        yield verb, Case(call=act, indexes={PKEY}, reads=4 * len(ids))
+
+
+CASES = dict(_cases())
+
+Statement = tuple[str, str, Sequence[Any]]
+
+
+@pytest.fixture
+async def seen() -> list[Statement]:
+    """Statements that the driver has run."""
+    return []
+
+
+@pytest.fixture
+async def driver(big_database_url: str, seen: list[Statement]) -> AsyncIterator[PostgresDriver]:
+    """Keeps what it runs in `seen`."""
+    driver = connect(
+        big_database_url,
+        page_timeout=timedelta(seconds=60),
+        action_timeout=timedelta(seconds=60),
+        watch=lambda *statement: seen.append(statement),
+    )
+    yield driver
+    await driver.close()
+
+
+def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+async def _explain(connection: AsyncConnection[Any], statement: Statement) -> list[Mapping[str, Any]]:
+    _, sql, values = statement
+    text = f"explain (analyze, timing off, format json) {sql.removeprefix('explain (format json) ')}"
+    cursor = await AsyncRawCursor(connection).execute(text.encode(), values or None, prepare=False)
+    ((found,),) = await cursor.fetchall()
+    explained = json.loads(found) if isinstance(found, str) else found
+    return list(_nodes(explained[0]["Plan"]))
+
+
+@pytest.mark.parametrize("seqscan", ["off", "on"])
+@pytest.mark.parametrize("name", CASES)
+async def test_plan(
+    driver: PostgresDriver, big_database_url: str, seen: list[Statement], name: str, seqscan: str
+) -> None:
+    case = CASES[name]
+
+    class Undo(Exception):  # noqa: N818
+        pass
+
+    with pytest.raises(Undo):
+        async with driver.transaction() as transaction:
+            await case.call(transaction)
+            raise Undo
+    assert seen
+    used: set[str] = set()
+    reads = 0.0
+    async with await AsyncConnection.connect(big_database_url) as connection:
+        # `off` is how the driver runs them; `on` shows that they do not depend on it.
+        await connection.execute(f"set enable_seqscan = {seqscan}; set jit = off".encode())
+        for statement in seen:
+            if statement[0] == "job_contains_explain":
+                continue
+            for node in await _explain(connection, statement):
+                relation = node.get("Relation Name") or node.get("Index Name", "")
+                if not relation.startswith("river_job"):
+                    continue
+                assert "Seq Scan" not in node["Node Type"], (statement[0], node)
+                if index := node.get("Index Name"):
+                    used.add(index)
+                if node["Node Type"] != "ModifyTable":
+                    removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+                    reads += (node["Actual Rows"] + removed) * node["Actual Loops"]
+            await connection.rollback()
+            await connection.execute(f"set enable_seqscan = {seqscan}; set jit = off".encode())
+    assert used <= case.indexes
+    assert reads <= case.reads
+
+
+async def test_every_statement_on_jobs_has_been_explained(driver: PostgresDriver, seen: list[Statement]) -> None:
+    """A new SQL block needs a case above."""
+
+    class Undo(Exception):  # noqa: N818
+        pass
+
+    for case in CASES.values():
+        with pytest.raises(Undo):
+            async with driver.transaction() as transaction:
+                await case.call(transaction)
+                raise Undo
+        await asyncio.sleep(0)
+    run = {name for name, _, _ in seen}
+    queries = driver._queries
+    touching = {
+        name
+        for name in queries.names
+        if "river_job j" in queries.text(name) or "from river_job" in queries.text(name)
+    }
+    parts = {name for name in touching if name.startswith(("job_walk_", "job_term_", "queue_failure_list"))}
+    texts = {"job_get_text_args", "job_get_text_metadata", "job_get_text_output", "job_get_text_errors"}
+    assert touching - run - parts - texts - {"queue_has_jobs", "job_table_exists"} == set()

@@ -1,0 +1,62 @@
+"""Names to choose from."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from riverui.errors import BadRequest
+from riverui.storage.interface import Driver
+from tests.storage.conftest import Make
+
+
+async def test_kinds(driver: Driver, make: Make) -> None:
+    for kind in ("mail_send", "MAIL_bounce", "other", "other", "a%b"):
+        await make.job(kind=kind)
+    async with driver.reading() as executor:
+        assert await executor.job_kind_list() == ["MAIL_bounce", "a%b", "mail_send", "other"]
+        assert await executor.job_kind_list(match="mail") == ["MAIL_bounce", "mail_send"]
+        assert await executor.job_kind_list(match="%") == ["a%b"]
+        assert await executor.job_kind_list(match="*mail*") == ["MAIL_bounce", "mail_send"]
+        assert await executor.job_kind_list(limit=1) == ["MAIL_bounce"]
+        assert await executor.job_kind_list(match="\0") == []
+        assert await executor.job_kind_list(match="\ud800") == []
+
+
+async def test_tags(driver: Driver, make: Make) -> None:
+    await make.job(tags=["vip", "daily"])
+    await make.job(tags=["vip", "Tenant 1"])
+    async with driver.reading() as executor:
+        assert sorted(await executor.job_tag_list()) == ["Tenant 1", "daily", "vip"]
+        assert await executor.job_tag_list(match="TEN") == ["Tenant 1"]
+
+
+async def test_workers(driver: Driver, make: Make) -> None:
+    await make.job("running", attempted_by=["gone", "host_1"])
+    await make.job("completed", attempted_by=["host_2"])
+    await make.job("discarded", attempted_by=["host_3"])
+    await make.job("available", attempted_by=None)
+    async with driver.reading() as executor:
+        assert await executor.job_worker_list() == ["host_1", "host_2", "host_3"]
+        assert await executor.job_worker_list(match="_2") == ["host_2"]
+
+
+async def test_paths(driver: Driver, make: Make) -> None:
+    noise = Random(1).randbytes(20_000).hex()
+    await make.job(args={"customer": {"id": 1, "name": {"first": "x"}}, "n": None, "list": [{"in": 1}], "a.b": 1})
+    await make.job(args=[1], metadata={"trace": 1, "output": {"rows": 1}, "river:log": []})
+    await make.job(args={"deep": {"b": {"c": {"d": {"e": {"f": {"g": 1}}}}}}, "big": {"blob": noise}})
+    async with driver.reading() as executor:
+        assert list(await executor.job_path_list("args")) == ["customer.id", "customer.name.first", "list", "n"]
+        assert list(await executor.job_path_list("args", match="NAME")) == ["customer.name.first"]
+        assert list(await executor.job_path_list("metadata")) == ["output.rows", "trace"]
+        with pytest.raises(BadRequest):
+            await executor.job_path_list("tags")
+
+
+async def test_of_an_empty_table(driver: Driver) -> None:
+    async with driver.reading() as executor:
+        for name in ("job_kind_list", "job_tag_list", "job_worker_list", "queue_name_list"):
+            assert list(await getattr(executor, name)()) == []
+        assert list(await executor.job_path_list("args")) == []
