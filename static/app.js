@@ -108,6 +108,7 @@
   let applyNext = false;
   let timer = 0;
   let loadingTimer = 0;
+  let atEnd = []; // logs scrolled to their end, which is to stay in sight
 
   const ticked = () => all('#jobs-list input[name="ids"]:checked');
   const isLive = (ctx) => /^(live|[a-z]+-changed)$/.test(ctx.sourceEvent?.type ?? "");
@@ -231,6 +232,7 @@
     const status = ctx.response?.status ?? 200;
     const main = tasks.find((task) => task.type === "main");
     const live = isLive(ctx);
+    if (live) atEnd = all("pre.log").filter((log) => log.scrollTop > 0 && log.scrollHeight - log.scrollTop - log.clientHeight < 4);
     if (live) failing = status >= 400 ? `the server answered ${status}` : "";
     if (status >= 400 && !ctx.hx?.retarget) {
       const wanted = ctx.select ?? (ctx.target?.id ? `#${CSS.escape(ctx.target.id)}` : "");
@@ -268,6 +270,7 @@
   });
 
   document.addEventListener("htmx:after:settle", () => {
+    for (const log of atEnd) log.scrollTop = log.scrollHeight;
     tickTimes();
     paintSelection();
     ageNotices();
@@ -651,6 +654,8 @@
     tickTimes();
     paintSelection();
     ageNotices();
+    // What happens now is at the end of a job's timeline.
+    for (const line of all(".timeline")) line.scrollLeft = line.scrollWidth;
     setInterval(tickTimes, 1000);
     timer = setTimeout(loop, Math.max(Number(root.dataset.live), 1) * 1000);
   }

@@ -21,7 +21,9 @@ def attempt_error(attempt: int = 1, error: str = "it broke", **keys: Any) -> dic
 
 
 async def job(connection: AsyncConnection[Any], state: str = "available", **columns: Any) -> int:
-    """Inserts a job and gives its id; columns not named are derived from the state, Python values become JSON."""
+    """Inserts a job and gives its id; columns not named are derived from the state, Python values become
+    JSON.
+    """
     now = datetime.now(UTC)
     row: dict[str, Any] = {"kind": "test_kind", "args": {}, "state": state}
     if state in _ATTEMPTED:
@@ -38,21 +40,21 @@ async def job(connection: AsyncConnection[Any], state: str = "available", **colu
         row["scheduled_at"] = now - timedelta(seconds=20)
     row["created_at"] = now - timedelta(seconds=30)
     row |= columns
-    return await _insert(connection, "river_job", row, returning="id")
+    return int(await _insert(connection, "river_job", row, returning="id"))
 
 
 async def queue(connection: AsyncConnection[Any], name: str = "default", **columns: Any) -> str:
     """Inserts a queue's row as a client does that serves it."""
     now = datetime.now(UTC)
     row = {"name": name, "created_at": now, "updated_at": now, **columns}
-    return await _insert(connection, "river_queue", row, returning="name")
+    return str(await _insert(connection, "river_queue", row, returning="name"))
 
 
 async def leader(connection: AsyncConnection[Any], leader_id: str = WORKER, **columns: Any) -> str:
     """Makes this client the leader for the next 15 seconds."""
     now = datetime.now(UTC)
     row = {"leader_id": leader_id, "elected_at": now, "expires_at": now + timedelta(seconds=15), **columns}
-    return await _insert(connection, "river_leader", row, returning="leader_id")
+    return str(await _insert(connection, "river_leader", row, returning="leader_id"))
 
 
 async def _insert(

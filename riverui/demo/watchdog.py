@@ -108,7 +108,7 @@ def main() -> int:
         _answer(error=str(refusal))
         return 1
     except OSError as error:
-        _answer(error=f"{error.strerror or error}: {error.filename or request.data_dir}")
+        _answer(error=f"cannot use {error.filename or request.data_dir}: {error.strerror or error}")
         return 1
     return 0
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 import psycopg
-from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo
 from psycopg_pool import AsyncConnectionPool
 
 from riverui.errors import ConfigError
 from riverui.storage.postgres.driver import PostgresDriver
-from riverui.storage.postgres.pool import Connection, HostPool, OwnPool
+from riverui.storage.postgres.pool import HostPool, OwnPool
 from riverui.storage.postgres.statements import Watch
 from riverui.storage.queries import check_schema
 
@@ -61,11 +60,7 @@ def connect(
             }
         )
 
-        def dial() -> Awaitable[Connection]:
-            # No prepared statements: through a pooler in transaction mode they would land on another server.
-            return AsyncConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
-
-        lends = OwnPool(dial, size=wanted or max_size, timeout=pool_timeout.total_seconds())
+        lends = OwnPool(conninfo, size=wanted or max_size, timeout=pool_timeout.total_seconds())
     return PostgresDriver(
         lends,
         schema=check_schema(schema),

@@ -202,7 +202,7 @@ class Times:
     def job_rows(
         self, rows: Iterable[JobListRow], pattern: Markup, *, failed: Markup, icons: Mapping[JobState, Markup]
     ) -> Markup:
-        """The rows of a job table: `pattern` filled in for each, `failed` in its place `error` where it has one.
+        """The rows of a job table: `pattern` filled in for each, with `failed` at `error` where it has one.
 
         A hundred rows are most of what a page costs, and filling in a pattern takes a third of the time of a
         loop in the template. Both patterns are the template's own markup, with places like `%(kind)s`.
@@ -254,12 +254,12 @@ def _iso(at: datetime) -> str:
 
 
 def _tip(text: str, limit: int) -> str:
-    return f' title="{escape(plain(text))}"' if len(text) > limit else ""
+    return f'title="{escape(plain(text))}"' if len(text) > limit else ""
 
 
 def _tags(tags: tuple[str, ...]) -> str:
     shown = "".join(
-        f'<span class="tag"{_tip(tag, 10)}><bdi>{escaped(tag)}</bdi></span>' for tag in tags[:_TAGS]
+        f'<span class="tag" {_tip(tag, 10)}><bdi>{escaped(tag)}</bdi></span>' for tag in tags[:_TAGS]
     )
     rest = len(tags) - _TAGS
     return (

@@ -24,12 +24,12 @@ from riverui.web.preferences import LIVE_SECONDS, PAGE_SIZES, THEMES, TIMES, Pre
 from riverui.web.urls import url
 
 _NAV = (
-    ("jobs", "Jobs", "jobs.index", "jobs.read", "layers"),
-    ("queues", "Queues", "queues.index", "queues.read", "inbox"),
-    ("operations", "Operations", "operations.index", "jobs.read", "list-checks"),
-    ("about", "About", "about", "about.read", "info"),
+    ("jobs", "Jobs", "jobs.index", "jobs.read", "layers", "g j"),
+    ("queues", "Queues", "queues.index", "queues.read", "inbox", "g q"),
+    ("operations", "Operations", "operations.index", "jobs.read", "list-checks", ""),
+    ("about", "About", "about", "about.read", "info", ""),
 )
-"""Section, label, route, right and icon of each entry of the navigation."""
+"""Section, label, route, right, icon and keys of each entry of the navigation."""
 
 
 class Page(Protocol):
@@ -47,6 +47,7 @@ class NavEntry:
     label: str
     url: str
     icon: str
+    keys: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,8 +172,8 @@ def _shell(request: Request, *, whole: bool) -> Shell:
     return Shell(
         base=here.base,
         nav=tuple(
-            NavEntry(section=section, label=label, url=url(request, route), icon=icon)
-            for section, label, route, right, icon in _NAV
+            NavEntry(section=section, label=label, url=url(request, route), icon=icon, keys=keys)
+            for section, label, route, right, icon, keys in _NAV
             if whole and access.may(right)
         ),
         env_name=config.env_name,

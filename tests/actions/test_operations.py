@@ -143,7 +143,7 @@ async def test_it_stops_after_the_chunk_at_hand(
 async def test_sent_twice_it_starts_once_and_few_run_at_a_time(
     driver: Driver, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "_PAUSE", 5.0)
+    monkeypatch.setattr(operations, "_PAUSE", 600.0)
     await fill(connection, 1_500)
     registry = Operations(driver, DashboardConfig())
     first = await start(registry, driver, Verb.RETRY, RETRYABLE)

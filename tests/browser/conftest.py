@@ -17,6 +17,8 @@ import uvicorn
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from riverui.config import DashboardConfig
 from riverui.storage.connect import connect
@@ -82,24 +84,42 @@ def config() -> DashboardConfig:
     return DashboardConfig(env_name="test", env_color="violet")
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def site(database_url: str, config: DashboardConfig) -> AsyncIterator[Site]:
-    """A running dashboard, open to everybody."""
-    driver = connect(database_url)
-    app = create_app(driver, config=config, no_auth=True)
+@contextlib.asynccontextmanager
+async def serving(app: ASGIApp) -> AsyncIterator[str]:
+    """Serves the app on a free port of this machine; gives its origin."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         server = _Server(uvicorn.Config(app, lifespan="off", log_config=None, timeout_graceful_shutdown=1))
-        serving = asyncio.create_task(server.serve(sockets=[sock]))
-        async with await AsyncConnection.connect(
-            database_url, autocommit=True, row_factory=dict_row
-        ) as connection:
-            yield Site(url=f"http://127.0.0.1:{sock.getsockname()[1]}", connection=connection)
-        server.should_exit = True
-        await serving
-    await app.state.dashboard.operations.close()
-    await app.state.dashboard.counts.close()
-    await driver.close()
+        running = asyncio.create_task(server.serve(sockets=[sock]))
+        try:
+            yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await running
+
+
+@contextlib.asynccontextmanager
+async def dashboard(database_url: str, **options: Any) -> AsyncIterator[Starlette]:
+    """A dashboard of that database, open to everybody, closed behind the test."""
+    driver = connect(database_url)
+    app = create_app(driver, no_auth=True, **options)
+    try:
+        yield app
+    finally:
+        await app.state.dashboard.operations.close()
+        await app.state.dashboard.counts.close()
+        await driver.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site(database_url: str, config: DashboardConfig) -> AsyncIterator[Site]:
+    """A running dashboard, open to everybody."""
+    async with (
+        dashboard(database_url, config=config) as app,
+        serving(app) as url,
+        await AsyncConnection.connect(database_url, autocommit=True, row_factory=dict_row) as connection,
+    ):
+        yield Site(url=url, connection=connection)
 
 
 @pytest.fixture

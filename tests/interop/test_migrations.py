@@ -32,16 +32,18 @@ select 'table ' || c.relname || ' ' || c.relkind::text || ' ' || c.relpersistenc
   || ' ' || coalesce(array_to_string(c.reloptions, ','), '')
 from pg_class c where c.relnamespace = current_schema()::regnamespace
 union all
-select 'column ' || c.relname || ' ' || a.attnum || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
+select 'column ' || c.relname || ' ' || a.attnum || ' ' || a.attname
+  || ' ' || format_type(a.atttypid, a.atttypmod)
   || case when a.attnotnull then ' not null' else '' end || ' ' || a.attidentity::text || a.attgenerated::text
-  || ' ' || coalesce(pg_get_expr(d.adbin, d.adrelid), '') || ' ' || a.attcollation::regcollation || ' ' || a.attstorage::text
+  || ' ' || coalesce(pg_get_expr(d.adbin, d.adrelid), '') || ' ' || a.attcollation::regcollation
+  || ' ' || a.attstorage::text
 from pg_attribute a
 join pg_class c on c.oid = a.attrelid
 left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
 where c.relnamespace = current_schema()::regnamespace and a.attnum > 0 and not a.attisdropped
 union all
-select 'constraint ' || coalesce(r.relname, t.typname) || ' ' || c.conname || ' ' || pg_get_constraintdef(c.oid)
-  || c.convalidated
+select 'constraint ' || coalesce(r.relname, t.typname) || ' ' || c.conname
+  || ' ' || pg_get_constraintdef(c.oid) || c.convalidated
 from pg_constraint c
 left join pg_class r on r.oid = c.conrelid
 left join pg_type t on t.oid = c.contypid
@@ -51,7 +53,8 @@ select 'index ' || pg_get_indexdef(i.indexrelid) || ' ' || i.indisvalid
 from pg_index i join pg_class c on c.oid = i.indexrelid
 where c.relnamespace = current_schema()::regnamespace
 union all
-select 'function ' || p.proname || ' ' || pg_get_function_arguments(p.oid) || ' ' || pg_get_function_result(p.oid)
+select 'function ' || p.proname || ' ' || pg_get_function_arguments(p.oid)
+  || ' ' || pg_get_function_result(p.oid)
   || ' ' || l.lanname || ' ' || p.provolatile::text || p.proisstrict || p.prosecdef || p.proparallel::text
   || ' ' || p.prosrc
 from pg_proc p join pg_language l on l.oid = p.prolang
@@ -135,7 +138,14 @@ def river(river_cli: Path, schema: str | None) -> River:
     """Runs the real `river` on a database; fails the test when it fails, unless it `may_fail`."""
 
     def run(url: str, command: str, *flags: str, may_fail: bool = False) -> subprocess.CompletedProcess[str]:
-        line = [river_cli, command, "--database-url", url, *(["--schema", schema] if schema else []), *flags]
+        line: list[str | Path] = [
+            river_cli,
+            command,
+            "--database-url",
+            url,
+            *(["--schema", schema] if schema else []),
+            *flags,
+        ]
         done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
         if done.returncode and not may_fail:
             pytest.fail(f"river {command} {flags}: {done.stdout}{done.stderr}", pytrace=False)
@@ -268,7 +278,8 @@ async def test_function_gives_the_same_for_every_mask(
             answers.append(
                 connection.execute(
                     "select m, s, river_job_state_in_bitmask(m::bit(8), s)"
-                    " from generate_series(0, 255) m, unnest(enum_range(null::river_job_state)) s order by 1, 2"
+                    " from generate_series(0, 255) m, unnest(enum_range(null::river_job_state)) s"
+                    " order by 1, 2"
                 ).fetchall()
             )
     assert answers[0] == answers[1]

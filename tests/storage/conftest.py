@@ -1,4 +1,4 @@
-"""What the conformance tests need besides a driver: a way to put rows in and to look at them, whatever the driver."""
+"""What the conformance tests need besides a driver: ways to put rows in and to look at them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Make:
         """A leader; see factory.leader."""
         return await factory.leader(self.connection, leader_id, **columns)
 
-    async def row(self, id: int) -> DictRow:
+    async def row(self, job_id: int) -> DictRow:
         """A job's columns as they stand in the database."""
-        cursor = await self.connection.execute("select * from river_job where id = %s", [id])
+        cursor = await self.connection.execute("select * from river_job where id = %s", [job_id])
         row = await cursor.fetchone()
         assert row is not None
         return row

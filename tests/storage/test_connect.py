@@ -12,25 +12,45 @@ from riverui.errors import ConfigError
 from riverui.storage.connect import connect, parse_url
 from tests.storage.conftest import Make, one_page
 
+URLS: list[tuple[str, dict[str, str], int | None]] = [
+    (
+        "postgres://u:p%40ss@h:1/d",
+        {"user": "u", "password": "p@ss", "host": "h", "port": "1", "dbname": "d"},
+        None,
+    ),
+    (
+        "postgresql://h/d?sslmode=disable&pool_max_conns=7&pool_min_conns=1&pool_max_conn_lifetime=1h",
+        {"host": "h", "dbname": "d", "sslmode": "disable"},
+        7,
+    ),
+    (
+        "postgresql:///d?host=/var/run&default_query_exec_mode=exec",
+        {"dbname": "d", "host": "/var/run"},
+        None,
+    ),
+    ("postgresql://h/d?pool_max_conns=100000", {"host": "h", "dbname": "d"}, 64),
+    (
+        "postgresql://h/d?search_path=jobs,public",
+        {"host": "h", "dbname": "d", "options": "-c search_path=jobs,public"},
+        None,
+    ),
+    (
+        "postgresql://h/d?options=-c%20a%3D1&search_path=my%20jobs",
+        {"host": "h", "dbname": "d", "options": "-c a=1 -c search_path=my\\ jobs"},
+        None,
+    ),
+    (
+        "host=h dbname=d pool_max_conns=3 password='a b'",
+        {"host": "h", "dbname": "d", "password": "a b"},
+        3,
+    ),
+    ("postgresql://[::1]:5432/d", {"host": "::1", "port": "5432", "dbname": "d"}, None),
+    ("postgresql://a,b:1/d", {"host": "a,b", "port": ",1", "dbname": "d"}, None),
+    ("", {}, None),
+]
 
-@pytest.mark.parametrize(
-    ("url", "expected", "size"),
-    [
-        ("postgres://u:p%40ss@h:1/d", {"user": "u", "password": "p@ss", "host": "h", "port": "1", "dbname": "d"}, None),
-        ("postgresql://h/d?sslmode=disable&pool_max_conns=7&pool_min_conns=1&pool_max_conn_lifetime=1h",
-         {"host": "h", "dbname": "d", "sslmode": "disable"}, 7),
-        ("postgresql:///d?host=/var/run&default_query_exec_mode=exec", {"dbname": "d", "host": "/var/run"}, None),
-        ("postgresql://h/d?pool_max_conns=100000", {"host": "h", "dbname": "d"}, 64),
-        ("postgresql://h/d?search_path=jobs,public", {"host": "h", "dbname": "d", "options": "-c search_path=jobs,public"},
-         None),
-        ("postgresql://h/d?options=-c%20a%3D1&search_path=my%20jobs",
-         {"host": "h", "dbname": "d", "options": "-c a=1 -c search_path=my\\ jobs"}, None),
-        ("host=h dbname=d pool_max_conns=3 password='a b'", {"host": "h", "dbname": "d", "password": "a b"}, 3),
-        ("postgresql://[::1]:5432/d", {"host": "::1", "port": "5432", "dbname": "d"}, None),
-        ("postgresql://a,b:1/d", {"host": "a,b", "port": ",1", "dbname": "d"}, None),
-        ("", {}, None),
-    ],
-)  # fmt: skip
+
+@pytest.mark.parametrize(("url", "expected", "size"), URLS)
 def test_url(url: str, expected: dict[str, str], size: int | None) -> None:
     assert parse_url(url) == (expected, size)
 
@@ -57,14 +77,20 @@ def test_wrong_things(database_url: str) -> None:
 
 
 async def test_environment(database_url: str, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    id = await make.job()
-    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE", "password": "PGPASSWORD"}
+    job_id = await make.job()
+    names = {
+        "host": "PGHOST",
+        "port": "PGPORT",
+        "user": "PGUSER",
+        "dbname": "PGDATABASE",
+        "password": "PGPASSWORD",
+    }
     parts: dict[str, Any] = conninfo_to_dict(database_url)
     for part, name in names.items():
         if parts.get(part):
             monkeypatch.setenv(name, str(parts[part]))
     driver = connect()
-    assert [row.id for row in (await one_page(driver)).rows] == [id]
+    assert [row.id for row in (await one_page(driver)).rows] == [job_id]
     await driver.close()
 
 
@@ -73,10 +99,10 @@ async def test_search_path_in_the_url(database_url: str, make: Make) -> None:
     for table in ("river_job", "river_queue"):
         await make.connection.execute(f'alter table {table} set schema "my jobs"'.encode())
     await make.connection.execute('alter type river_job_state set schema "my jobs"')
-    id = await make.job_in('"my jobs"')
+    job_id = await make.job_in('"my jobs"')
     mark = "&" if "?" in database_url else "?"
     driver = connect(database_url + mark + "search_path=" + quote('"my jobs"'))
-    assert [row.id for row in (await one_page(driver)).rows] == [id]
+    assert [row.id for row in (await one_page(driver)).rows] == [job_id]
     async with driver.reading() as executor:
         assert (await executor.server_get()).schema == "my jobs"
     await driver.close()

@@ -1,4 +1,4 @@
-"""Transactions under limits, on our own pool and on a host's; what goes wrong, in riverui's words; recovery."""
+"""Transactions under limits, on our own pool and on a host's; what goes wrong, in words; recovery."""
 
 from __future__ import annotations
 
@@ -88,16 +88,18 @@ async def test_limits_of_writing(own: PostgresDriver) -> None:
 
 
 async def test_reading_cannot_write(driver: Driver, make: Make) -> None:
-    id = await make.job("scheduled")
+    job_id = await make.job("scheduled")
     async with driver.reading() as executor:
         with pytest.raises(PermissionDenied, match="read-only"):
-            await executor.job_delete_many([id])
+            await executor.job_delete_many([job_id])
 
 
 async def test_writing_to_a_standby_is_told(database_url: str, make: Make) -> None:
     async with await AsyncConnection.connect(database_url, autocommit=True) as admin:
         await admin.execute("alter role current_user set default_transaction_read_only = off")
-    url = f"{database_url}{'&' if '?' in database_url else '?'}options=-c%20default_transaction_read_only%3Don"
+    url = (
+        f"{database_url}{'&' if '?' in database_url else '?'}options=-c%20default_transaction_read_only%3Don"
+    )
     driver = connect(url)
     async with driver.reading() as executor:
         assert (await executor.job_list(JobListParams())).rows == ()
@@ -143,11 +145,15 @@ async def test_savepoints(driver: PostgresDriver, make: Make) -> None:
     async with driver.transaction() as transaction:
         async with transaction.savepoint():
             await transaction.queue_pause("a")
-        with pytest.raises(DatabaseError):
+
+        async def fail() -> None:
             async with transaction.savepoint():
                 await transaction.queue_pause("b")
                 async with transaction.savepoint():
                     await transaction._rows("broken", sql="select 1/0")
+
+        with pytest.raises(DatabaseError):
+            await fail()
         async with transaction.savepoint(), transaction.savepoint():
             await transaction.queue_pause("c")
     paused = await make.rows("select name from river_queue where paused_at is not null order by name")
@@ -176,7 +182,8 @@ async def test_first_use_at_the_same_time(database_url: str) -> None:
     await asyncio.gather(*(driver.ping() for _ in range(20)))
     async with await AsyncConnection.connect(database_url, autocommit=True) as admin:
         cursor = await admin.execute(
-            "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'riverui'"
+            "select count(*) from pg_stat_activity"
+            " where datname = current_database() and application_name = 'riverui'"
         )
         (opened,) = await cursor.fetchone() or (0,)
     assert 1 <= opened <= 3
@@ -235,7 +242,9 @@ async def test_no_such_user(admin_url: str) -> None:
 
 
 async def test_secrets_are_not_in_messages(admin_url: str) -> None:
-    driver = connect(_url(admin_url, user="riverui_no_such_user", password="hunter2", port=1, host="127.0.0.1"))
+    driver = connect(
+        _url(admin_url, user="riverui_no_such_user", password="hunter2", port=1, host="127.0.0.1")
+    )
     words = await _raises_quickly(driver, DatabaseUnavailable)
     assert "hunter2" not in words
     await driver.close()
@@ -264,11 +273,15 @@ async def test_lost_idle_connections_are_not_noticed(database_url: str) -> None:
 
 async def test_connection_lost_in_the_middle_fails_once(database_url: str) -> None:
     driver = connect(database_url)
-    with pytest.raises(DatabaseUnavailable):
+
+    async def use() -> None:
         async with driver.reading() as executor:
             await executor._rows("ping")
             await _lost(database_url)
             await executor._rows("ping")
+
+    with pytest.raises(DatabaseUnavailable):
+        await use()
     await driver.ping()
     await driver.close()
 
@@ -390,18 +403,18 @@ async def test_missing_privilege(stranger: str) -> None:
 
 
 async def test_a_user_who_may_only_read(stranger: str, make: Make) -> None:
-    id = await make.job("scheduled")
+    job_id = await make.job("scheduled")
     user = sql.Identifier(str(conninfo_to_dict(stranger)["user"]))
     await make.connection.execute(sql.SQL("grant select on all tables in schema public to {}").format(user))
     driver = connect(stranger)
-    assert [row.id for row in (await one_page(driver)).rows] == [id]
+    assert [row.id for row in (await one_page(driver)).rows] == [job_id]
     async with driver.reading() as executor:
         await executor.job_count_by_state(cap=0)
         await executor.server_get()
         await executor.queue_list(cap=10)
     with pytest.raises(PermissionDenied):
         async with driver.transaction() as transaction:
-            await transaction.job_delete_many([id])
+            await transaction.job_delete_many([job_id])
     await driver.close()
 
 
@@ -412,13 +425,13 @@ async def test_server_with_other_habits(database_url: str, make: Make, style: st
         await make.connection.execute(
             sql.SQL("alter database {} set {} = {}").format(name, sql.SQL(setting), sql.Literal(value))
         )
-    id = await make.job("completed", unique_key=b"\x00\xff'")
+    job_id = await make.job("completed", unique_key=b"\x00\xff'")
     driver = connect(database_url)
     async with driver.reading() as executor:
-        job = await executor.job_get(id)
+        job = await executor.job_get(job_id)
         assert job is not None
         assert job.unique_key == b"\x00\xff'"
-        assert job.finalized_at == (await make.row(id))["finalized_at"]
+        assert job.finalized_at == (await make.row(job_id))["finalized_at"]
         assert job.finalized_at is not None
         assert job.finalized_at.utcoffset() == timedelta(0)
     await driver.close()
@@ -438,18 +451,20 @@ async def _pool(url: str, **options: Any) -> AsyncIterator[AsyncConnectionPool[A
 
 
 @pytest.mark.parametrize("autocommit", [False, True])
-async def test_hosts_connections_come_back_as_they_were(database_url: str, make: Make, autocommit: bool) -> None:
-    id = await make.job("scheduled")
+async def test_hosts_connections_come_back_as_they_were(
+    database_url: str, make: Make, autocommit: bool
+) -> None:
+    job_id = await make.job("scheduled")
     kwargs = {"autocommit": autocommit, "row_factory": dict_row, "prepare_threshold": 0}
     async with _pool(database_url, kwargs=kwargs) as pool:
         driver = connect(pool=pool)
         for _ in range(3):
-            assert [row.id for row in (await one_page(driver)).rows] == [id]
+            assert [row.id for row in (await one_page(driver)).rows] == [job_id]
             async with driver.reading() as executor:
                 assert (await _settings(executor))["transaction_read_only"] == "on"
             async with driver.transaction() as transaction:
-                await transaction.job_cancel_many([id])
-                await transaction.job_retry_many([id])
+                await transaction.job_cancel_many([job_id])
+                await transaction.job_retry_many([job_id])
             with pytest.raises(DatabaseError):
                 async with driver.reading() as executor:
                     await executor._rows("broken", sql="select 1/0")
@@ -469,7 +484,7 @@ async def test_listener_beside_a_hosts_pool(database_url: str) -> None:
     async with _pool(database_url, kwargs={"row_factory": dict_row}) as pool:
         driver = connect(pool=pool)
         listener = await driver.listener()
-        heard = asyncio.create_task(anext(listener.notifications("river_control")))
+        heard = asyncio.ensure_future(anext(listener.notifications("river_control")))
         async with driver.transaction() as transaction:
             while not heard.done():
                 await asyncio.sleep(0.02)
@@ -516,8 +531,8 @@ async def test_two_drivers_on_one_database(database_url: str, make: Make) -> Non
     second = connect(database_url, schema="second")
     await migrate(second, "up")
     first = connect(database_url)
-    id = await make.job()
-    assert [row.id for row in (await one_page(first)).rows] == [id]
+    job_id = await make.job()
+    assert [row.id for row in (await one_page(first)).rows] == [job_id]
     assert (await one_page(second)).rows == ()
     assert (first.schema, second.schema) == (None, "second")
     await first.close()

@@ -1,4 +1,4 @@
-"""Cancel, retry and delete do to each row what River's client does, tell what became of each id, and notify."""
+"""Cancel, retry and delete do to each row what River's client does, say what became of each id, notify."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ async def _act(driver: Driver, verb: str, *ids: int) -> JobChanges:
     async with driver.transaction() as transaction:
         changes: JobChanges = await getattr(transaction, f"job_{verb}_many")(ids)
     asked = sorted(dict.fromkeys(ids))
-    told = [*changes.changed, *changes.requested, *(id for id, _ in changes.skipped)]
+    told = [*changes.changed, *changes.requested, *(job_id for job_id, _ in changes.skipped)]
     assert sorted(told) == asked, "every id in exactly one place"
     return changes
 
 
 @asynccontextmanager
-async def _heard(driver: Driver, make: Make, topic: str = "river_control") -> AsyncIterator[list[dict[str, Any]]]:
+async def _heard(
+    driver: Driver, make: Make, topic: str = "river_control"
+) -> AsyncIterator[list[dict[str, Any]]]:
     """Payloads that arrive while the block runs."""
     listener = await driver.listener()
     heard: list[dict[str, Any]] = []
@@ -63,7 +65,7 @@ async def _heard(driver: Driver, make: Make, topic: str = "river_control") -> As
 async def test_cancel(driver: Driver, make: Make) -> None:
     before = datetime.now(UTC) - timedelta(seconds=1)
     ids = {state: await make.job(state, queue=f"q_{state}", metadata={"kept": [1]}) for state in STATES}
-    rows = {state: await make.row(id) for state, id in ids.items()}
+    rows = {state: await make.row(job_id) for state, job_id in ids.items()}
     async with _heard(driver, make) as heard:
         changes = await _act(driver, "cancel", *ids.values(), 10**15)
     assert set(changes.changed) == {ids[state] for state in WAITING}
@@ -72,8 +74,8 @@ async def test_cancel(driver: Driver, make: Make) -> None:
         **{ids[state]: SkipReason.FINALIZED for state in FINALIZED},
         10**15: SkipReason.NOT_FOUND,
     }
-    for state, id in ids.items():
-        row, was = await make.row(id), rows[state]
+    for state, job_id in ids.items():
+        row, was = await make.row(job_id), rows[state]
         if state in FINALIZED:
             assert row == was
             continue
@@ -91,7 +93,7 @@ async def test_cancel(driver: Driver, make: Make) -> None:
     expected = [
         {"action": "cancel", "job_id": ids[state], "queue": f"q_{state}"} for state in (*WAITING, "running")
     ]
-    assert sorted(heard, key=lambda p: p["job_id"]) == sorted(expected, key=lambda p: p["job_id"])
+    assert sorted(heard, key=str) == sorted(expected, key=str)
 
 
 async def test_retry(driver: Driver, make: Make) -> None:
@@ -99,7 +101,7 @@ async def test_retry(driver: Driver, make: Make) -> None:
     stamped = {"cancel_attempted_at": "2026-11-21T09:00:00Z", "kept": 1}
     ids = {state: await make.job(state, metadata=stamped) for state in STATES}
     ids["later"] = await make.job("available", metadata=stamped, scheduled_at=before + timedelta(hours=1))
-    rows = {state: await make.row(id) for state, id in ids.items()}
+    rows = {state: await make.row(job_id) for state, job_id in ids.items()}
     async with _heard(driver, make) as heard:
         changes = await _act(driver, "retry", *ids.values(), 10**15)
     assert dict(changes.skipped) == {
@@ -108,12 +110,12 @@ async def test_retry(driver: Driver, make: Make) -> None:
         10**15: SkipReason.NOT_FOUND,
     }
     assert heard == []
-    for state, id in ids.items():
-        row, was = await make.row(id), rows[state]
+    for state, job_id in ids.items():
+        row, was = await make.row(job_id), rows[state]
         if state in ("running", "available"):
             assert row == was
             continue
-        assert id in changes.changed
+        assert job_id in changes.changed
         assert row["state"] == "available"
         assert row["finalized_at"] is None
         assert before <= row["scheduled_at"] <= datetime.now(UTC) + timedelta(seconds=1)
@@ -129,9 +131,9 @@ async def test_retry(driver: Driver, make: Make) -> None:
 async def test_retry_of_the_last_attempt_gives_one_more(
     driver: Driver, make: Make, attempt: int, max_attempts: int, after: int
 ) -> None:
-    id = await make.job("discarded", attempt=attempt, max_attempts=max_attempts)
-    await _act(driver, "retry", id)
-    assert (await make.row(id))["max_attempts"] == after
+    job_id = await make.job("discarded", attempt=attempt, max_attempts=max_attempts)
+    await _act(driver, "retry", job_id)
+    assert (await make.row(job_id))["max_attempts"] == after
 
 
 async def test_retry_conflict_changes_nothing(driver: Driver, make: Make) -> None:
@@ -160,10 +162,10 @@ async def test_delete(driver: Driver, make: Make) -> None:
 
 @pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
 async def test_ids_that_cannot_be(driver: Driver, make: Make, verb: str) -> None:
-    id = await make.job("scheduled")
+    job_id = await make.job("scheduled")
     odd = (2**63, -(2**63) - 1, 2**100, -5, 0)
-    changes = await _act(driver, verb, id, id, *odd)
-    assert changes.changed == (id,)
+    changes = await _act(driver, verb, job_id, job_id, *odd)
+    assert changes.changed == (job_id,)
     assert dict(changes.skipped) == dict.fromkeys(odd, SkipReason.NOT_FOUND)
     assert await _act(driver, verb) == JobChanges()
 
@@ -179,9 +181,7 @@ async def test_metadata_that_is_no_object(driver: Driver, make: Make, verb: str,
 
 
 @pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
-async def test_a_row_held_elsewhere_does_not_fail_the_rest(
-    database_url: str, make: Make, verb: str
-) -> None:
+async def test_a_row_held_elsewhere_does_not_fail_the_rest(database_url: str, make: Make, verb: str) -> None:
     held, free = await make.job("scheduled"), await make.job("scheduled")
     driver = connect(database_url, lock_timeout=timedelta(milliseconds=100))
     async with await psycopg.AsyncConnection.connect(database_url) as other:
@@ -205,15 +205,15 @@ async def test_opposite_orders_do_not_deadlock(driver: Driver, make: Make, verb:
 
 async def test_a_change_on_the_way_is_seen(driver: Driver, make: Make, database_url: str) -> None:
     """A job that a worker fetches just before us is asked to stop, not cancelled under its feet."""
-    id = await make.job("available")
+    job_id = await make.job("available")
     async with await psycopg.AsyncConnection.connect(database_url) as other:
-        await other.execute("update river_job set state = 'running' where id = %s", [id])
-        acting = asyncio.create_task(_act(driver, "cancel", id))
+        await other.execute("update river_job set state = 'running' where id = %s", [job_id])
+        acting = asyncio.create_task(_act(driver, "cancel", job_id))
         await asyncio.sleep(0.2)
         await other.commit()
     changes = await acting
-    assert changes.requested == (id,)
-    row = await make.row(id)
+    assert changes.requested == (job_id,)
+    row = await make.row(job_id)
     assert row["state"] == "running"
     assert row["finalized_at"] is None
 
@@ -232,15 +232,15 @@ async def test_a_thousand_at_once(driver: Driver, make: Make) -> None:
 
 
 async def test_nothing_is_kept_when_the_transaction_fails(driver: Driver, make: Make) -> None:
-    id = await make.job("scheduled")
+    job_id = await make.job("scheduled")
 
     async def fail() -> None:
         async with driver.transaction() as transaction:
-            await transaction.job_cancel_many([id])
+            await transaction.job_cancel_many([job_id])
             raise RuntimeError
 
     async with _heard(driver, make) as heard:
         with pytest.raises(RuntimeError):
             await fail()
-    assert (await make.row(id))["state"] == "scheduled"
+    assert (await make.row(job_id))["state"] == "scheduled"
     assert heard == []

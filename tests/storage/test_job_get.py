@@ -1,4 +1,4 @@
-"""One job: everything that a row can hold, exact, cut where it is long, and tolerant of what others have written."""
+"""One job: all that a row can hold, exact, cut where it is long, tolerant of what others have written."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from riverui.storage.interface import Driver
 from tests.storage.conftest import Make
 
 
-async def _get(driver: Driver, id: int, **options: Any) -> JobRow:
+async def _get(driver: Driver, job_id: int, **options: Any) -> JobRow:
     async with driver.reading() as executor:
-        job = await executor.job_get(id, **options)
+        job = await executor.job_get(job_id, **options)
     assert job is not None
     return job
 
 
-async def _text(driver: Driver, id: int, field: str) -> str | None:
+async def _text(driver: Driver, job_id: int, field: str) -> str | None:
     async with driver.reading() as executor:
-        return await executor.job_get_text(id, field)
+        return await executor.job_get_text(job_id, field)
 
 
 async def test_every_column(driver: Driver, make: Make) -> None:
-    id = await make.job(
+    job_id = await make.job(
         "running",
         kind="mail",
         queue="q",
@@ -52,8 +52,8 @@ async def test_every_column(driver: Driver, make: Make) -> None:
             {"at": "2026-11-21T09:00:01-05:30", "attempt": 2, "error": "bang", "trace": ""},
         ],
     )
-    row = await make.row(id)
-    job = await _get(driver, id)
+    row = await make.row(job_id)
+    job = await _get(driver, job_id)
     assert job.state is JobState.RUNNING
     assert (job.kind, job.queue, job.priority, job.attempt, job.max_attempts) == ("mail", "q", 2, 3, 9)
     for name in ("created_at", "scheduled_at", "attempted_at", "finalized_at"):
@@ -92,17 +92,26 @@ async def test_least_of_a_job(driver: Driver, make: Make) -> None:
     assert (job.snoozes, job.rescues) == (0, 0)
 
 
-@pytest.mark.parametrize("id", [0, -1, 10**15, 2**63 - 1, 2**63, -(2**63) - 1, 10**40])
-async def test_unknown_id(driver: Driver, id: int) -> None:
+@pytest.mark.parametrize("job_id", [0, -1, 10**15, 2**63 - 1, 2**63, -(2**63) - 1, 10**40])
+async def test_unknown_id(driver: Driver, job_id: int) -> None:
     async with driver.reading() as executor:
-        assert await executor.job_get(id) is None
-        assert await executor.job_get_log(id, 1) is None
-        assert await executor.job_get_text(id, "args") is None
+        assert await executor.job_get(job_id) is None
+        assert await executor.job_get_log(job_id, 1) is None
+        assert await executor.job_get_text(job_id, "args") is None
 
 
 @pytest.mark.parametrize("state", list(JobState))
 async def test_unique_states_follow_rivers_bits(driver: Driver, make: Make, state: JobState) -> None:
-    bits = ["scheduled", "running", "retryable", "pending", "discarded", "completed", "cancelled", "available"]
+    bits = [
+        "scheduled",
+        "running",
+        "retryable",
+        "pending",
+        "discarded",
+        "completed",
+        "cancelled",
+        "available",
+    ]
     mask = "".join("1" if bit == state else "0" for bit in bits)
     job = await _get(driver, await make.job(unique_states=mask, unique_key=b"k"))
     assert job.unique_states == (state,)
@@ -111,24 +120,27 @@ async def test_unique_states_follow_rivers_bits(driver: Driver, make: Make, stat
     assert row["set"]
 
 
-NUMBERS = '{"big": 9007199254740993, "long": 0.1000000000000000055511151231257827, "e": 100000000000000000000000}'
+NUMBERS = (
+    '{"big": 9007199254740993, "long": 0.1000000000000000055511151231257827, "e": 100000000000000000000000}'
+)
 
 
 async def test_numbers_stay_exact(driver: Driver, make: Make) -> None:
-    id = await make.job(args=NUMBERS, metadata=f'{{"output": {NUMBERS}, "n": 12345678901234567890}}')
-    job = await _get(driver, id)
-    assert job.args.text == await _text(driver, id, "args")
+    job_id = await make.job(args=NUMBERS, metadata=f'{{"output": {NUMBERS}, "n": 12345678901234567890}}')
+    job = await _get(driver, job_id)
+    assert job.args.text == await _text(driver, job_id, "args")
     for number in ("9007199254740993", "0.1000000000000000055511151231257827", "100000000000000000000000"):
         assert number in job.args.text
         assert job.output is not None
         assert number in job.output.text
-        assert number in (await _text(driver, id, "job") or "")
+        assert number in (await _text(driver, job_id, "job") or "")
     assert job.metadata.text == '{"n": 12345678901234567890}'
 
 
 @pytest.mark.parametrize(
     "metadata",
-    ["[]", "1", "null", '"text"', "[[]]", '{"river:log": 5, "output": null, "snoozes": "x"}', '{"river:log": {}}',
+    ["[]", "1", "null", '"text"', "[[]]", '{"river:log": {}}',
+     '{"river:log": 5, "output": null, "snoozes": "x"}',
      '{"snoozes": 1e400, "river:rescue_count": -1.5, "cancel_attempted_at": 7}',
      '{"snoozes": null, "river:rescue_count": [], "cancel_attempted_at": "9999-99-99T99:99:99Z"}',
      '{"cancel_attempted_at": "0001-01-01T00:00:00+14:00", "snoozes": 99999999999999999999}'],
@@ -142,7 +154,7 @@ async def test_odd_metadata(driver: Driver, make: Make, metadata: str) -> None:
 
 
 async def test_odd_errors(driver: Driver, make: Make) -> None:
-    id = await make.job(
+    job_id = await make.job(
         "discarded",
         errors=[
             {},
@@ -155,7 +167,7 @@ async def test_odd_errors(driver: Driver, make: Make) -> None:
             {"at": "2026-11-21T23:59:60Z", "attempt": "3", "error": "e", "more": 1},
         ],
     )
-    errors = (await _get(driver, id)).errors
+    errors = (await _get(driver, job_id)).errors
     assert [error.error for error in errors] == ["", '"text"', "7", "null", "[1]", '{"a": 1}', "", "e"]
     assert [error.attempt for error in errors] == [0, 0, 0, 0, 0, 0, 0, 3]
     assert all(error.at is None for error in errors)
@@ -163,23 +175,34 @@ async def test_odd_errors(driver: Driver, make: Make) -> None:
 
 
 async def test_odd_logs(driver: Driver, make: Make) -> None:
-    log = [1, None, [], {"attempt": "1"}, {"log": 5, "attempt": 2}, {"attempt": 2, "log": "b", "x": 1}]
-    id = await make.job(metadata={"river:log": log})
-    logs = (await _get(driver, id)).logs
+    log: list[Any] = [
+        1,
+        None,
+        [],
+        {"attempt": "1"},
+        {"log": 5, "attempt": 2},
+        {"attempt": 2, "log": "b", "x": 1},
+    ]
+    job_id = await make.job(metadata={"river:log": log})
+    logs = (await _get(driver, job_id)).logs
     assert [(entry.attempt, entry.log) for entry in logs] == [(1, ""), (2, "5"), (2, "b")]
     async with driver.reading() as executor:
-        assert await executor.job_get_log(id, 2) == "5\nb"
-        assert await executor.job_get_log(id, 3) is None
+        assert await executor.job_get_log(job_id, 2) == "5\nb"
+        assert await executor.job_get_log(job_id, 3) is None
 
 
 async def test_long_values_are_cut(driver: Driver, make: Make) -> None:
-    id = await make.job(
+    job_id = await make.job(
         "discarded",
         args={"a": "ä" * 5000},
-        metadata={"output": "o" * 5000, "m": "m" * 5000, "river:log": [{"attempt": 1, "log": "x" * 4999 + "E"}]},
+        metadata={
+            "output": "o" * 5000,
+            "m": "m" * 5000,
+            "river:log": [{"attempt": 1, "log": "x" * 4999 + "E"}],
+        },
         errors=[{"at": None, "attempt": 1, "error": "e" * 5000, "trace": "t" * 5000}],
     )
-    job = await _get(driver, id, cut=100)
+    job = await _get(driver, job_id, cut=100)
     assert len(job.args.text) == 100
     assert job.args.size == 5009
     assert not job.args.complete
@@ -190,15 +213,15 @@ async def test_long_values_are_cut(driver: Driver, make: Make) -> None:
     assert job.logs[0].log == "x" * 99 + "E"
     assert (len(job.errors[0].error), len(job.errors[0].trace)) == (100, 100)
     async with driver.reading() as executor:
-        assert len(await executor.job_get_log(id, 1) or "") == 5000
-        assert len(await executor.job_get_text(id, "args") or "") == 5009
+        assert len(await executor.job_get_log(job_id, 1) or "") == 5000
+        assert len(await executor.job_get_text(job_id, "args") or "") == 5009
 
 
 async def test_many_long_errors_and_logs_stay_small(driver: Driver, make: Make) -> None:
     errors = [{"attempt": n, "error": f"{n} " + "e" * 3000} for n in range(300)]
     log = [{"attempt": n, "log": "l" * 3000} for n in range(300)]
-    id = await make.job("discarded", errors=errors, metadata={"river:log": log})
-    job = await _get(driver, id, cut=3000)
+    job_id = await make.job("discarded", errors=errors, metadata={"river:log": log})
+    job = await _get(driver, job_id, cut=3000)
     assert len(job.errors) == 300
     assert sum(len(error.error) for error in job.errors) < 30_000
     assert job.errors[-1].error.startswith("299 e")
@@ -209,45 +232,45 @@ async def test_many_long_errors_and_logs_stay_small(driver: Driver, make: Make) 
 
 
 async def test_whole_texts(driver: Driver, make: Make) -> None:
-    id = await make.job(args=[1], metadata={"output": None}, errors=None, unique_key=b"\x01\x02")
-    assert await _text(driver, id, "args") == "[1]"
-    assert await _text(driver, id, "metadata") == '{"output": null}'
-    assert await _text(driver, id, "output") == "null"
-    assert await _text(driver, id, "errors") == "[]"
-    whole = json.loads(await _text(driver, id, "job") or "")
-    assert whole["id"] == id
+    job_id = await make.job(args=[1], metadata={"output": None}, errors=None, unique_key=b"\x01\x02")
+    assert await _text(driver, job_id, "args") == "[1]"
+    assert await _text(driver, job_id, "metadata") == '{"output": null}'
+    assert await _text(driver, job_id, "output") == "null"
+    assert await _text(driver, job_id, "errors") == "[]"
+    whole = json.loads(await _text(driver, job_id, "job") or "")
+    assert whole["id"] == job_id
     assert whole["state"] == "available"
     assert whole["unique_key"] == "0102"
     assert await _text(driver, await make.job(), "output") is None
     with pytest.raises(BadRequest):
-        await _text(driver, id, "id; drop table river_job")
+        await _text(driver, job_id, "id; drop table river_job")
 
 
 async def test_deep_and_strange_texts(driver: Driver, make: Make) -> None:
     deep = "[" * 3000 + "]" * 3000
-    id = await make.job(args=deep, metadata={"output": "\u202e<script>\u2028", "k\u0001": "\x7f"})
-    job = await _get(driver, id)
+    job_id = await make.job(args=deep, metadata={"output": "\u202e<script>\u2028", "k\u0001": "\x7f"})
+    job = await _get(driver, job_id)
     assert job.args.text == deep
     assert job.output is not None
     assert json.loads(job.output.text) == "\u202e<script>\u2028"
 
 
 async def test_arrays_of_odd_shape(driver: Driver, make: Make) -> None:
-    id = await make.job()
+    job_id = await make.job()
     await make.connection.execute(
         "update river_job set tags = '[5:6]={a,b}', attempted_by = '{{x,y},{z,null}}',"
-        " errors = '[3:3]={\"{\\\"error\\\": \\\"e\\\"}\"}' where id = %s", [id]
+        " errors = '[3:3]={\"{\\\"error\\\": \\\"e\\\"}\"}' where id = %s", [job_id]
     )  # fmt: skip
-    job = await _get(driver, id)
+    job = await _get(driver, job_id)
     assert job.tags == ("a", "b")
     assert job.attempted_by == ("x", "y", "z")
     assert [error.error for error in job.errors] == ["e"]
 
 
 async def test_times_beyond_the_calendar(driver: Driver, make: Make) -> None:
-    id = await make.job("scheduled", scheduled_at="infinity", created_at="4713-01-01 BC")
-    job = await _get(driver, id)
+    job_id = await make.job("scheduled", scheduled_at="infinity", created_at="4713-01-01 BC")
+    job = await _get(driver, job_id)
     assert job.scheduled_at == datetime.max.replace(tzinfo=UTC)
     assert job.created_at == datetime.min.replace(tzinfo=UTC)
     assert job.scheduled_at.utcoffset() == timedelta(0)
-    assert "infinity" in (await _text(driver, id, "job") or "")
+    assert "infinity" in (await _text(driver, job_id, "job") or "")

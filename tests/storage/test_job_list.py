@@ -80,12 +80,16 @@ def _expected(
     jobs: dict[int, Facts], order: JobOrder, states: Sequence[JobState], fits: Callable[[int, Facts], bool]
 ) -> list[int]:
     chosen = [
-        id for id, facts in jobs.items() if (not states or facts["state"] in states) and fits(id, facts)
+        job_id
+        for job_id, facts in jobs.items()
+        if (not states or facts["state"] in states) and fits(job_id, facts)
     ]
     by_time = order in (JobOrder.TIME, JobOrder.TIME_DESC)
-    return sorted(
-        chosen, key=lambda id: (_matters(jobs[id]), id) if by_time else (NOW, id), reverse=order.descending
-    )
+
+    def place(job_id: int) -> tuple[datetime, int]:
+        return (_matters(jobs[job_id]) if by_time else NOW, job_id)
+
+    return sorted(chosen, key=place, reverse=order.descending)
 
 
 def _ids(rows: Sequence[JobListRow]) -> list[int]:
@@ -203,9 +207,12 @@ FILTERS: dict[str, tuple[list[Term], Callable[[int, Facts], bool]]] = {
         [_term(Field.STATE, Op.EQ, "completed", negated=True)],
         lambda _, f: f["state"] != "completed",
     ),
-    "id range": ([_term(Field.ID, Op.GT, 40), _term(Field.ID, Op.LE, 90)], lambda id, _: 40 < id <= 90),
-    "ids": ([_term(Field.ID, Op.EQ, 12, 13, 10**30, -1)], lambda id, _: id in (12, 13)),
-    "not ids": ([_term(Field.ID, Op.EQ, 12, 10**30, negated=True)], lambda id, _: id != 12),
+    "id range": (
+        [_term(Field.ID, Op.GT, 40), _term(Field.ID, Op.LE, 90)],
+        lambda job_id, _: 40 < job_id <= 90,
+    ),
+    "ids": ([_term(Field.ID, Op.EQ, 12, 13, 10**30, -1)], lambda job_id, _: job_id in (12, 13)),
+    "not ids": ([_term(Field.ID, Op.EQ, 12, 10**30, negated=True)], lambda job_id, _: job_id != 12),
     "many": (
         [
             _term(Field.KIND, Op.LIKE, "mail*"),
@@ -350,7 +357,7 @@ async def test_cutoff_keeps_out_what_came_later(driver: Driver, make: Make) -> N
 
 
 async def test_row_holds_what_a_list_shows(driver: Driver, make: Make) -> None:
-    id = await make.job(
+    job_id = await make.job(
         "retryable",
         kind="mail",
         queue="q",
@@ -361,9 +368,9 @@ async def test_row_holds_what_a_list_shows(driver: Driver, make: Make) -> None:
         tags=["a", "b"],
         errors=[attempt_error(error="first"), attempt_error(attempt=2, error="second\nline two")],
     )
-    stored = await make.row(id)
+    stored = await make.row(job_id)
     (row,) = (await one_page(driver)).rows
-    assert row.id == id
+    assert row.id == job_id
     assert row.state is JobState.RETRYABLE
     assert (row.kind, row.queue, row.priority) == ("mail", "q", 3)
     assert (row.attempt, row.max_attempts) == (2, 7)
@@ -421,11 +428,11 @@ async def test_huge_values_do_not_weigh_on_a_list(driver: Driver, make: Make) ->
     ids=str,
 )
 async def test_values_that_no_column_can_hold_match_nothing(driver: Driver, make: Make, term: Term) -> None:
-    id = await make.job(errors=[attempt_error()], tags=["t"], attempted_by=["w"])
+    job_id = await make.job(errors=[attempt_error()], tags=["t"], attempted_by=["w"])
     for order in JobOrder:
         assert (await one_page(driver, terms=[term], order=order)).rows == ()
     opposite = Term(field=term.field, op=term.op, values=term.values, negated=True)
-    assert _ids((await one_page(driver, terms=[opposite])).rows) == [id]
+    assert _ids((await one_page(driver, terms=[opposite])).rows) == [job_id]
     async with driver.reading() as executor:
         assert (await executor.job_count(JobFilter(terms=(term,)), cap=10)).value == 0
 
@@ -478,7 +485,8 @@ async def test_rows_with_one_time_are_all_reached(driver: Driver, make: Make) ->
 async def test_many_queues_are_merged_in_order(driver: Driver, make: Make) -> None:
     await make.connection.execute(
         "insert into river_job (kind, args, queue, priority, scheduled_at)"
-        " select 'k', '{}', 'q' || n %% 300, 1 + n %% 4, %s::timestamptz + (n * 7919 %% 5000) * interval '1 second'"
+        " select 'k', '{}', 'q' || n %% 300, 1 + n %% 4, %s::timestamptz"
+        " + (n * 7919 %% 5000) * interval '1 second'"
         " from generate_series(1, 3000) n",
         [NOW],
     )
@@ -491,9 +499,9 @@ async def test_many_queues_are_merged_in_order(driver: Driver, make: Make) -> No
 
 
 async def test_empty_filter_values(driver: Driver, make: Make) -> None:
-    id = await make.job()
+    job_id = await make.job()
     assert (await one_page(driver, terms=[_term(Field.KIND, Op.EQ)])).rows == ()
-    assert _ids((await one_page(driver, terms=[_term(Field.KIND, Op.EQ, negated=True)])).rows) == [id]
+    assert _ids((await one_page(driver, terms=[_term(Field.KIND, Op.EQ, negated=True)])).rows) == [job_id]
     assert (await one_page(driver, terms=[_term(Field.STATE, Op.EQ, "nonsense")])).rows == ()
     cutoff = JobCutoff(id=0, at=NOW)
     assert (await one_page(driver, cutoff=cutoff)).rows == ()

@@ -65,7 +65,9 @@ async def test_status_and_validation(empty: PostgresDriver) -> None:
         await validate(empty, target_version=99)
 
 
-async def test_newer_migrations_than_we_know_are_shown(empty: PostgresDriver, empty_database_url: str) -> None:
+async def test_newer_migrations_than_we_know_are_shown(
+    empty: PostgresDriver, empty_database_url: str
+) -> None:
     await migrate(empty, "up")
     async with await AsyncConnection.connect(empty_database_url, autocommit=True) as connection:
         await connection.execute("insert into river_migration (line, version) values ('main', 9), ('pro', 1)")
@@ -108,7 +110,9 @@ async def test_two_at_the_same_time(empty_database_url: str) -> None:
         await driver.close()
 
 
-async def test_refused_step_leaves_the_version_before_it(empty: PostgresDriver, empty_database_url: str) -> None:
+async def test_refused_step_leaves_the_version_before_it(
+    empty: PostgresDriver, empty_database_url: str
+) -> None:
     async with await AsyncConnection.connect(empty_database_url, autocommit=True) as connection:
         await connection.execute("create table river_queue (mine text)")
     with pytest.raises(MigrationError, match=r"Version 004 \(up\).*river_queue.*already exists"):
@@ -135,7 +139,9 @@ async def test_rows_survive(empty: PostgresDriver, empty_database_url: str) -> N
             "insert into river_job (kind, max_attempts, args, tags) values ('k', 3, null, null)"
         )
         await migrate(empty, "up")
-        cursor = await connection.execute("select kind, args::text, tags, metadata::text, state::text from river_job")
+        cursor = await connection.execute(
+            "select kind, args::text, tags, metadata::text, state::text from river_job"
+        )
         assert await cursor.fetchall() == [("k", "{}", [], "{}", "available")]
         await migrate(empty, "down", target_version=2)
         cursor = await connection.execute("select kind, max_attempts from river_job")

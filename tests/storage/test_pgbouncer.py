@@ -25,7 +25,7 @@ from tests.storage.conftest import Make, all_pages, one_page
 
 @pytest.fixture
 def bouncer_url(database_url: str, tmp_path: Path) -> Iterator[str]:
-    """The same database through a PgBouncer with two server connections; fails where there is no PgBouncer."""
+    """The same database through a PgBouncer with two server connections."""
     program = shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
     if program is None:
         pytest.fail("this test needs PgBouncer: apt install pgbouncer", pytrace=False)
@@ -45,8 +45,8 @@ def bouncer_url(database_url: str, tmp_path: Path) -> Iterator[str]:
     )
     line = [program, str(settings)]
     if os.geteuid() == 0:
-        # It does not run as root. In a user namespace it only seems not to, and reaches the server's private socket;
-        # where there are no namespaces, the server runs as nobody itself.
+        # It does not run as root. In a user namespace it only seems not to, and reaches the server's private
+        # socket; where there are no namespaces, the server runs as nobody itself.
         somebody_else = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
         if subprocess.run([*somebody_else, "true"], capture_output=True, check=False).returncode == 0:
             line = [*somebody_else, *line]
@@ -77,11 +77,14 @@ async def _server_settings(url: str) -> set[tuple[str, ...]]:
     """What strangers find on the pool's server connections afterwards."""
     found = set()
     for _ in range(10):
-        async with await psycopg.AsyncConnection.connect(url, autocommit=True, prepare_threshold=None) as stranger:
+        async with await psycopg.AsyncConnection.connect(
+            url, autocommit=True, prepare_threshold=None
+        ) as stranger:
             cursor = await stranger.execute(
                 "select current_setting('statement_timeout'), current_setting('lock_timeout'),"
-                " current_setting('enable_seqscan'), current_setting('jit'), current_setting('transaction_read_only'),"
-                " current_setting('idle_in_transaction_session_timeout'),"
+                " current_setting('enable_seqscan'), current_setting('jit'),"
+                " current_setting('transaction_read_only'),"
+                " current_setting('idle_in_transaction_session_timeout'), current_setting('timezone'),"
                 " (select count(*)::text from pg_prepared_statements)"
             )
             found.update(await cursor.fetchall())

@@ -20,7 +20,9 @@ FRAGMENTS = re.compile(
 
 
 def test_blocks_and_comments() -> None:
-    blocks = read_blocks("-- a file\n-- name: one\nselect 1; -- why\n\n-- name: two\n-- more\nselect\n  'a';\n")
+    blocks = read_blocks(
+        "-- a file\n-- name: one\nselect 1; -- why\n\n-- name: two\n-- more\nselect\n  'a';\n"
+    )
     assert blocks == {"one": "select 1", "two": "select\n  'a'"}
 
 
@@ -33,7 +35,8 @@ def test_slots() -> None:
 
 def test_numbers() -> None:
     sql, names = number("select :a::text, :b, :a, x[1:2], 'river:log', /* s: */ 1 /* :s */ from t")
-    assert (sql.split(), names) == ("select $1::text, $2, $1, x[1:2], 'river:log', 1 from t".split(), ("a", "b"))
+    assert " ".join(sql.split()) == "select $1::text, $2, $1, x[1:2], 'river:log', 1 from t"
+    assert names == ("a", "b")
 
 
 def test_renaming() -> None:
@@ -81,7 +84,9 @@ def test_every_statement_is_complete_as_it_stands(database_url: str) -> None:
 def test_only_sql_files_hold_sql() -> None:
     """Statements live in .sql files; Python only has the words of transactions."""
     root = FOLDER.parents[2]
-    pattern = re.compile(r"\b(select|insert into|update|delete from)\b.*\b(from|values|set|where)\b", re.IGNORECASE)
+    pattern = re.compile(
+        r"\b(select|insert into|update|delete from)\b.*\b(from|values|set|where)\b", re.IGNORECASE
+    )
     allowed = {"listener.py"}
     for file in root.rglob("*.py"):
         if "demo" in file.parts or file.name in allowed:

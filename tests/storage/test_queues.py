@@ -14,7 +14,19 @@ from riverui.storage.params import Count, CountKind
 from tests.storage.conftest import Make
 
 NOW = datetime.now(UTC)
-ODD_NAMES = ["", ".", "..", "a/b?c#d%25", "über queue", "*", "'; drop table river_job; --", "%", "_", "\\", "\u202e"]
+ODD_NAMES = [
+    "",
+    ".",
+    "..",
+    "a/b?c#d%25",
+    "über queue",
+    "*",
+    "'; drop table river_job; --",
+    "%",
+    "_",
+    "\\",
+    "\u202e",
+]
 
 
 async def test_list_unites_served_and_used_queues(driver: Driver, make: Make) -> None:
@@ -23,7 +35,9 @@ async def test_list_unites_served_and_used_queues(driver: Driver, make: Make) ->
     await make.queue("idle")
     oldest = NOW - timedelta(hours=2)
     for n in range(3):
-        await make.job("available", queue="served", priority=1 + n, scheduled_at=oldest + timedelta(minutes=n))
+        await make.job(
+            "available", queue="served", priority=1 + n, scheduled_at=oldest + timedelta(minutes=n)
+        )
     await make.job("running", queue="served")
     await make.job("scheduled", queue="orphan")
     await make.job("retryable", queue="orphan")
@@ -54,7 +68,10 @@ async def test_list_by_part_of_the_name(driver: Driver, make: Make) -> None:
         rows = await executor.queue_list(match="mail", cap=1)
         assert [row.queue.name for row in rows] == ["Mail_out", "mail-in", "xMAIL"]
         assert [row.queue.name for row in await executor.queue_list(match="l_o", cap=1)] == ["Mail_out"]
-        assert [row.queue.name for row in await executor.queue_list(cap=1, limit=2)] == ["Mail_out", "mail-in"]
+        assert [row.queue.name for row in await executor.queue_list(cap=1, limit=2)] == [
+            "Mail_out",
+            "mail-in",
+        ]
         assert await executor.queue_list(match="\0", cap=1) == []
 
 
@@ -160,7 +177,9 @@ async def test_kinds_of_a_queue(driver: Driver, make: Make) -> None:
         "a": {JobState.AVAILABLE: Count(value=3), JobState.RETRYABLE: Count(value=2)},
         "b": {JobState.AVAILABLE: Count(value=1)},
     }
-    available = [count for counts in capped.values() for s, count in counts.items() if s is JobState.AVAILABLE]
+    available = [
+        count for counts in capped.values() for s, count in counts.items() if s is JobState.AVAILABLE
+    ]
     assert sum(count.value for count in available) == 2
     assert {count.kind for count in available} == {CountKind.AT_LEAST}
 
@@ -216,7 +235,9 @@ async def test_server(driver: Driver, make: Make) -> None:
     async with driver.reading() as executor:
         server = await executor.server_get()
         migrations = await executor.migration_list()
-    (facts,) = await make.rows("select current_database() as d, current_user as u, current_setting('server_version') v")
+    (facts,) = await make.rows(
+        "select current_database() as d, current_user as u, current_setting('server_version') v"
+    )
     assert (server.database, server.user, server.version) == (facts["d"], facts["u"], facts["v"])
     assert server.schema == "public"
     assert server.job_rows_estimated == 1

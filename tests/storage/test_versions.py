@@ -52,12 +52,12 @@ async def _use_everything(driver: Driver, make: Make) -> None:
         assert (await executor.job_count_exact(JobState.RUNNING)).value == 1
         cutoff = await executor.job_cutoff()
         assert cutoff.id == ids[-1]
-        for id in ids:
-            job = await executor.job_get(id)
+        for job_id in ids:
+            job = await executor.job_get(job_id)
             assert job is not None
             assert job.unique_states == ()
-            assert await executor.job_get_text(id, "job") is not None
-            assert await executor.job_get_log(id, 1) is None
+            assert await executor.job_get_text(job_id, "job") is not None
+            assert await executor.job_get_log(job_id, 1) is None
         assert await executor.job_kind_list() == ["test_kind"]
         assert list(await executor.job_path_list("args")) == []
         assert await executor.job_tag_list() == ["t"]
@@ -100,9 +100,11 @@ async def test_unknown_columns_tables_and_lines(empty_database_url: str, make_em
     driver = connect(empty_database_url)
     await migrate(driver, "up")
     for statement in (
-        "alter table river_job add column workflow_id text generated always as (metadata ->> 'workflow_id') stored",
+        "alter table river_job add column workflow_id text"
+        " generated always as (metadata ->> 'workflow_id') stored",
         "alter table river_job add column id2 bigint default 7, add column at timestamptz default now()",
-        "alter table river_job add column matched boolean, add column ended boolean, add column args_text text",
+        "alter table river_job add column matched boolean, add column ended boolean",
+        "alter table river_job add column args_text text, add column unique_bits text",
         "alter table river_queue add column counts jsonb, add column paused boolean",
         "alter table river_leader add column term bigint",
         "alter table river_migration add column checksum text",

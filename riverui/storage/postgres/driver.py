@@ -34,13 +34,14 @@ _OLDEST_MIGRATION = 5
 
 # One simple-protocol message opens the transaction and sets its limits, so nothing depends on the session:
 # that is what a pooler in transaction mode needs, and a host's pool gets its connections back as they were.
-# The time zone and the date style make times readable whatever the server's own setting; jit only costs on
-# queries this short; sequential scans are off because a planner that knows too little of a fresh table might
-# choose one.
+# The time zone and the date style make times readable whatever the server's own setting. The queries are made
+# to walk indexes in order and stop early; what a planner with stale statistics may put in their place (a scan of
+# the table, a bitmap of all rows of a state to be sorted) is off, and jit only costs on queries this short.
 _BEGIN = (
     "begin {access}; set local statement_timeout = {statement}; set local lock_timeout = {lock};"
     " set local idle_in_transaction_session_timeout = {idle}; set local timezone = 'UTC';"
-    " set local datestyle = 'ISO'; set local jit = off; set local enable_seqscan = off"
+    " set local datestyle = 'ISO'; set local jit = off; set local enable_seqscan = off;"
+    " set local enable_bitmapscan = off"
 )
 
 

@@ -81,7 +81,9 @@ class Jobs(Walks):
             matched, ended = (row[0] if row else 0), False
         else:
             order = JobOrder.TIME_DESC if filter.states else JobOrder.ID_DESC
-            walk = await self._walk(filter, order=order, limit=cap, window=_COUNT_WINDOW, cutoff=cutoff)
+            walk = await self._walk(
+                filter, order=order, limit=cap, window=_COUNT_WINDOW, cutoff=cutoff, ordered=False
+            )
             if walk is None:
                 return Count(value=0)
             row = await self._row("job_walk_count", walk.parameters, walks=walk.sql)

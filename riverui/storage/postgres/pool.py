@@ -1,15 +1,10 @@
-"""Connections for pages and actions: a small pool of our own, or the host app's.
-
-Ours dials in the caller's own task instead of a background worker, so a database that is down or refuses the
-password is told at once, in its own words, and is back with the first request after it is up.
-"""
+"""Connections for pages and actions, out of psycopg's pool: a small one of our own, or the host app's."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -27,6 +22,8 @@ _FAILURE_LASTS = 1.0
 """Seconds for which one failed dial answers everyone: nobody queues up behind a dead host."""
 _LIFETIME = 1800.0
 """Seconds after which a connection is not used again: poolers, DNS and secrets move on."""
+# No prepared statements: through a pooler in transaction mode they would land on another server.
+_KEYWORDS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
 
 
 class Pool(Protocol):
@@ -51,50 +48,31 @@ class Pool(Protocol):
 
 
 class OwnPool:
-    """At most `size` connections, opened when needed, the last used first."""
+    """A psycopg pool of at most `size` connections, made at first use and again after `close`."""
 
-    def __init__(self, open: Callable[[], Awaitable[Connection]], *, size: int, timeout: float) -> None:
-        self._open = open
+    def __init__(self, conninfo: str, *, size: int, timeout: float) -> None:
         self.size = size
-        self._timeout = timeout
-        self._slots = asyncio.Semaphore(size)
-        self._idle: deque[tuple[Connection, float]] = deque()
+        self._conninfo = conninfo
         self._failure: tuple[float, DatabaseUnavailable] | None = None
-        self._generation = 0
+        self._opening = asyncio.Lock()
+        self._pool: AsyncConnectionPool[Connection] | None = None
+        self._timeout = timeout
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Lends a connection; DatabaseUnavailable when none can be opened or becomes free in time."""
-        try:
-            async with asyncio.timeout(self._timeout):
-                await self._slots.acquire()
-        except TimeoutError:
-            raise DatabaseUnavailable("No database connection became free in time.") from None
-        try:
-            generation = self._generation
-            connection, born = self._idle.pop() if self._idle else (await self.dial(), time.monotonic())
-            try:
-                yield connection
-            finally:
-                usable = (
-                    not connection.closed
-                    and connection.info.transaction_status == TransactionStatus.IDLE
-                    and generation == self._generation
-                    and time.monotonic() - born < _LIFETIME
-                )
-                if usable:
-                    self._idle.append((connection, born))
-                else:
-                    await connection.close()
-        finally:
-            self._slots.release()
+        """Lends a connection; PoolTimeout when none is free in time, DatabaseUnavailable without database."""
+        pool = self._pool
+        if pool is None or not _size(pool):
+            pool = await self._open()
+        async with pool.connection(timeout=self._timeout) as connection:
+            yield connection
 
     async def dial(self) -> Connection:
-        """Opens a connection; LoginRefused, DatabaseMissing or DatabaseUnavailable."""
+        """A connection outside the pool; LoginRefused, DatabaseMissing or DatabaseUnavailable."""
         if self._failure and time.monotonic() < self._failure[0]:
             raise self._failure[1]
         try:
-            connection = await self._open()
+            connection: Connection = await AsyncConnection.connect(self._conninfo, **_KEYWORDS)
         except (psycopg.Error, OSError) as error:
             failure = refused(error)
             self._failure = (time.monotonic() + _FAILURE_LASTS, failure)
@@ -103,11 +81,33 @@ class OwnPool:
         return connection
 
     async def close(self) -> None:
-        """Closes idle connections now and lent ones when they come back; the pool can be used again."""
-        self._generation += 1
-        while self._idle:
-            connection, _ = self._idle.pop()
-            await connection.close()
+        """Closes idle connections now and lent ones when they come back."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    async def _open(self) -> AsyncConnectionPool[Connection]:
+        """The pool with a connection in it; why it gets none it would keep to itself, so we dial first."""
+        async with self._opening:
+            if self._pool is None:
+                self._pool = AsyncConnectionPool(
+                    self._conninfo,
+                    kwargs=_KEYWORDS,
+                    max_lifetime=_LIFETIME,
+                    max_size=self.size,
+                    min_size=0,
+                    name="riverui",
+                    open=False,
+                    # Give up at once: the next request asks again, and is answered once the database is up.
+                    reconnect_timeout=0,
+                )
+                await self._pool.open()
+            pool = self._pool
+            if not _size(pool):
+                await (await self.dial()).close()
+                async with pool.connection(timeout=self._timeout):
+                    pass
+            return pool
 
 
 class HostPool:
@@ -149,6 +149,10 @@ class HostPool:
 
     async def close(self) -> None:
         """Nothing: the pool is the host's."""
+
+
+def _size(pool: AsyncConnectionPool[Any]) -> int:
+    return pool.get_stats().get("pool_size", 0)
 
 
 async def _value(given: Any) -> Any:

@@ -30,10 +30,13 @@ _FEW_OF_STATES = 20_000
 _NAMES = 1000
 """Distinct kinds or queues among which a pattern is looked up; with more, it is compared row by row."""
 
-_PROMISING = 50_000
+_PROMISING = 20_000
 """Estimated rows up to which the GIN index is tried."""
 
-_TRY = "set local statement_timeout = 200"
+_TRY = "savepoint riverui_try; set local statement_timeout = 200; set local enable_bitmapscan = on"
+"""GIN indexes are only read by way of a bitmap, which is off otherwise."""
+
+_TRIED = "rollback to savepoint riverui_try; release savepoint riverui_try"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +47,6 @@ class Walk:
     parameters: dict[str, Any]
     by_id: bool
     descending: bool
-    bounded: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +58,7 @@ class _Plan:
     cutoff: JobCutoff | None
     limit: int
     window: int
+    ordered: bool
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
@@ -71,8 +74,9 @@ class Walks(Statements):
         window: int,
         cursor: JobCursor | None = None,
         cutoff: JobCutoff | None = None,
+        ordered: bool = True,
     ) -> Walk | None:
-        """The walk for this list; None when no job can match."""
+        """The walk for this list, or only for its rows in any order; None when no job can match."""
         conditions = compile_filter(await self._named(filter), self._queries, cutoff)
         if conditions.impossible:
             return None
@@ -87,24 +91,23 @@ class Walks(Statements):
             cutoff=cutoff,
             limit=limit,
             window=max(window, limit + 1),
+            ordered=ordered,
             parameters={**conditions.parameters, "limit": limit},
         )
         if cursor is not None:
             plan.parameters["cursor_id"] = cursor.id
             plan.parameters["cursor_at"] = instant(cursor.at)
-        bounded = False
         if candidates := await self._candidates(plan):
             walks = [self._candidates_walk(plan, candidates)]
         elif by_id:
-            walks, bounded = [self._id_walk(plan)], True
+            walks = [self._id_walk(plan)]
         else:
-            walks, bounded = self._time_walks(plan), True
+            walks = self._time_walks(plan)
         return Walk(
             sql=" union all ".join(f"({walk})" for walk in walks),
             parameters=plan.parameters,
             by_id=by_id,
             descending=plan.descending,
-            bounded=bounded,
         )
 
     async def _named(self, filter: JobFilter) -> JobFilter:
@@ -164,21 +167,18 @@ class Walks(Statements):
         """Ids that the GIN indexes find for the JSON terms; None when many, or slow to find."""
         terms = " ".join(condition.bound for condition in conditions.contains)
         parameters = {**conditions.parameters, "most": FEW + 1}
-        explained = await self._rows("job_contains_explain", parameters, terms=terms)
-        plan = explained[0][0]
-        root = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
-        if "Bitmap Index Scan" not in json.dumps(root) or root["Plan Rows"] > _PROMISING:
-            return None
-        await self._run("savepoint riverui_try")
+        await self._run(_TRY)
         try:
-            await self._run(_TRY)
-            rows = await self._rows("job_contains_ids", parameters, terms=terms)
+            found = await self._rows("job_contains_explain", parameters, terms=terms)
+            plan = json.dumps(found[0][0])
+            if "Bitmap Index Scan" in plan and _estimate(found[0][0]) <= _PROMISING:
+                found = await self._rows("job_contains_ids", parameters, terms=terms)
+            else:
+                found = []
         except QueryTimeout:
-            return None
-        finally:
-            # Also undoes the time limit.
-            await self._run("rollback to savepoint riverui_try; release savepoint riverui_try")
-        return [row[0] for row in rows] if len(rows) <= FEW else None
+            found = None
+        await self._run(_TRIED)
+        return None if found is None or len(found) > FEW else [row[0] for row in found]
 
     def _candidates_walk(self, plan: _Plan, candidates: str) -> str:
         terms = "".join(condition.sql for condition in plan.conditions.terms)
@@ -233,6 +233,7 @@ class Walks(Statements):
             terms=terms,
             cursor=self._cursor_clause(plan, "job_cursor_finalized"),
             desc=_desc(plan),
+            **({} if plan.ordered else {"sort": ""}),
         )
 
     def _waiting_walk(self, plan: _Plan, states: Sequence[str], window: int) -> str:

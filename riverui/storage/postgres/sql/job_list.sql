@@ -1,7 +1,8 @@
 -- Lists of jobs. A list is put together from walks: each walks one of River's own indexes in the order shown, looks
 -- at no more than its window of rows, and stops as soon as the page is full. `matched` says that the row fits the
 -- filter, `ended` that the walk's window ends with this row (so that nothing behind it is known).
--- Slots: desc (empty or "desc"), cursor, bounds (conditions that narrow the index range), terms (all others).
+-- Slots: desc (empty or "desc"), cursor, bounds (conditions that narrow the index range), terms (all others),
+-- sort (emptied for counting, which needs no order).
 
 -- name: job_list
 with walked as materialized (
@@ -41,7 +42,7 @@ cross join lateral (
         j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
       from /* schema */river_job j
       where j.state = s.state and j.finalized_at is not null /* bounds */ /* cursor */
-      order by j.finalized_at /* desc */, j.id /* desc */
+      /* sort: */ order by j.finalized_at /* desc */, j.id /* desc */ /* :sort */
       limit :finalized_window::bigint
     ) j
   ) r
