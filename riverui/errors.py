@@ -14,23 +14,23 @@ class ConfigError(RiveruiError):
     """A setting is not usable."""
 
 
-class BadRequest(RiveruiError):  # noqa: N818 - an answer, named after its status
+class BadRequest(RiveruiError):
     """The request does not make sense."""
 
 
-class NotFound(RiveruiError):  # noqa: N818
+class NotFound(RiveruiError):
     """There is nothing at this address."""
 
 
-class Forbidden(RiveruiError):  # noqa: N818
+class Forbidden(RiveruiError):
     """You may not do this."""
 
 
-class SignInNeeded(RiveruiError):  # noqa: N818
+class SignInNeeded(RiveruiError):
     """Sign in to use this dashboard."""
 
 
-class TooManyAttempts(RiveruiError):  # noqa: N818
+class TooManyAttempts(RiveruiError):
     """Too many failed sign-ins from your address: wait a minute."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -36,16 +37,15 @@ def demo(*, host: str, port: int, data_dir: Path | None, fresh: bool) -> int:
     binaries = os.environ.get("RIVERUI_PG_BIN")
     # Both ways of being stopped end alike: everything below is unwound.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with (
-            listen(host, port) as sock,
-            EmbeddedPostgres(
-                home, durable=True, fresh=fresh, binaries=Path(binaries) if binaries else None
-            ) as postgres,
-        ):
-            asyncio.run(_run(postgres, sock, home, ServeConfig(host=host, no_auth=True)))
-    except KeyboardInterrupt:
-        click.echo(f"\nStopped. The data stays in {home} for the next time.")
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        listen(host, port) as sock,
+        EmbeddedPostgres(
+            home, durable=True, fresh=fresh, binaries=Path(binaries) if binaries else None
+        ) as postgres,
+    ):
+        asyncio.run(_run(postgres, sock, home, ServeConfig(host=host, no_auth=True)))
+    click.echo(f"\nStopped. The data stays in {home} for the next time.")
     return 0
 
 

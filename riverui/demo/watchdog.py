@@ -45,7 +45,7 @@ _PATIENCE = 8.0
 _READY_WITHIN = 60.0
 
 
-class Refused(Exception):  # noqa: N818 - not an error of ours: it is told to the parent in words
+class Refused(Exception):
     """The server cannot be started."""
 
 

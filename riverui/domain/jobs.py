@@ -39,7 +39,7 @@ class AttemptError:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobLog:
-    """One entry of metadata key `river:log`; `size` counts its characters, `log` may hold only the last of them."""
+    """One entry of metadata key `river:log`; `log` may hold only the last of its `size` characters."""
 
     attempt: int
     log: str
@@ -123,7 +123,7 @@ class JobRow:
 def matters_at(
     state: JobState, scheduled_at: datetime, attempted_at: datetime | None, finalized_at: datetime | None
 ) -> datetime:
-    """When a job of this state finished, started, or is due (`scheduled_at` where a newer time is missing)."""
+    """When it finished, started or is due, by its state; `scheduled_at` where that time is missing."""
     if state in FINALIZED:
         return finalized_at or scheduled_at
     if state is JobState.RUNNING:

@@ -10,7 +10,7 @@ from riverui.domain.jobs import JsonText
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueRow:
-    """A queue: its `river_queue` row, or only its name when jobs wait in a queue that no client has served."""
+    """A queue: its `river_queue` row, or only its name when jobs wait in one that no client has served."""
 
     name: str
     created_at: datetime | None

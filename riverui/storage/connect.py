@@ -55,6 +55,7 @@ def connect(
         conninfo = make_conninfo(
             **{
                 "fallback_application_name": "riverui",
+                "client_encoding": "UTF8",
                 "connect_timeout": str(max(2, round(connect_timeout.total_seconds()))),
                 **parameters,
             }

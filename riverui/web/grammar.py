@@ -105,7 +105,7 @@ def skip_space(text: str, at: int) -> int:
     return at
 
 
-class _Nonsense(Exception):  # noqa: N818 - never leaves this module
+class _Nonsense(Exception):
     def __init__(self, message: str, start: int, end: int) -> None:
         super().__init__(message)
         self.error = SearchError(start=start, end=max(end, start + 1), message=message)

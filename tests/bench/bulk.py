@@ -18,7 +18,7 @@ from riverui.storage.params import Field, JobFilter, Op, Term
 from tests.bench.cases import default_order
 from tests.bench.stopwatch import stopwatch
 
-JOBS = 10_000
+JOBS = (1_000, 10_000)
 
 # What each verb is asked for most, and what it changes.
 _VERBS = {
@@ -59,6 +59,7 @@ class BulkFigures:
     """One verb on the same number of jobs both ways, in milliseconds."""
 
     verb: Verb
+    jobs: int
     ours: float
     """Of all statements; the pauses between them, which are there for the workers' sake, left out."""
     ours_with_pauses: float
@@ -68,16 +69,16 @@ class BulkFigures:
 
 
 async def measure_bulk(
-    driver: Driver, plain: psycopg.AsyncConnection[TupleRow], *, repeats: int = 3
+    driver: Driver, plain: psycopg.AsyncConnection[TupleRow], *, repeats: int = 5
 ) -> list[BulkFigures]:
     """Each verb on fresh jobs, both ways in turns; medians. Leaves the table as it was."""
-    figures = [await _verb(driver, plain, verb, repeats) for verb in _VERBS]
+    figures = [await _verb(driver, plain, verb, jobs, repeats) for verb in _VERBS for jobs in JOBS]
     await plain.execute("vacuum (analyze) river_job")
     return figures
 
 
 async def _verb(
-    driver: Driver, plain: psycopg.AsyncConnection[TupleRow], verb: Verb, repeats: int
+    driver: Driver, plain: psycopg.AsyncConnection[TupleRow], verb: Verb, jobs: int, repeats: int
 ) -> BulkFigures:
     state, change = _VERBS[verb]
     statement = _ONE.format(change=change).encode()
@@ -85,7 +86,7 @@ async def _verb(
     operations = Operations(driver, DashboardConfig())
     for _ in range(repeats):
         for kind in ("bulk_ours", "bulk_loop"):
-            await plain.execute(_SUPPLY, {"kind": kind, "state": state, "jobs": JOBS})
+            await plain.execute(_SUPPLY, {"kind": kind, "state": state, "jobs": jobs})
         await plain.execute("analyze river_job")
         async with driver.reading() as executor:
             cutoff = await executor.job_cutoff()
@@ -105,7 +106,7 @@ async def _verb(
             ours.append(watch.total)
             longest = max(longest, watch.longest)
         assert operation.status is Status.DONE, operation.error
-        assert operation.changed == JOBS, operation
+        assert operation.changed == jobs, operation
         cursor = await plain.execute("select id from river_job where kind = 'bulk_loop'")
         ids = [row[0] for row in await cursor.fetchall()]
         with stopwatch() as watch:
@@ -116,6 +117,7 @@ async def _verb(
         await plain.execute("delete from river_job where kind in ('bulk_ours', 'bulk_loop')")
     return BulkFigures(
         verb=verb,
+        jobs=jobs,
         ours=statistics.median(ours),
         ours_with_pauses=statistics.median(with_pauses),
         loop=statistics.median(loop),

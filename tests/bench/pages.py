@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 _PATH = "/jobs?limit=100"
-_ROUND = 4.0
+_ROUND = 1.5
 """Seconds of each turn."""
 _CLIENTS = 4
 
@@ -39,7 +39,7 @@ class PageFigures:
     """Bytes of all scripts and styles that the page names, gzipped."""
 
 
-def measure_pages(database_url: str, *, rounds: int = 3) -> PageFigures:
+def measure_pages(database_url: str, *, rounds: int = 9) -> PageFigures:
     """Serves both pages from processes of their own, asks them in turns, and takes medians of the turns."""
     with contextlib.ExitStack() as stack:
         ours = stack.enter_context(

@@ -18,6 +18,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from riverui.errors import (
+    BadRequest,
     DatabaseError,
     DatabaseMissing,
     DatabaseUnavailable,
@@ -31,8 +32,10 @@ from riverui.errors import (
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.migrate import migrate
-from riverui.storage.params import JobListParams
+from riverui.storage.params import Field, JobListParams, Op, Term
 from riverui.storage.postgres.driver import PostgresDriver, PostgresExecutor
+from tests import factory
+from tests.conftest import drop_database
 from tests.storage.conftest import Make, one_page
 
 SHORT = timedelta(milliseconds=100)
@@ -434,6 +437,54 @@ async def test_server_with_other_habits(database_url: str, make: Make, style: st
         assert job.finalized_at == (await make.row(job_id))["finalized_at"]
         assert job.finalized_at is not None
         assert job.finalized_at.utcoffset() == timedelta(0)
+    await driver.close()
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+async def test_database_in_another_encoding(admin_url: str, encoding: str) -> None:
+    name = f"riverui_test_{encoding.lower()}_{time.monotonic_ns()}"
+    async with await AsyncConnection.connect(admin_url, autocommit=True) as admin:
+        await admin.execute(
+            sql.SQL("create database {} template template0 encoding {} locale 'C'").format(
+                sql.Identifier(name), sql.Literal(encoding)
+            )
+        )
+    driver = connect(_url(admin_url, dbname=name))
+    await migrate(driver, "up")
+    async with await AsyncConnection.connect(_url(admin_url, dbname=name), autocommit=True) as connection:
+        await connection.execute("set client_encoding = 'UTF8'")
+        job_id = await factory.job(connection, kind="grün")
+    page = await one_page(driver, terms=[Term(field=Field.KIND, op=Op.EQ, values=("grün",))])
+    assert [(row.id, row.kind) for row in page.rows] == [(job_id, "grün")]
+    euro = one_page(driver, terms=[Term(field=Field.KIND, op=Op.EQ, values=("€",))])
+    if encoding == "LATIN1":
+        with pytest.raises(BadRequest):
+            await euro
+    else:
+        assert (await euro).rows == ()
+    await driver.close()
+    drop_database(admin_url, name)
+
+
+async def test_server_that_prefers_another_isolation(database_url: str, make: Make) -> None:
+    """An action waits for a row and sees what became of it, whatever the database's default."""
+    (row,) = await make.rows("select quote_ident(current_database()) as name")
+    await make.connection.execute(
+        f"alter database {row['name']} set default_transaction_isolation = 'serializable'".encode()
+    )
+    job_id = await make.job("available")
+    driver = connect(database_url)
+    async with await AsyncConnection.connect(database_url) as other:
+        await other.execute("update river_job set state = 'running' where id = %s", [job_id])
+
+        async def cancel() -> Any:
+            async with driver.transaction() as transaction:
+                return await transaction.job_cancel_many([job_id])
+
+        acting = asyncio.create_task(cancel())
+        await asyncio.sleep(0.2)
+        await other.commit()
+        assert (await acting).requested == (job_id,)
     await driver.close()
 
 

@@ -58,6 +58,11 @@ def test_no_block_has_two_homes() -> None:
     assert len(names) == len(set(names))
 
 
+def test_files_can_be_sent_to_a_database_of_any_encoding() -> None:
+    for file in FOLDER.glob("*.sql"):
+        assert all(sql.isascii() for sql in read_blocks(file.read_text()).values()), file
+
+
 def test_every_parameter_has_a_type() -> None:
     """A pooler may hand a statement to a server that has not seen its like: nothing is left to be guessed."""
     for file in FOLDER.glob("*.sql"):

@@ -35,10 +35,11 @@ _OLDEST_MIGRATION = 5
 # One simple-protocol message opens the transaction and sets its limits, so nothing depends on the session:
 # that is what a pooler in transaction mode needs, and a host's pool gets its connections back as they were.
 # The time zone and the date style make times readable whatever the server's own setting. The queries are made
-# to walk indexes in order and stop early; what a planner with stale statistics may put in their place (a scan of
-# the table, a bitmap of all rows of a state to be sorted) is off, and jit only costs on queries this short.
+# to walk indexes in order and stop early; what a planner with stale statistics may put in their place (a scan
+# of the table, a bitmap of a whole state to be sorted) is off, and jit only costs on queries this short.
 _BEGIN = (
-    "begin {access}; set local statement_timeout = {statement}; set local lock_timeout = {lock};"
+    "begin isolation level read committed, {access};"
+    " set local statement_timeout = {statement}; set local lock_timeout = {lock};"
     " set local idle_in_transaction_session_timeout = {idle}; set local timezone = 'UTC';"
     " set local datestyle = 'ISO'; set local jit = off; set local enable_seqscan = off;"
     " set local enable_bitmapscan = off"
@@ -65,7 +66,8 @@ class PostgresTransaction(PostgresExecutor):
         await self._run(f"savepoint {name}")
         try:
             yield
-        except BaseException:
+        except Exception:
+            # Not for a cancelled task, which leaves the transaction as well.
             await self._run(f"rollback to savepoint {name}; release savepoint {name}")
             raise
         await self._run(f"release savepoint {name}")

@@ -16,6 +16,9 @@ _GO_TIME = re.compile(
 )
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 
+CUT = "…"
+"""Stands for a text that was too long to be read."""
+
 # The bit of each state in `river_job_state_in_bitmask`, counted from the left.
 _UNIQUE_BITS = (
     JobState.SCHEDULED,
@@ -49,11 +52,11 @@ def job_list_row(row: Sequence[Any]) -> JobListRow:
         finalized_at=row[9],
         scheduled_at=row[10],
         priority=row[11],
-        args_preview=row[12],
+        args_preview=CUT if row[12] is None else row[12],
         kind=row[13],
         queue=row[14],
         tags=texts(row[15]),
-        last_error=row[16],
+        last_error=CUT if row[16] is None and row[17] else row[16],
     )
 
 
@@ -107,7 +110,9 @@ def queue_list_row(row: Sequence[Any]) -> QueueListRow:
 def attempt_errors(text: str | None) -> tuple[AttemptError, ...]:
     """From JSON lists of `at`, `attempt`, `error` and `trace`, all text or null."""
     return tuple(
-        AttemptError(at=go_time(at), attempt=whole(attempt), error=error or "", trace=trace or "")
+        AttemptError(
+            at=go_time(at), attempt=whole(attempt), error=CUT if error is None else error, trace=trace or ""
+        )
         for at, attempt, error, trace in json.loads(text or "[]")
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -167,18 +168,15 @@ class Walks(Statements):
         """Ids that the GIN indexes find for the JSON terms; None when many, or slow to find."""
         terms = " ".join(condition.bound for condition in conditions.contains)
         parameters = {**conditions.parameters, "most": FEW + 1}
+        ids: list[int] | None = None
         await self._run(_TRY)
-        try:
-            found = await self._rows("job_contains_explain", parameters, terms=terms)
-            plan = json.dumps(found[0][0])
-            if "Bitmap Index Scan" in plan and _estimate(found[0][0]) <= _PROMISING:
-                found = await self._rows("job_contains_ids", parameters, terms=terms)
-            else:
-                found = []
-        except QueryTimeout:
-            found = None
+        with suppress(QueryTimeout):
+            explained = await self._rows("job_contains_explain", parameters, terms=terms)
+            if _promising(explained[0][0]):
+                rows = await self._rows("job_contains_ids", parameters, terms=terms)
+                ids = [row[0] for row in rows] if len(rows) <= FEW else None
         await self._run(_TRIED)
-        return None if found is None or len(found) > FEW else [row[0] for row in found]
+        return ids
 
     def _candidates_walk(self, plan: _Plan, candidates: str) -> str:
         terms = "".join(condition.sql for condition in plan.conditions.terms)
@@ -280,6 +278,12 @@ class Walks(Statements):
             return ""
         plan.parameters["states"] = [state.value for state in plan.conditions.states]
         return " and " + self._queries.text("job_term_state").replace(":value", ":states")
+
+
+def _promising(explained: Any) -> bool:
+    """Whether the planner would ask a GIN index and expects few rows of it."""
+    plans = json.loads(explained) if isinstance(explained, str) else explained
+    return "Bitmap Index Scan" in json.dumps(plans) and bool(plans[0]["Plan"]["Plan Rows"] <= _PROMISING)
 
 
 def _split(conditions: Sequence[Condition], column: str) -> tuple[str, str]:

@@ -12,14 +12,16 @@ select j.id, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created
     -- Newest first until the budget is spent; what lies beyond it keeps its place but not its text.
     select json_agg(json_build_array(
       e.at, e.attempt,
-      case when e.spent <= 4 * :cut::bigint then left(e.error, :cut::int) else '…' end,
-      case when e.spent <= 4 * :cut::bigint then left(e.trace, :cut::int) else '' end
+      case when coalesce(e.spent, 0) < 4 * :cut::bigint then left(e.error, :cut::int) end,
+      case when coalesce(e.spent, 0) < 4 * :cut::bigint then left(e.trace, :cut::int) else '' end
     ) order by e.ordinality)::text
     from (
       select e.ordinality, e.error ->> 'at' as at, e.error ->> 'attempt' as attempt,
         coalesce(e.error ->> 'error', case when jsonb_typeof(e.error) = 'object' then '' else e.error::text end) as error,
         coalesce(e.error ->> 'trace', '') as trace,
-        sum(char_length(e.error::text)) over (order by e.ordinality desc) - char_length(e.error::text) as spent
+        sum(least(char_length(e.error::text), 2 * :cut::bigint)) over (
+          order by e.ordinality desc rows between unbounded preceding and 1 preceding
+        ) as spent
       from unnest(j.errors) with ordinality as e (error, ordinality)
       order by e.ordinality desc
       limit 1000
@@ -27,11 +29,13 @@ select j.id, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created
   ),
   (
     select json_agg(json_build_array(
-      l.attempt, case when l.spent <= 4 * :cut::bigint then right(l.log, :cut::int) else '' end, char_length(l.log)
+      l.attempt, case when coalesce(l.spent, 0) < 4 * :cut::bigint then right(l.log, :cut::int) else '' end, char_length(l.log)
     ) order by l.ordinality)::text
     from (
       select l.ordinality, l.entry ->> 'attempt' as attempt, coalesce(l.entry ->> 'log', '') as log,
-        sum(char_length(l.entry ->> 'log')) over (order by l.ordinality desc) - char_length(l.entry ->> 'log') as spent
+        sum(least(char_length(l.entry ->> 'log'), :cut::bigint)) over (
+          order by l.ordinality desc rows between unbounded preceding and 1 preceding
+        ) as spent
       from jsonb_array_elements(
         case jsonb_typeof(j.metadata -> 'river:log') when 'array' then j.metadata -> 'river:log' else '[]' end
       ) with ordinality as l (entry, ordinality)
@@ -48,8 +52,16 @@ cross join lateral (
       as metadata_text,
     (metadata -> 'output')::text as output_text,
     queue, tags, unique_key, unique_states
-  from /* schema */river_job
-  where id = :id::bigint
+  from (
+    -- Taking nothing away unpacks the metadata, which may hold megabytes of logs, once and for all.
+    select id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at, priority,
+      args, attempted_by, errors, kind,
+      case jsonb_typeof(metadata) when 'object' then metadata - '{}'::text[] else metadata end as metadata,
+      queue, tags, unique_key, unique_states
+    from /* schema */river_job
+    where id = :id::bigint
+    offset 0
+  ) unpacked
   offset 0
 ) j;
 
@@ -97,9 +109,15 @@ select coalesce((select id from /* schema */river_job order by id desc limit 1),
 -- Each state's index entries up to the cap. Of `completed` the statistics know the share well enough to go beyond it:
 -- the planner's own way of keeping `reltuples` fresh, by the size that the table has now.
 select s.state::text,
-  (select count(*) from (select 1 from /* schema */river_job j where j.state = s.state order by j.queue limit :cap::bigint + 1) x),
+  (
+    select count(*) from (
+      select 1 from /* schema */river_job j where j.state = s.state order by j.queue limit :cap::bigint + 1
+    ) x
+  ),
   case when s.state = 'completed' then (
-    select (c.reltuples * (m.freq::float8) * greatest(1, pg_relation_size(c.oid) / 8192) / greatest(1, c.relpages))::bigint
+    select (
+      c.reltuples * m.freq::float8 * greatest(1, pg_relation_size(c.oid) / 8192) / greatest(1, c.relpages)
+    )::bigint
     from pg_class c
     join pg_namespace n on n.oid = c.relnamespace
     join pg_stats t on t.schemaname = n.nspname and t.tablename = c.relname and t.attname = 'state' and not t.inherited

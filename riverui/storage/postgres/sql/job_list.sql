@@ -9,7 +9,8 @@ with walked as materialized (
   select w.id, w.at, w.matched, w.ended
   from (
     /* walks: */
-    select j.id, j.created_at as at, true as matched, false as ended from /* schema */river_job j order by j.id limit :limit::bigint + 1
+    select j.id, j.created_at as at, true as matched, false as ended from /* schema */river_job j
+    order by j.id limit :limit::bigint + 1
     /* :walks */
   ) w
   order by /* order: */ w.at, w.id /* :order */
@@ -17,14 +18,20 @@ with walked as materialized (
 )
 select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created_at,
   j.finalized_at, j.scheduled_at, j.priority,
-  case when pg_column_size(j.args) <= 32768 then left(j.args::text, :preview::int) else '…' end,
+  case when pg_column_size(j.args) <= 32768 then left(j.args::text, :preview::int) end,
   j.kind, j.queue, j.tags[1:20]::text[],
   -- A long array would have to be unpacked whole for its last element.
   case
     when cardinality(j.errors) > 0 and pg_column_size(j.errors) <= 131072
-      then left(split_part(coalesce(j.errors[array_upper(j.errors, 1)] ->> 'error', j.errors[array_upper(j.errors, 1)]::text), E'\n', 1), :preview::int)
-    when cardinality(j.errors) > 0 then '…'
-  end
+      then left(
+        split_part(
+          coalesce(j.errors[array_upper(j.errors, 1)] ->> 'error', j.errors[array_upper(j.errors, 1)]::text),
+          E'\n', 1
+        ),
+        :preview::int
+      )
+  end,
+  cardinality(j.errors) > 0
 from walked w
 join /* schema */river_job j on j.id = w.id
 order by /* order: */ w.at, w.id /* :order */;
@@ -195,7 +202,8 @@ from (
   select w.matched, w.ended
   from (
     /* walks: */
-    select j.id, true as matched, false as ended from /* schema */river_job j order by j.id limit :limit::bigint + 1
+    select j.id, true as matched, false as ended from /* schema */river_job j
+    order by j.id limit :limit::bigint + 1
     /* :walks */
   ) w
   limit :limit::bigint + 1

@@ -10,10 +10,34 @@ page as (
   select name from names order by name limit :limit::bigint
 )
 select p.name, q.created_at, left(q.metadata::text, 100000), char_length(q.metadata::text), q.paused_at, q.updated_at,
-  (select count(*) from (select 1 from /* schema */river_job j where j.state = 'available' and j.queue = p.name order by j.priority limit :cap::bigint) x),
-  (select count(*) from (select 1 from /* schema */river_job j where j.state = 'running' and j.queue = p.name order by j.priority limit :cap::bigint) x),
-  (select count(*) from (select 1 from /* schema */river_job j where j.state = 'scheduled' and j.queue = p.name order by j.priority limit :cap::bigint) x),
-  (select count(*) from (select 1 from /* schema */river_job j where j.state = 'retryable' and j.queue = p.name order by j.priority limit :cap::bigint) x),
+  (
+    select count(*) from (
+      select 1 from /* schema */river_job j
+      where j.state = 'available' and j.queue = p.name
+      order by j.priority limit :cap::bigint
+    ) x
+  ),
+  (
+    select count(*) from (
+      select 1 from /* schema */river_job j
+      where j.state = 'running' and j.queue = p.name
+      order by j.priority limit :cap::bigint
+    ) x
+  ),
+  (
+    select count(*) from (
+      select 1 from /* schema */river_job j
+      where j.state = 'scheduled' and j.queue = p.name
+      order by j.priority limit :cap::bigint
+    ) x
+  ),
+  (
+    select count(*) from (
+      select 1 from /* schema */river_job j
+      where j.state = 'retryable' and j.queue = p.name
+      order by j.priority limit :cap::bigint
+    ) x
+  ),
   (
     select min(x.scheduled_at)
     from generate_series(1, 4) as n (priority)
