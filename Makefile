@@ -20,10 +20,11 @@ demo: $(VENV)/.demo-ready ## a dashboard with a database and a lively workload o
 	@$(BIN)/python -m riverui demo $(ARGS)
 
 test: $(VENV)/.dev-ready ## every test, also in a browser and against Go River; a skipped one is a failed one
-	@sh .ci/needs
+	@sh .ci/needs all
 	@$(PYTEST) $(ARGS)
 
 test-quick: $(VENV)/.dev-ready ## the tests that need neither a browser nor Go
+	@sh .ci/needs quick
 	@$(PYTEST) -m "not browser and not interop" $(ARGS)
 
 check: $(VENV)/.dev-ready ## formatting, lint, types, import rules, templates

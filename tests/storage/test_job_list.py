@@ -195,6 +195,14 @@ FILTERS: dict[str, tuple[list[Term], Callable[[int, Facts], bool]]] = {
         [_term(Field.FINISHED, Op.GT, _AGO)],
         lambda _, f: f["finalized_at"] is not None and f["finalized_at"] > _AGO,
     ),
+    "finished between, though running": (
+        [
+            _term(Field.STATE, Op.EQ, "running"),
+            _term(Field.FINISHED, Op.GT, _AGO),
+            _term(Field.FINISHED, Op.LE, _LATER),
+        ],
+        lambda _, __: False,
+    ),
     "not finished after": (
         [_term(Field.FINISHED, Op.GT, _AGO, negated=True)],
         lambda _, f: f["finalized_at"] is None or f["finalized_at"] <= _AGO,

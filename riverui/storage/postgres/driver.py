@@ -155,6 +155,8 @@ class PostgresDriver:
             for attempt in range(self._pool.size + 1):
                 async with self._pool.connection() as connection:
                     if not await _begin(connection, begin, last=attempt == self._pool.size):
+                        # Without a database, the pool would keep us waiting for another one: ask at once.
+                        await (await self._pool.dial()).close()
                         continue
                     self._database = connection.info.dbname
                     try:

@@ -94,7 +94,7 @@ def compile_filter(filter: JobFilter, queries: Queries, cutoff: JobCutoff | None
             states = _fold_states(states, term)
             continue
         if term.field is Field.FINISHED and not term.negated:
-            states = tuple(s for s in states or tuple(JobState) if s in FINALIZED)
+            states = tuple(s for s in (tuple(JobState) if states is None else states) if s in FINALIZED)
         values = _values(term)
         if not values:
             impossible |= not term.negated

@@ -116,7 +116,8 @@ select s.state::text,
   ),
   case when s.state = 'completed' then (
     select (
-      c.reltuples * m.freq::float8 * greatest(1, pg_relation_size(c.oid) / 8192) / greatest(1, c.relpages)
+      c.reltuples * m.freq::float8
+        * (pg_relation_size(c.oid) / current_setting('block_size')::float8) / greatest(1, c.relpages)
     )::bigint
     from pg_class c
     join pg_namespace n on n.oid = c.relnamespace
