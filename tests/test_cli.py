@@ -25,6 +25,7 @@ from riverui.config import DashboardConfig, ServeConfig, is_loopback
 from riverui.errors import ConfigError
 from riverui.serve import ListenError, address, listen
 from riverui.settings import Values, choose
+from tests.conftest import with_database
 
 ROOT = Path(__file__).parents[1]
 NOWHERE = "postgresql://nobody:hunter2@127.0.0.1:1/none"
@@ -326,12 +327,16 @@ class TestMigrations:
         ]
 
     def test_what_goes_wrong_is_one_line_and_exit_code_1(self, run: Run, empty_database_url: str) -> None:
+        nowhere = with_database(empty_database_url, "nowhere")
         for argv, words in (
             (["migrate-get", "--up", "--version", "99"], "no migration 99"),
             (["migrate-up", "--line", "mian", "--database-url", empty_database_url], "main"),
             (["migrate-up", "--target-version", "99", "--database-url", empty_database_url], "99"),
             (["migrate-list", "--database-url", NOWHERE], "cannot be reached"),
-            (["validate", "--database-url", empty_database_url + "_not"], "no database of that name"),
+            (
+                ["validate", "--database-url", with_database(empty_database_url, "nowhere")],
+                "no database of that name",
+            ),
         ):
             code, _, err = run(*argv)
             assert code == 1, argv
