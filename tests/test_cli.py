@@ -327,7 +327,6 @@ class TestMigrations:
         ]
 
     def test_what_goes_wrong_is_one_line_and_exit_code_1(self, run: Run, empty_database_url: str) -> None:
-        nowhere = with_database(empty_database_url, "nowhere")
         for argv, words in (
             (["migrate-get", "--up", "--version", "99"], "no migration 99"),
             (["migrate-up", "--line", "mian", "--database-url", empty_database_url], "main"),
