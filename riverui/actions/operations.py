@@ -19,13 +19,16 @@ from riverui.storage.interface import Driver
 from riverui.storage.params import (
     Count,
     CountKind,
+    Field,
     JobChanges,
     JobCursor,
     JobCutoff,
     JobFilter,
     JobListParams,
     JobOrder,
+    Op,
     SkipReason,
+    Term,
 )
 
 log = logging.getLogger("riverui.operations")
@@ -37,6 +40,8 @@ KEPT = 100
 SAMPLES = 10
 """Ids of skipped jobs that are remembered for each reason."""
 
+_AHEAD = 20_000
+"""Jobs that one search finds at most, to be acted on chunk by chunk."""
 _PAUSE = 0.05
 """Seconds between chunks, at least: workers and autovacuum get their turn."""
 _AWAY = 60.0
@@ -163,11 +168,12 @@ class Operations:
 
     async def close(self) -> None:
         """Ends them all after their chunk at hand has been given up."""
-        tasks = [operation.task for operation in self._operations.values() if operation.task]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        tasks = {operation.task for operation in self._operations.values() if operation.task}
+        while tasks:
+            for task in tasks:
+                task.cancel()
+            # A pool that hands out a connection at this very moment forgets that its client was cancelled.
+            _, tasks = await asyncio.wait(tasks, timeout=0.5)
 
     def _forget(self) -> None:
         ended = [operation.id for operation in self._operations.values() if operation.ended]
@@ -215,9 +221,14 @@ class _Walk:
         self._driver = driver
         self._config = config
         self._operation = operation
+        self._ahead = _AHEAD
         self._chunk = jobs.MAX_IDS
         self._window = config.search_window
         self._cursor: JobCursor | None = None
+        """Where to look on."""
+        self._found: list[int] = []
+        """Jobs to act on before that."""
+        self._more = True
         self._timeouts = 0
         self._away_since: float | None = None
 
@@ -241,34 +252,58 @@ class _Walk:
         return Status.DONE
 
     async def _step(self) -> bool:
-        """One chunk; whether more may follow. The place moves on only when the chunk is done."""
+        """Acts on one chunk; whether more may follow. What was found is let go only when that is done."""
+        if not self._found:
+            await self._look()
+        chunk = self._found[: self._chunk]
+        if ids := await self._still_matching(chunk):
+            started = time.monotonic()
+            changes = await jobs.apply(
+                self._driver, self._operation.verb, ids, time_limit=self._config.action_timeout
+            )
+            self._operation.note(changes)
+            if time.monotonic() - started > _LONG:
+                # Rows stay locked for as long as a chunk takes.
+                self._chunk = max(self._chunk // 2, min(self._chunk, _SMALLEST * 10))
+        del self._found[: len(chunk)]
+        return bool(self._found) or self._more
+
+    async def _look(self) -> None:
+        """Finds many jobs at once: without an index, each search would look at the same rows again."""
         operation = self._operation
-        params = JobListParams(
-            filter=operation.filter,
-            order=operation.order,
-            cursor=self._cursor,
-            limit=self._chunk,
-            window=self._window,
-            cutoff=operation.cutoff,
-        )
+        params = self._params(operation.filter, cursor=self._cursor, limit=self._ahead)
         async with self._driver.reading(timeout=self._config.action_timeout) as executor:
             page = await executor.job_list(params)
-        ids = [row.id for row in page.rows if not self._tried_again(row)]
-        started = time.monotonic()
-        operation.note(
-            await jobs.apply(self._driver, operation.verb, ids, time_limit=self._config.action_timeout)
-        )
-        if time.monotonic() - started > _LONG:
-            # Rows stay locked for as long as a chunk takes.
-            self._chunk = max(self._chunk // 2, min(self._chunk, _SMALLEST * 10))
+        self._found = [row.id for row in page.rows]
+        self._more = page.searched is not None or (page.more and bool(page.rows))
         if page.searched is not None:
             self._cursor = page.searched.resume
-            return True
-        if page.rows:
+        elif page.rows:
             last = page.rows[-1]
             by_time = operation.order in (JobOrder.TIME, JobOrder.TIME_DESC)
             self._cursor = JobCursor(at=last.matters_at if by_time else None, id=last.id)
-        return page.more and bool(page.rows)
+
+    async def _still_matching(self, ids: Sequence[int]) -> Sequence[int]:
+        """Those that match now: since they were found, some may have been worked."""
+        if not ids:
+            return ()
+        given = self._operation.filter
+        found = Term(field=Field.ID, op=Op.EQ, values=tuple(ids))
+        these = JobFilter(states=given.states, terms=(found, *given.terms))
+        async with self._driver.reading(timeout=self._config.action_timeout) as executor:
+            page = await executor.job_list(self._params(these, cursor=None, limit=len(ids)))
+        return [row.id for row in page.rows if not self._tried_again(row)]
+
+    def _params(self, filter: JobFilter, *, cursor: JobCursor | None, limit: int) -> JobListParams:
+        return JobListParams(
+            cursor=cursor,
+            cutoff=self._operation.cutoff,
+            filter=filter,
+            lean=True,
+            limit=limit,
+            order=self._operation.order,
+            window=self._window,
+        )
 
     def _tried_again(self, row: JobListRow) -> bool:
         """Whether it was worked since the cutoff: what came of that nobody has seen, so retry lets it be."""
@@ -279,6 +314,7 @@ class _Walk:
         self._timeouts += 1
         if self._timeouts > _TIMEOUTS:
             raise QueryTimeout(f"The database did not answer in time, not even for {self._chunk} jobs.")
+        self._ahead = max(_SMALLEST, self._ahead // 2)
         self._chunk = max(_SMALLEST, self._chunk // 2)
         self._window = max(1_000, self._window // 2)
 

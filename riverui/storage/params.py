@@ -106,6 +106,8 @@ class JobListParams:
     limit: int = 100
     window: int = 50_000
     cutoff: JobCutoff | None = None
+    lean: bool = False
+    """Leaves args_preview, tags and last_error empty: for who only acts on the jobs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -239,7 +239,7 @@ async def test_it_fails_with_words_when_the_database_stays_away(
 ) -> None:
     monkeypatch.setattr(operations, "_AWAY", 0.3)
     await fill(connection, 1_200)
-    faulty: Any = Faulty(driver, reads=[None] + [DatabaseUnavailable()] * 50)
+    faulty: Any = Faulty(driver, reads=[None, None] + [DatabaseUnavailable()] * 50)
     registry = Operations(faulty, DashboardConfig())
     operation = await ended(await start(registry, driver, Verb.RETRY, RETRYABLE))
     assert (operation.status, operation.changed) == (Status.FAILED, 1_000)

@@ -23,6 +23,9 @@ from riverui.storage.postgres.walks import Walks, order_by
 _PREVIEW = 300
 """Characters of args and errors in a list."""
 
+_LEAN = {"args": "''", "tags": "null::text[]", "error": "null, false"}
+"""What fills the places of long columns in a lean list."""
+
 _COUNT_WINDOW = 50_000
 """Rows that counting may look at when no index serves the filter."""
 
@@ -50,6 +53,7 @@ class Jobs(Walks):
             {**walk.parameters, "preview": _PREVIEW},
             walks=walk.sql,
             order=order_by("w", by_id=walk.by_id, descending=walk.descending),
+            **(_LEAN if params.lean else {}),
         )
         before = params.cursor is not None and params.cursor.before
         rows = []

@@ -133,6 +133,8 @@ class Walks(Statements):
         conditions, parameters = plan.conditions, plan.parameters
         states = [state.value for state in conditions.states or tuple(JobState)]
         parameters["candidate_states"] = states
+        # Who wants many rows may as well look at that many.
+        few = max(FEW, plan.limit)
         if conditions.ids is not None and len(conditions.ids) <= FEW:
             parameters["candidates"] = list(conditions.ids)
             return "job_candidates_ids"
@@ -141,7 +143,7 @@ class Walks(Statements):
             return "job_candidates_ids"
         if conditions.kinds is not None:
             kinds = list(conditions.kinds)
-            if await self._few("job_probe_kind", {"kinds": kinds}, FEW):
+            if await self._few("job_probe_kind", {"kinds": kinds}, few):
                 parameters["candidates"] = kinds
                 return "job_candidates_kind"
         # Waiting jobs by time are walked queue by queue anyway.
@@ -149,7 +151,7 @@ class Walks(Statements):
             plan.by_id or FINALIZED.intersection(conditions.states or JobState)
         ):
             queues = list(conditions.queues)
-            if await self._few("job_probe_queue", {"states": states, "queues": queues}, FEW):
+            if await self._few("job_probe_queue", {"states": states, "queues": queues}, few):
                 parameters["candidates"] = queues
                 return "job_candidates_queue"
         if (

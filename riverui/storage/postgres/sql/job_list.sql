@@ -18,9 +18,10 @@ with walked as materialized (
 )
 select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created_at,
   j.finalized_at, j.scheduled_at, j.priority,
-  case when pg_column_size(j.args) <= 32768 then left(j.args::text, :preview::int) end,
-  j.kind, j.queue, j.tags[1:20]::text[],
+  /* args: */ case when pg_column_size(j.args) <= 32768 then left(j.args::text, :preview::int) end /* :args */,
+  j.kind, j.queue, /* tags: */ j.tags[1:20]::text[] /* :tags */,
   -- A long array would have to be unpacked whole for its last element.
+  /* error: */
   case
     when cardinality(j.errors) > 0 and pg_column_size(j.errors) <= 131072
       then left(
@@ -32,6 +33,7 @@ select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts,
       )
   end,
   cardinality(j.errors) > 0
+  /* :error */
 from walked w
 join /* schema */river_job j on j.id = w.id
 order by /* order: */ w.at, w.id /* :order */;
