@@ -226,7 +226,7 @@ class _Walk:
         self._window = config.search_window
         self._cursor: JobCursor | None = None
         """Where to look on."""
-        self._found: list[int] = []
+        self._found: list[JobListRow] = []
         """Jobs to act on before that."""
         self._more = True
         self._timeouts = 0
@@ -253,10 +253,12 @@ class _Walk:
 
     async def _step(self) -> bool:
         """Acts on one chunk; whether more may follow. What was found is let go only when that is done."""
-        if not self._found:
+        fresh = not self._found
+        if fresh:
             await self._look()
         chunk = self._found[: self._chunk]
-        if ids := await self._still_matching(chunk):
+        rows = chunk if fresh else await self._still_matching(chunk)
+        if ids := [row.id for row in rows if not self._tried_again(row)]:
             started = time.monotonic()
             changes = await jobs.apply(
                 self._driver, self._operation.verb, ids, time_limit=self._config.action_timeout
@@ -274,7 +276,7 @@ class _Walk:
         params = self._params(operation.filter, cursor=self._cursor, limit=self._ahead)
         async with self._driver.reading(timeout=self._config.action_timeout) as executor:
             page = await executor.job_list(params)
-        self._found = [row.id for row in page.rows]
+        self._found = list(page.rows)
         self._more = page.searched is not None or (page.more and bool(page.rows))
         if page.searched is not None:
             self._cursor = page.searched.resume
@@ -283,16 +285,14 @@ class _Walk:
             by_time = operation.order in (JobOrder.TIME, JobOrder.TIME_DESC)
             self._cursor = JobCursor(at=last.matters_at if by_time else None, id=last.id)
 
-    async def _still_matching(self, ids: Sequence[int]) -> Sequence[int]:
+    async def _still_matching(self, rows: Sequence[JobListRow]) -> Sequence[JobListRow]:
         """Those that match now: since they were found, some may have been worked."""
-        if not ids:
-            return ()
         given = self._operation.filter
-        found = Term(field=Field.ID, op=Op.EQ, values=tuple(ids))
+        found = Term(field=Field.ID, op=Op.EQ, values=tuple(row.id for row in rows))
         these = JobFilter(states=given.states, terms=(found, *given.terms))
         async with self._driver.reading(timeout=self._config.action_timeout) as executor:
-            page = await executor.job_list(self._params(these, cursor=None, limit=len(ids)))
-        return [row.id for row in page.rows if not self._tried_again(row)]
+            page = await executor.job_list(self._params(these, cursor=None, limit=len(rows)))
+        return page.rows
 
     def _params(self, filter: JobFilter, *, cursor: JobCursor | None, limit: int) -> JobListParams:
         return JobListParams(

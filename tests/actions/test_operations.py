@@ -140,6 +140,24 @@ async def test_it_stops_after_the_chunk_at_hand(
     assert operation.status.value == "stopped"
 
 
+async def test_what_was_worked_since_it_was_found_is_left_alone(
+    driver: Driver, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "_PAUSE", 1.0)
+    await fill(connection, 1_500)
+    registry = Operations(driver, DashboardConfig())
+    operation = await start(registry, driver, Verb.RETRY, RETRYABLE)
+    async with asyncio.timeout(20):
+        while operation.changed < 1_000:
+            await asyncio.sleep(0.01)
+    await connection.execute(
+        "update river_job set state = 'completed', finalized_at = created_at where state = 'retryable'"
+    )
+    await ended(operation)
+    assert (operation.status, operation.changed, operation.skipped) == (Status.DONE, 1_000, {})
+    assert await count(connection, "completed") == 500
+
+
 async def test_sent_twice_it_starts_once_and_few_run_at_a_time(
     driver: Driver, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,7 +257,7 @@ async def test_it_fails_with_words_when_the_database_stays_away(
 ) -> None:
     monkeypatch.setattr(operations, "_AWAY", 0.3)
     await fill(connection, 1_200)
-    faulty: Any = Faulty(driver, reads=[None, None] + [DatabaseUnavailable()] * 50)
+    faulty: Any = Faulty(driver, reads=[None] + [DatabaseUnavailable()] * 50)
     registry = Operations(faulty, DashboardConfig())
     operation = await ended(await start(registry, driver, Verb.RETRY, RETRYABLE))
     assert (operation.status, operation.changed) == (Status.FAILED, 1_000)
