@@ -136,10 +136,13 @@
     return "";
   }
 
+  /** Seconds between refreshes, 0 for none; an operation under way shows its progress whatever was chosen. */
+  const pace = () => (one('#operation[data-final="0"]') ? 1 : Number(root.dataset.live));
+
   function paintLive(beat) {
     const dot = one("[data-live-dot]");
     if (!dot) return;
-    const seconds = Number(root.dataset.live);
+    const seconds = pace();
     const final = !all("[data-region]").some((region) => region.dataset.final !== "1");
     const why = held();
     const places = frozen();
@@ -171,7 +174,7 @@
 
   function loop() {
     clearTimeout(timer);
-    const seconds = Number(root.dataset.live);
+    const seconds = pace();
     if (seconds) refresh(false);
     paintLive(false);
     timer = setTimeout(loop, (seconds || 5) * 1000);
@@ -657,7 +660,7 @@
     // What happens now is at the end of a job's timeline.
     for (const line of all(".timeline")) line.scrollLeft = line.scrollWidth;
     setInterval(tickTimes, 1000);
-    timer = setTimeout(loop, Math.max(Number(root.dataset.live), 1) * 1000);
+    timer = setTimeout(loop, Math.max(pace(), 1) * 1000);
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();

@@ -40,6 +40,30 @@ def test_every_command_is_documented() -> None:
         assert f"`{name}`" in told or f"riverui {name}" in told, name
 
 
+def test_every_flag_of_every_command_is_documented() -> None:
+    told = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    missing = [
+        f"{name} {option}"
+        for name, command in riverui.commands.items()
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--") and not re.search(rf"(?<![\w-]){option}(?![\w-])", told)
+    ]
+    assert missing == []
+
+
+def test_every_flag_in_the_documents_exists() -> None:
+    known = {
+        option for command in riverui.commands.values() for each in command.params for option in each.opts
+    }
+    known |= {"--help", "--version"}
+    for page in PAGES:
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if line.startswith("riverui ") or "`riverui " in line:
+                for flag in re.findall(r"(?<![\w-])--[a-z-]+", line):
+                    assert flag in known, f"{page.name}: {flag}"
+
+
 def test_every_page_is_documented() -> None:
     from riverui.web import app
 

@@ -170,6 +170,11 @@ class Driver(Protocol):
         """The database's name, empty before the first connection."""
         ...
 
+    @property
+    def schema_in_use(self) -> str:
+        """The schema, or else the first of the search path; that is empty before the first connection."""
+        ...
+
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
         """A short read-only transaction under a statement timeout, the page timeout unless given."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
@@ -15,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -137,6 +139,8 @@ class BasicAuth:
         self._key = secrets.token_bytes(32)
         self._accepted: OrderedDict[bytes, tuple[object, ...]] = OrderedDict()
         self._throttle = Throttle()
+        # One check at a time for each client: guesses that come all at once count one by one.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(self, connection: HTTPConnection) -> Access:
         """The user named by the Authorization header; SignInNeeded or TooManyAttempts otherwise."""
@@ -147,17 +151,29 @@ class BasicAuth:
         digest = hashlib.blake2b(
             len(user).to_bytes(4) + user + password, key=self._key, digest_size=32
         ).digest()
-        generation = tuple(item.generation() for item in self._lists)
-        if self._accepted.get(digest) != generation:
+        if not self._accepts(digest):
             client = connection.client.host if connection.client else ""
-            if not self._throttle.allows(client):
-                raise TooManyAttempts
-            if not await self._check(user, password):
-                self._throttle.failed(client)
-                log.warning("sign-in refused", extra={"client": client, "id": visit(connection).id})
-                raise SignInNeeded("That user name and password do not fit.")
-            self._remember(digest, generation)
+            async with self._turns.setdefault(client, asyncio.Lock()):
+                # While we waited, another request may have brought the same pair.
+                if not self._accepts(digest):
+                    await self._sign_in(client, digest, user, password, visit(connection).id)
         return Access(user=user.decode(errors="replace"))
+
+    def _accepts(self, digest: bytes) -> bool:
+        return self._accepted.get(digest) == self._generation()
+
+    def _generation(self) -> tuple[object, ...]:
+        return tuple(item.generation() for item in self._lists)
+
+    async def _sign_in(self, client: str, digest: bytes, user: bytes, password: bytes, id: str) -> None:
+        generation = self._generation()
+        if not self._throttle.allows(client):
+            raise TooManyAttempts
+        if not await self._check(user, password):
+            self._throttle.failed(client)
+            log.warning("sign-in refused", extra={"client": client, "id": id})
+            raise SignInNeeded("That user name and password do not fit.")
+        self._remember(digest, generation)
 
     async def _check(self, user: bytes, password: bytes) -> bool:
         results = [await item.check(user, password) for item in self._lists]

@@ -80,14 +80,14 @@ _WORDS: Mapping[type[Exception], _Words] = {
         status=503,
         kind="schema",
         title="River's tables are too old",
-        hint="Bring them up to date, then reload.",
+        hint="Then reload.",
         command="riverui migrate-up",
     ),
     SchemaMissing: _Words(
         status=503,
         kind="schema",
         title="No River tables yet",
-        hint="Make them, then reload; if they live in a schema of their own, set RIVER_SCHEMA.",
+        hint="Then reload. If they live in a schema of their own, set RIVER_SCHEMA.",
         command="riverui migrate-up",
     ),
     LockTimeout: _Words(
@@ -157,7 +157,7 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
             page = ErrorShow(
                 kind=words.kind,
                 title=words.title,
-                detail=f"{error} {words.hint}".strip(),
+                detail=f"{str(error).removeprefix(f'{words.title}.')} {words.hint}".strip(),
                 command=words.command,
                 request_id=request_id,
                 retry_url=_retry_url(request) if words.status == 503 else "",

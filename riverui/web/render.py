@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Protocol
@@ -76,6 +77,19 @@ class Shell:
     times: tuple[str, ...] = TIMES
 
 
+class _Sprite:
+    """The address of the icons for the page being rendered.
+
+    Icons are everywhere: without a context to import, Jinja makes their macros once instead of each time.
+    """
+
+    def __str__(self) -> str:
+        return _SPRITE.get()
+
+
+_SPRITE: ContextVar[str] = ContextVar("sprite")
+
+
 def environment() -> Environment:
     """The Jinja environment: everything escaped, every unknown name an error."""
     env = Environment(
@@ -102,7 +116,7 @@ def environment() -> Environment:
         "visible": shown.visible,
         "word": shown.word,
     }
-    env.globals |= {"stacked_bar": charts.stacked_bar}
+    env.globals |= {"sprite": _Sprite(), "stacked_bar": charts.stacked_bar}
     return env
 
 
@@ -183,7 +197,7 @@ def _shell(request: Request, *, whole: bool) -> Shell:
         read_only=config.read_only,
         version=__version__,
         database=board.driver.database,
-        schema=board.driver.schema or "",
+        schema=board.driver.schema_in_use,
         preferences=preferences(request),
         notices=notices.take(request) if whole else (),
         here=f"{path}?{query}" if query else path,
@@ -193,12 +207,12 @@ def _shell(request: Request, *, whole: bool) -> Shell:
 
 def _context(request: Request, shell: Shell, **more: Any) -> dict[str, Any]:
     board = dashboard(request)
+    _SPRITE.set(board.static.url(request, "icons.svg"))
     access = who(request)
     times = shown.Times(now=shell.now, mode=shell.preferences.time)
     return {
         "shell": shell,
         "url": lambda name, **params: url(request, name, **params),
-        "sprite": board.static.url(request, "icons.svg"),
         "static": lambda path: board.static.url(request, path),
         "may": access.may,
         "ago": times.ago,

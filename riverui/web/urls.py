@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
@@ -79,7 +80,9 @@ def local_path(request: HTTPConnection, text: str | None, *, default: str) -> st
     # Browsers read a backslash as a slash and drop tabs and newlines, so "/\evil" would leave the origin.
     if "\\" in text or any(ord(char) < 0x21 or ord(char) == 0x7F for char in text):
         return default
-    if any(part in (".", "..") for part in text.partition("?")[0].split("/")):
+    # To browsers an escaped dot is a dot, too.
+    path = re.split(r"[?#]", text, maxsplit=1)[0].lower().replace("%2e", ".")
+    if any(part in (".", "..") for part in path.split("/")):
         return default
     return text
 

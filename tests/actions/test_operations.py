@@ -148,7 +148,7 @@ async def test_what_was_worked_since_it_was_found_is_left_alone(
     registry = Operations(driver, DashboardConfig())
     operation = await start(registry, driver, Verb.RETRY, RETRYABLE)
     async with asyncio.timeout(20):
-        while operation.changed < 1_000:
+        while operation.changed < 1_000:  # noqa: ASYNC110 - there is nothing else to wait for
             await asyncio.sleep(0.01)
     await connection.execute(
         "update river_job set state = 'completed', finalized_at = created_at where state = 'retryable'"

@@ -123,6 +123,19 @@ async def test_all_matching_jobs_are_retried_in_an_operation_with_its_progress(
     assert [row["kind"] for row in await cursor.fetchall()] == ["other"]
 
 
+async def test_an_operation_shows_its_progress_though_live_updates_are_off(site: Site, page: Page) -> None:
+    for _ in range(3):
+        await factory.job(site.connection, "discarded")
+    await page.goto("/about")
+    await page.locator("main").get_by_role("button", name="Off", exact=True).click()
+    await page.goto("/jobs/bulk?verb=retry&state=discarded")
+    async with site.connection.transaction():
+        await site.connection.execute("select from river_job for update")
+        await page.get_by_role("button", name="Retry 3 jobs").click()
+        await expect(page.locator("#operation .badge")).to_have_text("running")
+    await expect(page.locator("#operation .badge")).to_have_text("done", timeout=10_000)
+
+
 async def test_a_job_is_cancelled_from_its_page(site: Site, page: Page) -> None:
     job = await factory.job(site.connection, "scheduled", args={"customer": {"id": 9007199254740993}})
     await page.goto(f"/jobs/{job}")

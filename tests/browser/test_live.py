@@ -54,6 +54,14 @@ async def test_new_jobs_and_new_states_appear_by_themselves(site: Site, page: Pa
     await expect(page.locator("#jobs-states .s-cancelled .count")).to_have_text("1")
 
 
+async def test_the_number_of_matching_jobs_lives_with_the_list(site: Site, page: Page) -> None:
+    await factory.job(site.connection, "available")
+    await _every_second(page, "/jobs?state=available")
+    await expect(page.locator("#jobs-matching")).to_have_text("1 available job")
+    await factory.job(site.connection, "available")
+    await expect(page.locator("#jobs-matching")).to_have_text("2 available jobs")
+
+
 async def test_ticked_rows_stay_ticked_and_in_place_while_new_rows_wait(site: Site, page: Page) -> None:
     jobs = [await factory.job(site.connection, "available") for _ in range(3)]
     await _every_second(page, "/jobs")

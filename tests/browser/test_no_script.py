@@ -104,3 +104,11 @@ async def test_help_is_a_page_and_what_needs_script_is_not_shown(site: Site, pla
     await expect(plain.locator("[data-check-all]")).to_be_hidden()
     await plain.get_by_role("link", name="Help").click()
     await expect(plain.get_by_role("heading", name="Keyboard and search")).to_be_visible()
+
+
+async def test_on_a_phone_the_settings_stand_at_the_edge(site: Site, new_page: NewPage) -> None:
+    phone = await new_page(java_script_enabled=False, viewport={"width": 360, "height": 740})
+    await phone.goto("/jobs")
+    box = await phone.locator("#menu-view").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] > 340

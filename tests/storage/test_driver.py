@@ -33,6 +33,7 @@ from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.migrate import migrate
 from riverui.storage.params import Field, JobListParams, Op, Term
+from riverui.storage.postgres import patience
 from riverui.storage.postgres.driver import PostgresDriver, PostgresExecutor
 from tests import factory
 from tests.conftest import drop_database
@@ -312,15 +313,51 @@ async def test_recovery_when_the_database_comes_back(database_url: str) -> None:
         await driver.close()
 
 
+async def test_a_server_that_falls_silent_is_not_waited_for(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A frozen host or a network that swallows packets: nothing says that a connection is dead."""
+    monkeypatch.setattr(patience, "GRACE_SECONDS", 0.3)
+    passing = asyncio.Event()
+    async with _proxy(database_url, lambda: True, passing) as (host, port):
+        driver = connect(
+            _url(database_url, host=host, port=port, sslmode="disable"), max_size=2, page_timeout=SHORT
+        )
+        passing.set()
+        await asyncio.gather(driver.ping(), driver.ping())
+
+        # In the middle of a transaction, and at its beginning on a connection out of the pool.
+        async def interrupted() -> None:
+            async with driver.reading() as executor:
+                passing.clear()
+                await executor._rows("ping")
+
+        started = time.monotonic()
+        with pytest.raises(DatabaseUnavailable):
+            await interrupted()
+        assert time.monotonic() - started < 2
+        await _raises_quickly(driver, DatabaseUnavailable)
+
+        passing.set()
+        await asyncio.sleep(1.1)
+        await driver.ping()
+        await driver.close()
+
+
 @asynccontextmanager
-async def _proxy(url: str, let_in: Callable[[], bool]) -> AsyncIterator[tuple[str, int]]:
-    """A TCP door to the test server that can be shut."""
+async def _proxy(
+    url: str, let_in: Callable[[], bool], passing: asyncio.Event | None = None
+) -> AsyncIterator[tuple[str, int]]:
+    """A TCP door to the test server that can be shut; while `passing` is not set it swallows all and says
+    nothing.
+    """
     parts = conninfo_to_dict(url)
     host, port = str(parts.get("host") or "localhost"), int(parts.get("port") or 5432)
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
-            writer.write(data)
+            if passing is None or passing.is_set():
+                writer.write(data)
         writer.write_eof()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -335,7 +372,7 @@ async def _proxy(url: str, let_in: Callable[[], bool]) -> AsyncIterator[tuple[st
                     else asyncio.open_connection(host, port)
                 )
                 writers.append(there[1])
-                with suppress(OSError):
+                with suppress(OSError, asyncio.CancelledError):
                     await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
         finally:
             for each in writers:
@@ -347,6 +384,10 @@ async def _proxy(url: str, let_in: Callable[[], bool]) -> AsyncIterator[tuple[st
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     yield "127.0.0.1", server.sockets[0].getsockname()[1]
     server.close()
+    if passing is not None:
+        # Who was left waiting never hears of the end.
+        for task in served:
+            task.cancel()
     await asyncio.gather(*served, return_exceptions=True)
 
 
@@ -391,6 +432,20 @@ async def test_tables_from_before_version_5(empty_database_url: str, version: in
     assert type(caught.value) is (SchemaMissing if version == 1 else SchemaTooOld)
     async with driver.reading() as executor:
         assert [row.version for row in await executor.migration_list()] == list(range(1, version + 1))
+    await driver.close()
+
+
+async def test_telling_what_is_missing_waits_for_nobody(database_url: str) -> None:
+    driver = connect(database_url, page_timeout=SHORT)
+    async with await AsyncConnection.connect(database_url) as migrating:
+        await migrating.execute("drop table river_leader")
+        await migrating.commit()
+        await migrating.execute("lock table river_migration in access exclusive mode")
+        started = time.monotonic()
+        with pytest.raises(SchemaMissing):
+            async with driver.reading() as executor:
+                await executor.leader_get()
+        assert time.monotonic() - started < 2
     await driver.close()
 
 

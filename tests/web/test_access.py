@@ -181,6 +181,20 @@ async def test_guessing_is_slowed_down_but_those_signed_in_stay_in(
     assert await status(app, **basic("ada", "secret")) == 200
 
 
+async def test_guessing_many_at_once_is_slowed_down_as_well(tmp_path: Path) -> None:
+    (tmp_path / "users").write_text(SHA_SECRET)
+    app = create_app(DeadDriver(), htpasswd=tmp_path / "users")
+    guesses = await asyncio.gather(*(status(app, **basic("ada", f"guess {number}")) for number in range(40)))
+    assert guesses.count(401) == 10
+    assert guesses.count(429) == 30
+
+
+async def test_many_requests_at_once_with_the_right_password_all_get_in(tmp_path: Path) -> None:
+    (tmp_path / "users").write_text(SHA_SECRET)
+    app = create_app(DeadDriver(), htpasswd=tmp_path / "users")
+    assert set(await asyncio.gather(*(status(app, **basic("ada", "secret")) for _ in range(40)))) == {200}
+
+
 async def test_the_throttle_lets_one_more_through_after_each_span() -> None:
     now = 0.0
     throttle = Throttle(burst=2, clients=2, clock=lambda: now)

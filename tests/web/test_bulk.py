@@ -100,6 +100,16 @@ async def test_only_states_in_which_the_verb_does_something_are_touched(
     assert not form.all("button")
 
 
+async def test_kinds_are_told_of_the_jobs_looked_at(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        await job(connection, "discarded", kind="mail")
+    assert "among" not in (await preview(client, "verb=retry&state=discarded")).text
+    monkeypatch.setattr(bulk, "_LOOKED_AT", 2)
+    assert "mail 2 among 2 of them" in (await preview(client, "verb=retry&state=discarded")).text
+
+
 async def test_spans_of_time_are_frozen(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
     await job(connection, "discarded")
     form = await preview(client, "verb=retry&q=created:<1h")

@@ -56,6 +56,8 @@ async def test_the_page_tells_everything(
         "No client has ever served",
     ):
         assert shown in text, shown
+    assert "Log 1 line " in f"{text} "
+    assert "1 lines" not in text
     links = {link.attributes["href"] for link in page.one(id="job").all("a")}
     assert {
         "/jobs?q=kind:mail_send",

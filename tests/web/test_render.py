@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import httpx2
 import pytest
+from psycopg import AsyncConnection
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -118,4 +120,17 @@ async def test_the_shell_shows_only_where_one_may_go(reader: httpx2.AsyncClient)
         "Help",
     ]
     assert "ada" in page.one("footer").text
+
+
+async def test_the_shell_names_database_and_schema(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await client.get("/jobs")
+    page = parse((await client.get("/help")).text)
+    assert f"{connection.info.dbname} · public" in page.one("footer").text
+    assert "Schemapublic" in page.one("dl", class_="who").text
+
+
+async def test_actions_are_shown_only_to_who_may_act(reader: httpx2.AsyncClient) -> None:
+    page = parse((await reader.get("/jobs")).text)
     assert not page.all("button", data_verb="retry")

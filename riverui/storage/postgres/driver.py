@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import psycopg
 from psycopg import AsyncRawCursor
+from psycopg.rows import tuple_row
 from psycopg_pool import PoolTimeout
 
 from riverui.errors import DatabaseUnavailable, SchemaMissing, SchemaTooOld
@@ -22,6 +23,7 @@ from riverui.storage.postgres.jobs import Jobs
 from riverui.storage.postgres.leader import Leader
 from riverui.storage.postgres.listener import PostgresListener
 from riverui.storage.postgres.migrations import PostgresMigrations
+from riverui.storage.postgres.patience import patience
 from riverui.storage.postgres.pool import Connection, HostPool, OwnPool
 from riverui.storage.postgres.queues import Queues
 from riverui.storage.postgres.server import Server
@@ -96,6 +98,7 @@ class PostgresDriver:
         self._why: tuple[float, DatabaseUnavailable] | None = None
         self._asking = asyncio.Lock()
         self._database = ""
+        self._found_schema: str | None = None
 
     @property
     def schema(self) -> str | None:
@@ -106,6 +109,11 @@ class PostgresDriver:
     def database(self) -> str:
         """The database's name, empty before the first connection."""
         return self._database
+
+    @property
+    def schema_in_use(self) -> str:
+        """The schema, or else the first of the search path; that is empty before the first connection."""
+        return self._schema or self._found_schema or ""
 
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[PostgresExecutor]:
         """A short read-only transaction under a statement timeout, the page timeout unless given."""
@@ -144,13 +152,11 @@ class PostgresDriver:
     @asynccontextmanager
     async def _executing(self, kind: type[_Kind], access: str, limit: timedelta) -> AsyncIterator[_Kind]:
         async with self._begun(access, limit) as connection:
-            yield kind(connection, self._queries, self._schema, self._watch)
+            yield kind(connection, self._queries, self._schema, self._watch, limit=limit.total_seconds())
 
     @asynccontextmanager
     async def _begun(self, access: str, limit: timedelta) -> AsyncIterator[Connection]:
-        statement = max(1, round(limit.total_seconds() * 1000))
-        lock = max(1, min(statement, round(self._lock_timeout.total_seconds() * 1000)))
-        begin = _BEGIN.format(access=access, statement=statement, lock=lock, idle=statement + 10_000).encode()
+        begin = self._beginning(access, limit)
         try:
             for attempt in range(self._pool.size + 1):
                 async with self._pool.connection() as connection:
@@ -160,6 +166,8 @@ class PostgresDriver:
                         continue
                     self._database = connection.info.dbname
                     try:
+                        if self._schema is None and self._found_schema is None:
+                            self._found_schema = await self._current_schema(connection)
                         yield connection
                     except BaseException:
                         with suppress(psycopg.Error):
@@ -170,18 +178,35 @@ class PostgresDriver:
         except PoolTimeout as error:
             raise await self._unavailable() from error
         except SchemaMissing as error:
-            raise await self._schema_error(error) from error
+            raise await self._schema_error(error, limit) from error
         except psycopg.Error as error:
             raise translate(error) from error
 
-    async def _schema_error(self, error: SchemaMissing) -> Exception:
+    async def _current_schema(self, connection: Connection) -> str:
+        cursor = AsyncRawCursor(connection, row_factory=tuple_row)
+        await cursor.execute(self._queries.text("schema_current").encode(), prepare=False)
+        row = await cursor.fetchone()
+        return row[0] if row else ""
+
+    def _beginning(self, access: str, limit: timedelta) -> bytes:
+        statement = max(1, round(limit.total_seconds() * 1000))
+        lock = max(1, min(statement, round(self._lock_timeout.total_seconds() * 1000)))
+        return _BEGIN.format(access=access, statement=statement, lock=lock, idle=statement + 10_000).encode()
+
+    async def _schema_error(self, error: SchemaMissing, limit: timedelta) -> Exception:
         """Whether River's tables are missing, too old, or not the cause of this error at all."""
         with suppress(Exception):
             async with self._pool.connection() as connection:
-                statements = PostgresMigrations(connection, self._queries, self._schema, self._watch)
-                if not await statements.tables_exist():
-                    return SchemaMissing()
-                versions = await statements.versions("main")
+                await _say(connection, self._beginning("read only", limit))
+                try:
+                    statements = PostgresMigrations(
+                        connection, self._queries, self._schema, self._watch, limit=limit.total_seconds()
+                    )
+                    if not await statements.tables_exist():
+                        return SchemaMissing()
+                    versions = await statements.versions("main")
+                finally:
+                    await _say(connection, b"rollback")
                 if versions and max(versions) < _OLDEST_MIGRATION:
                     return SchemaTooOld()
         cause = error.__cause__
@@ -216,4 +241,5 @@ async def _begin(connection: Connection, begin: bytes, *, last: bool) -> bool:
 
 async def _say(connection: Connection, statement: bytes) -> None:
     """Sends words of our own in one message, whatever kind of cursor the host's connections have."""
-    await AsyncRawCursor(connection).execute(statement, prepare=False)
+    with patience(connection, 0):
+        await AsyncRawCursor(connection).execute(statement, prepare=False)

@@ -143,7 +143,8 @@ class HostPool:
         if callable(kwargs):
             kwargs = await _value(kwargs())
         try:
-            return await AsyncConnection.connect(conninfo, **{**(kwargs or {}), "autocommit": True})
+            async with asyncio.timeout(self._timeout):
+                return await AsyncConnection.connect(conninfo, **{**(kwargs or {}), "autocommit": True})
         except (psycopg.Error, OSError) as error:
             raise refused(error) from error
 

@@ -12,6 +12,7 @@ from psycopg.rows import tuple_row
 from psycopg.types.datetime import TimestamptzLoader
 
 from riverui.storage.postgres.failures import translate
+from riverui.storage.postgres.patience import patience
 from riverui.storage.postgres.pool import Connection
 from riverui.storage.queries import Queries, number
 
@@ -47,11 +48,19 @@ class Statements:
     """What the groups of operations have in common: a connection, the SQL blocks and the schema."""
 
     def __init__(
-        self, connection: Connection, queries: Queries, schema: str | None, watch: Watch | None = None
+        self,
+        connection: Connection,
+        queries: Queries,
+        schema: str | None,
+        watch: Watch | None = None,
+        *,
+        limit: float | None = None,
     ) -> None:
         self._connection = connection
         self._queries = queries
         self._schema = schema
+        self._limit = limit
+        """Seconds that the server gives each statement; None where it sets no limit."""
         self._watch = watch
         self._cursor: AsyncRawCursor[Row] = AsyncRawCursor(connection, row_factory=tuple_row)
 
@@ -72,13 +81,13 @@ class Statements:
         try:
             # Without parameters psycopg would use the simple protocol and accept several statements; harmless
             # here.
-            await self._cursor.execute(text.encode(), values or None, prepare=False)
+            await self._execute(text, values)
             try:
                 return await self._cursor.fetchall()
             except psycopg.DataError:
                 # A time that Python cannot hold. Rare, so the slower reader comes in only now.
                 self._cursor.adapters.register_loader("timestamptz", _WideTimes)
-                await self._cursor.execute(text.encode(), values or None, prepare=False)
+                await self._execute(text, values)
                 return await self._cursor.fetchall()
         except psycopg.Error as error:
             raise translate(error) from error
@@ -93,6 +102,10 @@ class Statements:
     async def _run(self, statement: str) -> None:
         """A statement of our own wording that gives no rows, such as `savepoint`."""
         try:
-            await self._cursor.execute(statement.encode(), prepare=False)
+            await self._execute(statement)
         except psycopg.Error as error:
             raise translate(error) from error
+
+    async def _execute(self, text: str, values: Sequence[Any] = ()) -> None:
+        with patience(self._connection, self._limit):
+            await self._cursor.execute(text.encode(), values or None, prepare=False)

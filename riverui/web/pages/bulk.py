@@ -47,7 +47,8 @@ class BulkPreview:
     """The filter in words, e.g. `state:retryable kind:mail`; "every job" when empty."""
     count: Count
     kinds: tuple[tuple[str, int], ...]
-    """Kinds among the first matching jobs, with their share of those looked at."""
+    """The commonest kinds, with their numbers among the jobs looked at."""
+    looked_at: int
     samples: tuple[JobListRow, ...]
     cutoff_at: datetime
     token: str
@@ -89,6 +90,7 @@ async def index(request: Request) -> Response:
             filter_text=text,
             count=count,
             kinds=tuple(Counter(row.kind for row in page.rows).most_common(8)),
+            looked_at=len(page.rows),
             samples=page.rows[:_SAMPLES],
             cutoff_at=cutoff.at,
             token="" if count == Count(value=0) else _token(request, verb, text, cutoff, count),
@@ -176,6 +178,7 @@ def _nothing(verb: Verb, listing: Listing, now: datetime, next_url: str) -> Bulk
         filter_text=query.format(listing.filter),
         count=Count(value=0),
         kinds=(),
+        looked_at=0,
         samples=(),
         cutoff_at=now,
         token="",

@@ -1,6 +1,9 @@
 -- name: ping
 select 1;
 
+-- name: schema_current
+select coalesce(current_schema(), '');
+
 -- name: server_get
 select current_setting('server_version'), current_database(), current_user,
   coalesce(:schema::text, current_schema(), ''),
