@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -69,10 +70,14 @@ class BulkFigures:
 
 
 async def measure_bulk(
-    driver: Driver, plain: psycopg.AsyncConnection[TupleRow], *, repeats: int = 5
+    driver: Driver,
+    plain: psycopg.AsyncConnection[TupleRow],
+    *,
+    sizes: Sequence[int] = JOBS,
+    repeats: int = 5,
 ) -> list[BulkFigures]:
     """Each verb on fresh jobs, both ways in turns; medians. Leaves the table as it was."""
-    figures = [await _verb(driver, plain, verb, jobs, repeats) for verb in _VERBS for jobs in JOBS]
+    figures = [await _verb(driver, plain, verb, jobs, repeats) for verb in _VERBS for jobs in sizes]
     await plain.execute("vacuum (analyze) river_job")
     return figures
 

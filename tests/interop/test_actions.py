@@ -189,7 +189,7 @@ async def _connect(database_url: str) -> Connection:
 
 async def _post(page: httpx2.AsyncClient, path: str, **form: str | Sequence[str]) -> httpx2.Response:
     response = await page.post(path, data={"next": "/jobs", **form})
-    assert response.status_code in (200, 303), response.text
+    assert response.status_code in (200, 303), f"{path} answered {response.status_code}"
     return response
 
 

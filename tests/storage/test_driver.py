@@ -430,6 +430,8 @@ async def test_tables_from_before_version_5(empty_database_url: str, version: in
         async with driver.reading() as executor:
             await executor.job_get(1)
     assert type(caught.value) is (SchemaMissing if version == 1 else SchemaTooOld)
+    with pytest.raises(type(caught.value)):
+        await one_page(driver)
     async with driver.reading() as executor:
         assert [row.version for row in await executor.migration_list()] == list(range(1, version + 1))
     await driver.close()

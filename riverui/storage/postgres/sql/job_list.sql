@@ -33,7 +33,9 @@ select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts,
       )
   end,
   cardinality(j.errors) > 0
-  /* :error */
+  /* :error */,
+  -- Not shown: tables from before migration 5 lack it, and would else look like an empty list.
+  j.unique_key is not null
 from walked w
 join /* schema */river_job j on j.id = w.id
 order by /* order: */ w.at, w.id /* :order */;

@@ -1,0 +1,29 @@
+"""The benchmark itself still runs: every case on a small table, and a report of it."""
+
+from __future__ import annotations
+
+import psycopg
+
+from riverui.storage.interface import Driver
+from tests.bench import report
+from tests.bench.bulk import measure_bulk
+from tests.bench.cases import cases, facts
+from tests.bench.generate import fill, mix
+from tests.bench.measure import Subject, measure
+
+ROWS = 5_000
+
+
+async def test_every_case_runs(driver: Driver, database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as filling:
+        fill(filling, ROWS)
+        counted = filling.execute("select state::text, count(*) from river_job group by state").fetchall()
+        assert dict(counted) == mix(ROWS)
+        listed = cases(facts(filling))
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as plain:
+        results = await measure({ROWS: Subject(driver=driver, plain=plain, cases=listed)}, repeats=1)
+        assert len(results) == len(listed)
+        assert all(result[ROWS].ours.median > 0 for result in results.values())
+        assert len(report.queries(results, listed)) == len(listed) + 1
+        figures = await measure_bulk(driver, plain, sizes=(50,), repeats=1)
+        assert [one.jobs for one in figures] == [50, 50, 50]
