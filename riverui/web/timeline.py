@@ -28,7 +28,7 @@ class Step:
     """created, scheduled, waited, attempt, snoozed, retry, completed, discarded, cancelled, pending."""
     label: str
     state: str
-    """done, active, waiting, failed or todo."""
+    """done, active, waiting, failed, todo, or unknown for an attempt whose end River does not tell."""
     at: datetime | None
     """When it began, or is due."""
     span: timedelta | None
@@ -197,11 +197,17 @@ def _before_first(job: JobRow, now: datetime) -> list[Step]:
 
 
 def _attempt_step(attempt: Attempt) -> Step:
-    state = {"running": "active", "completed": "done", "failed": "failed", "discarded": "failed"}
+    state = {
+        "running": "active",
+        "completed": "done",
+        "snoozed": "done",
+        "failed": "failed",
+        "discarded": "failed",
+    }
     return Step(
         name="snoozed" if attempt.outcome == "snoozed" else "attempt",
         label="Snoozed" if attempt.outcome == "snoozed" else f"Attempt {attempt.number}",
-        state=state.get(attempt.outcome, "done"),
+        state=state.get(attempt.outcome, "unknown"),
         at=attempt.started_at,
         span=attempt.span,
         ticking=attempt.outcome == "running",

@@ -146,6 +146,7 @@ def test_what_the_row_does_not_tell_is_not_guessed() -> None:
     job = row(JobState.AVAILABLE, attempt=1, attempted_at=NOW - MINUTE, attempted_by=("a",))
     [attempt] = timeline.attempts(job, NOW)
     assert (attempt.outcome, attempt.span, attempt.started_at) == ("unknown", None, NOW - MINUTE)
+    assert ("attempt", "unknown") in names(job)
     # A snooze in between: whose time is attempted_at?
     job = row(
         JobState.AVAILABLE, attempt=2, attempted_at=NOW - MINUTE, attempted_by=("a", "b", "c"), snoozes=1

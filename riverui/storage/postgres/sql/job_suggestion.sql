@@ -48,7 +48,7 @@ select distinct w.name
 from (
   (
     select j.attempted_by[array_upper(j.attempted_by, 1)] as name
-    from (select j.attempted_by from /* schema */river_job j where j.state = 'running' limit 5000) j
+    from (select j.attempted_by from /* schema */river_job j where j.state = 'running' limit 2000) j
   )
   union all
   (
