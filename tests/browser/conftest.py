@@ -48,6 +48,8 @@ class Watch:
     """What went wrong in the browser; a test that means to provoke something takes it out of here."""
 
     problems: list[str] = field(default_factory=list)
+    own: list[str] = field(default_factory=list)
+    """What addresses may begin with besides the site's own."""
 
     def forgive(self, *parts: str) -> None:
         """Takes out what the test provoked: problems that hold any of these texts."""
@@ -141,7 +143,7 @@ async def new_page(browser: Browser, site: Site, watch: Watch) -> AsyncIterator[
         context.set_default_timeout(5_000)
 
         def own_origin_only(request: Request) -> None:
-            if not request.url.startswith((site.url, "data:")):
+            if not request.url.startswith((site.url, "data:", *watch.own)):
                 watch.problems.append(f"foreign request: {urlsplit(request.url).netloc}")
 
         context.on("request", own_origin_only)
