@@ -13,7 +13,6 @@ from enum import StrEnum
 from riverui.actions import jobs
 from riverui.actions.jobs import Verb
 from riverui.config import DashboardConfig
-from riverui.domain.jobs import JobListRow
 from riverui.errors import BadRequest, DatabaseUnavailable, QueryTimeout, RiveruiError
 from riverui.storage.interface import Driver
 from riverui.storage.params import (
@@ -226,7 +225,7 @@ class _Walk:
         self._window = config.search_window
         self._cursor: JobCursor | None = None
         """Where to look on."""
-        self._found: list[JobListRow] = []
+        self._found: list[int] = []
         """Jobs to act on before that."""
         self._more = True
         self._timeouts = 0
@@ -257,8 +256,7 @@ class _Walk:
         if fresh:
             await self._look()
         chunk = self._found[: self._chunk]
-        rows = chunk if fresh else await self._still_matching(chunk)
-        if ids := [row.id for row in rows if not self._tried_again(row)]:
+        if ids := chunk if fresh else await self._still_matching(chunk):
             started = time.monotonic()
             changes = await jobs.apply(
                 self._driver, self._operation.verb, ids, time_limit=self._config.action_timeout
@@ -276,7 +274,7 @@ class _Walk:
         params = self._params(operation.filter, cursor=self._cursor, limit=self._ahead)
         async with self._driver.reading(timeout=self._config.action_timeout) as executor:
             page = await executor.job_list(params)
-        self._found = list(page.rows)
+        self._found = [row.id for row in page.rows]
         self._more = page.searched is not None or (page.more and bool(page.rows))
         if page.searched is not None:
             self._cursor = page.searched.resume
@@ -285,14 +283,14 @@ class _Walk:
             by_time = operation.order in (JobOrder.TIME, JobOrder.TIME_DESC)
             self._cursor = JobCursor(at=last.matters_at if by_time else None, id=last.id)
 
-    async def _still_matching(self, rows: Sequence[JobListRow]) -> Sequence[JobListRow]:
+    async def _still_matching(self, ids: Sequence[int]) -> Sequence[int]:
         """Those that match now: since they were found, some may have been worked."""
         given = self._operation.filter
-        found = Term(field=Field.ID, op=Op.EQ, values=tuple(row.id for row in rows))
+        found = Term(field=Field.ID, op=Op.EQ, values=tuple(ids))
         these = JobFilter(states=given.states, terms=(found, *given.terms))
         async with self._driver.reading(timeout=self._config.action_timeout) as executor:
-            page = await executor.job_list(self._params(these, cursor=None, limit=len(rows)))
-        return page.rows
+            page = await executor.job_list(self._params(these, cursor=None, limit=len(ids)))
+        return [row.id for row in page.rows]
 
     def _params(self, filter: JobFilter, *, cursor: JobCursor | None, limit: int) -> JobListParams:
         return JobListParams(
@@ -304,11 +302,6 @@ class _Walk:
             order=self._operation.order,
             window=self._window,
         )
-
-    def _tried_again(self, row: JobListRow) -> bool:
-        """Whether it was worked since the cutoff: what came of that nobody has seen, so retry lets it be."""
-        cutoff = self._operation.cutoff.at
-        return self._operation.verb is Verb.RETRY and bool(row.attempted_at and row.attempted_at > cutoff)
 
     def _shrink(self) -> None:
         self._timeouts += 1

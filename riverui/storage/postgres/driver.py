@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import psycopg
 from psycopg import AsyncRawCursor
-from psycopg.rows import tuple_row
 from psycopg_pool import PoolTimeout
 
 from riverui.errors import DatabaseUnavailable, SchemaMissing, SchemaTooOld
@@ -152,7 +151,11 @@ class PostgresDriver:
     @asynccontextmanager
     async def _executing(self, kind: type[_Kind], access: str, limit: timedelta) -> AsyncIterator[_Kind]:
         async with self._begun(access, limit) as connection:
-            yield kind(connection, self._queries, self._schema, self._watch, limit=limit.total_seconds())
+            executor = kind(connection, self._queries, self._schema, self._watch, limit=limit.total_seconds())
+            if self._schema is None and self._found_schema is None:
+                row = await executor._row("schema_current")
+                self._found_schema = row[0] if row else ""
+            yield executor
 
     @asynccontextmanager
     async def _begun(self, access: str, limit: timedelta) -> AsyncIterator[Connection]:
@@ -166,8 +169,6 @@ class PostgresDriver:
                         continue
                     self._database = connection.info.dbname
                     try:
-                        if self._schema is None and self._found_schema is None:
-                            self._found_schema = await self._current_schema(connection)
                         yield connection
                     except BaseException:
                         with suppress(psycopg.Error):
@@ -181,12 +182,6 @@ class PostgresDriver:
             raise await self._schema_error(error, limit) from error
         except psycopg.Error as error:
             raise translate(error) from error
-
-    async def _current_schema(self, connection: Connection) -> str:
-        cursor = AsyncRawCursor(connection, row_factory=tuple_row)
-        await cursor.execute(self._queries.text("schema_current").encode(), prepare=False)
-        row = await cursor.fetchone()
-        return row[0] if row else ""
 
     def _beginning(self, access: str, limit: timedelta) -> bytes:
         statement = max(1, round(limit.total_seconds() * 1000))

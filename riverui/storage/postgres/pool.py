@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
@@ -24,27 +24,6 @@ _LIFETIME = 1800.0
 """Seconds after which a connection is not used again: poolers, DNS and secrets move on."""
 # No prepared statements: through a pooler in transaction mode they would land on another server.
 _KEYWORDS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
-
-
-class Pool(Protocol):
-    """Lends autocommit connections."""
-
-    @property
-    def size(self) -> int:
-        """How many connections it may hold."""
-        ...
-
-    def connection(self) -> Any:
-        """Context manager: a connection in autocommit mode, outside any transaction."""
-        ...
-
-    async def dial(self) -> Connection:
-        """A connection that stays outside the pool; the caller closes it."""
-        ...
-
-    async def close(self) -> None:
-        """Ends what the pool opened itself."""
-        ...
 
 
 class OwnPool:
