@@ -11,13 +11,16 @@ BIN := $(VENV)/bin
 PYTEST := RIVERUI_NO_SKIPS=1 $(BIN)/python -m pytest -p tests.no_skips
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick check fix bench screens clean
+.PHONY: help demo example test test-quick check fix bench screens clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.demo-ready ## a dashboard with a database and a lively workload of its own; Ctrl-C ends it
 	@$(BIN)/python -m riverui demo $(ARGS)
+
+example: $(VENV)/.demo-ready ## a web service with its queue, workers and dashboard inside: examples/orchestrator
+	@$(BIN)/python -m examples.orchestrator
 
 test: $(VENV)/.dev-ready ## every test, also in a browser and against Go River; a skipped one is a failed one
 	@sh .ci/needs all
@@ -39,7 +42,7 @@ fix: $(VENV)/.dev-ready ## put right what can be put right without thought
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.dev-ready ## measure every page and query at 10k and 1M rows: make bench ARGS="--rows 10k,1m,10m"
+bench: $(VENV)/.bench-ready ## measure pages, queries, and the engine beside others: make bench ARGS="--only engine"
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 screens: $(VENV)/.dev-ready ## photograph the demo's pages, light, dark and on a phone, into docs/screens
@@ -51,6 +54,10 @@ clean: ## remove what these targets made
 $(VENV)/.dev-ready: pyproject.toml uv.lock .ci/setup
 	@VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/setup dev
 	@touch $(VENV)/.demo-ready $@
+
+$(VENV)/.bench-ready: pyproject.toml uv.lock .ci/setup
+	@VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/setup bench
+	@touch $(VENV)/.demo-ready $(VENV)/.dev-ready $@
 
 $(VENV)/.demo-ready: pyproject.toml uv.lock .ci/setup
 	@VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/setup demo

@@ -1,24 +1,157 @@
-"""River UI for Python: `create_app` gives the dashboard as an ASGI app."""
+"""River for Python: a Client that inserts and works jobs, and `create_app`, the dashboard as an ASGI app."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
     from starlette.applications import Starlette
 
     from riverui.config import DashboardConfig
+    from riverui.domain.jobs import AttemptError, JobRow, JobState
+    from riverui.domain.queues import QueueRow
+    from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
+    from riverui.engine.args import JsonArgs, Unique
+    from riverui.engine.client import Client
+    from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
+    from riverui.engine.context import (
+        cancel_requested,
+        client_from_context,
+        current_job,
+        job_complete_tx,
+        metadata_set,
+        raise_if_cancelled,
+        record_output,
+    )
+    from riverui.engine.events import Event, EventKind, JobStats
+    from riverui.engine.hooks import Hook, Metric, Middleware, Plugin
+    from riverui.engine.insert import InsertManyParams, InsertOpts, InsertRequest, InsertResult, UniqueOpts
+    from riverui.engine.job_lists import (
+        JobDeleteManyParams,
+        JobListCursor,
+        JobListOrder,
+        JobListParams,
+        JobListResult,
+    )
+    from riverui.engine.periodic import PeriodicJob
+    from riverui.engine.resumable import (
+        resumable_set_cursor,
+        resumable_set_step_cursor_tx,
+        resumable_set_step_tx,
+        resumable_step,
+        resumable_step_cursor,
+    )
+    from riverui.engine.sync_client import SyncClient
+    from riverui.engine.worker import (
+        ErrorResult,
+        Job,
+        JobCancel,
+        JobSnooze,
+        StuckJob,
+        StuckResult,
+        Worker,
+        Workers,
+    )
     from riverui.storage.interface import Driver
+    from riverui.storage.migrate import migrate
     from riverui.web.access import Access, Authenticate
 
 __version__ = "0.1.0"
-__all__ = ["Access", "DashboardConfig", "__version__", "create_app"]
+__all__ = [
+    "NO_LIMIT",
+    "Access",
+    "AttemptError",
+    "Client",
+    "ClientConfig",
+    "CronSchedule",
+    "DashboardConfig",
+    "ErrorResult",
+    "Event",
+    "EventKind",
+    "Hook",
+    "InsertManyParams",
+    "InsertOpts",
+    "InsertRequest",
+    "InsertResult",
+    "Job",
+    "JobCancel",
+    "JobDeleteManyParams",
+    "JobListCursor",
+    "JobListOrder",
+    "JobListParams",
+    "JobListResult",
+    "JobRow",
+    "JobSnooze",
+    "JobState",
+    "JobStats",
+    "JsonArgs",
+    "Metric",
+    "Middleware",
+    "NeverSchedule",
+    "PeriodicInterval",
+    "PeriodicJob",
+    "Plugin",
+    "QueueConfig",
+    "QueueRow",
+    "Schedule",
+    "StuckJob",
+    "StuckResult",
+    "SyncClient",
+    "Unique",
+    "UniqueOpts",
+    "Worker",
+    "Workers",
+    "__version__",
+    "cancel_requested",
+    "client_from_context",
+    "create_app",
+    "current_job",
+    "job_complete_tx",
+    "metadata_set",
+    "migrate",
+    "raise_if_cancelled",
+    "record_output",
+    "resumable_set_cursor",
+    "resumable_set_step_cursor_tx",
+    "resumable_set_step_tx",
+    "resumable_step",
+    "resumable_step_cursor",
+]
+
+_PLACES = {
+    "config": "DashboardConfig",
+    "domain.jobs": "AttemptError JobRow JobState",
+    "domain.queues": "QueueRow",
+    "domain.schedules": "CronSchedule NeverSchedule PeriodicInterval Schedule",
+    "engine.args": "JsonArgs Unique",
+    "engine.client": "Client",
+    "engine.config": "ClientConfig NO_LIMIT QueueConfig",
+    "engine.context": (
+        "cancel_requested client_from_context current_job job_complete_tx metadata_set "
+        "raise_if_cancelled record_output"
+    ),
+    "engine.events": "Event EventKind JobStats",
+    "engine.hooks": "Hook Metric Middleware Plugin",
+    "engine.insert": "InsertManyParams InsertOpts InsertRequest InsertResult UniqueOpts",
+    "engine.job_lists": "JobDeleteManyParams JobListCursor JobListOrder JobListParams JobListResult",
+    "engine.periodic": "PeriodicJob",
+    "engine.resumable": (
+        "resumable_set_cursor resumable_set_step_cursor_tx resumable_set_step_tx resumable_step "
+        "resumable_step_cursor"
+    ),
+    "engine.sync_client": "SyncClient",
+    "engine.worker": "ErrorResult Job JobCancel JobSnooze StuckJob StuckResult Worker Workers",
+    "storage.migrate": "migrate",
+    "web.access": "Access",
+}
+"""Where the public names live: loaded when asked for, so that who wants a part pays for that part alone."""
 
 
 def create_app(
-    database: str | AsyncConnectionPool[Any] | Driver | None = None,
+    database: str | AsyncConnectionPool[Any] | Client | Driver | None = None,
     *,
     schema: str | None = None,
     config: DashboardConfig | None = None,
@@ -30,9 +163,9 @@ def create_app(
 ) -> Starlette:
     """The dashboard of a River database as an ASGI app, to be served alone or mounted under any prefix.
 
-    `database` is a URL, the host app's psycopg AsyncConnectionPool (never closed from here), or a Driver;
-    None leaves it to libpq's `PG*` variables. It is reached at first use, so the app needs no lifespan; where
-    one does reach it, its end closes connections that riverui opened.
+    `database` is a URL, the host app's psycopg AsyncConnectionPool (never closed from here), a Client or its
+    Driver; None leaves it to libpq's `PG*` variables. It is reached at first use, so the app needs no
+    lifespan; where one does reach it, its end closes connections that riverui opened.
 
     Who may use it has to be said: `authenticate` (a function from Starlette's HTTPConnection to an Access, to
     None for nobody, or to a Response to send instead), `basic_auth` (user and password), `htpasswd` (a file),
@@ -55,7 +188,7 @@ def create_app(
             schema=schema,
         )
     else:
-        driver = database
+        driver = getattr(database, "driver", None) or cast("Driver", database)
     return app.create_app(
         driver,
         config=config,
@@ -64,18 +197,17 @@ def create_app(
         htpasswd=htpasswd,
         no_auth=no_auth,
         hosts=hosts,
-        close_driver=driver is not database,
+        close_driver=database is None or isinstance(database, str | AsyncConnectionPool),
     )
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when asked for, so that `import riverui` stays quick for programs that want only a part of it.
-    if name == "Access":
-        from riverui.web.access import Access
-
-        return Access
-    if name == "DashboardConfig":
-        from riverui.config import DashboardConfig
-
-        return DashboardConfig
+    for place, names in _PLACES.items():
+        if name in names.split():
+            found = globals()[name] = getattr(import_module(f"riverui.{place}"), name)
+            return found
     raise AttributeError(f"module 'riverui' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

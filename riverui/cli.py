@@ -1,4 +1,4 @@
-"""The `riverui` command: serve, demo, migrations, health check. The only reader of argv and the
+"""The `riverui` command: serve, worker, demo, migrations, health check. The only reader of argv and the
 environment.
 """
 
@@ -17,10 +17,12 @@ from urllib.parse import urlsplit
 import click
 
 from riverui import __version__
+from riverui.bench_command import bench
 from riverui.config import DashboardConfig, ServeConfig, is_loopback
 from riverui.errors import ConfigError, RiveruiError
 from riverui.migrate_commands import COMMANDS
 from riverui.settings import SETTINGS, Values, choose, database_url, help_text, settings_options, texts
+from riverui.worker.command import worker
 
 __all__ = ["SETTINGS", "main", "riverui"]
 
@@ -126,11 +128,12 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
     )
     url = database_url(values, environ)
 
-    from riverui.serve import configure_logging, serve
+    from riverui.logs import configure_logging
+    from riverui.serve import serve
     from riverui.storage.connect import connect
     from riverui.web.app import create_app
 
-    configure_logging(config)
+    configure_logging(format=config.log_format, level=config.log_level)
     driver = connect(
         url,
         action_timeout=dashboard_config.action_timeout,
@@ -191,7 +194,7 @@ def demo(host: str, port: int, data_dir: Path | None, fresh: bool, no_auth: bool
     return demo(host=host, port=port, data_dir=data_dir, fresh=fresh)
 
 
-for command in COMMANDS:
+for command in (*COMMANDS, bench, worker):
     riverui.add_command(command)
 
 

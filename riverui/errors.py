@@ -74,9 +74,45 @@ class UniqueConflict(DatabaseError):
     """Another active job has the same unique properties."""
 
 
+class JobRunning(RiveruiError):
+    """The job is being worked: only once it has ended can it be deleted."""
+
+
 class MigrationError(RiveruiError):
     """The migration cannot be run."""
 
 
+class ListenError(RiveruiError):
+    """The address cannot be listened on."""
+
+
 class DemoUnavailable(RiveruiError):
     """The demo's own Postgres cannot be started."""
+
+
+class ArgsError(RiveruiError, ValueError):
+    """The job args cannot be written as JSON, or read from it."""
+
+
+class InsertError(RiveruiError, ValueError):
+    """The job cannot be inserted with these options."""
+
+
+class UnknownJobKind(InsertError):
+    """The client has no worker for this kind of job."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"the client has no worker for jobs of kind {kind!r}")
+        self.kind = kind
+
+
+class OutsideJob(RiveruiError):
+    """This works only inside a job that a client works, or in its middleware and hooks."""
+
+
+class JobTimedOut(RiveruiError, TimeoutError):
+    """The job took longer than it may."""
+
+
+class ResumableError(RiveruiError):
+    """The steps of a resumable job do not fit together."""

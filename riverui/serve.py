@@ -8,7 +8,6 @@ import gc
 import logging
 import signal
 import socket
-import sys
 from collections.abc import Iterator
 
 import uvicorn
@@ -16,19 +15,14 @@ from starlette.types import ASGIApp
 
 from riverui import __version__
 from riverui.config import ServeConfig
-from riverui.errors import DatabaseError, RiveruiError
+from riverui.errors import DatabaseError, ListenError
 from riverui.storage.interface import Driver
-from riverui.web.logs import AccessLog, JsonFormatter, TextFormatter
+from riverui.web.logs import AccessLog
 from riverui.web.proxy import Prefix, RootPath, TrustedProxy
 
 log = logging.getLogger("riverui")
 
 _GRACE_SECONDS = 8
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
-
-
-class ListenError(RiveruiError):
-    """The address cannot be listened on."""
 
 
 def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
@@ -36,7 +30,7 @@ def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
     start.
     """
     with listen(config.bind_host, config.port) as sock:
-        server = _Server(
+        server = Server(
             uvicorn.Config(
                 surround(app, config),
                 access_log=False,
@@ -97,16 +91,7 @@ def address(sock: socket.socket, config: ServeConfig) -> str:
     return f"http://{host}:{sock.getsockname()[1]}{config.prefix}/"
 
 
-def configure_logging(config: ServeConfig) -> None:
-    """One handler on stdout for everything; uvicorn only speaks up when something is wrong."""
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(JsonFormatter() if config.log_format == "json" else TextFormatter())
-    logging.basicConfig(handlers=[handler], level=_LEVELS[config.log_level], force=True)
-    for name in ("uvicorn.error", "psycopg.pool", "asyncio"):
-        logging.getLogger(name).setLevel(max(logging.WARNING, _LEVELS[config.log_level]))
-
-
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """uvicorn's own handlers raise the signal again after the stop; here a stop that was asked for is a
     success.
     """

@@ -1,9 +1,10 @@
-"""Every setting of `riverui serve` in one table: its names, its help, and how its text is read."""
+"""Every setting of `riverui serve` in one table: names and help; and how the text of settings is read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ class Setting:
     secret: bool = False
     switch: bool = False
     """On or off: the flag takes no value."""
+    repeats: bool = False
+    """The flag may be given several times; the variable separates its values by commas."""
     default_words: str = ""
     """The default as help tells it, where that is not a plain value."""
 
@@ -236,6 +239,7 @@ class Values:
     """The text of each setting, already chosen between flag, environment and default."""
 
     texts: Mapping[str, str]
+    settings: Sequence[Setting] = SETTINGS
 
     def text(self, name: str) -> str:
         """The value without surrounding spaces; empty where nothing is set."""
@@ -249,15 +253,25 @@ class Values:
         """The value as a whole number."""
         text = self.text(name)
         if not (text.isascii() and text.isdecimal()):
-            raise ConfigError(f"{told(name)} is {text!r}: it must be a whole number")
+            raise ConfigError(f"{self._told(name)} is {text!r}: it must be a whole number")
         return int(text)
 
     def switch(self, name: str) -> bool:
         """Whether it is on: 1, true, yes or on."""
         text = self.text(name).lower()
         if text not in _YES | _NO:
-            raise ConfigError(f"{told(name)} is {text!r}: use 1 or true, 0 or false")
+            raise ConfigError(f"{self._told(name)} is {text!r}: use 1 or true, 0 or false")
         return text in _YES
+
+    def span(self, name: str) -> timedelta:
+        """The value as a time: 20s, 1m30s, 500ms."""
+        from riverui.domain.schedules import go_duration
+
+        text = self.text(name)
+        try:
+            return go_duration(text)
+        except ValueError:
+            raise ConfigError(f"{self._told(name)} is {text!r}: write it like 20s or 1m30s") from None
 
     def path(self, name: str) -> str:
         """A URL path without its trailing slash; empty for the root."""
@@ -267,12 +281,18 @@ class Values:
         """A comma-separated list."""
         return tuple(word.strip() for word in self.text(name).split(",") if word.strip())
 
+    def _told(self, name: str) -> str:
+        """How a setting is called where something is wrong with it."""
+        setting = next(setting for setting in self.settings if setting.name == name)
+        return setting.env or setting.flag
 
-def choose(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> Values:
+
+def choose(
+    flags: Mapping[str, str | None], environ: Mapping[str, str], settings: Sequence[Setting] = SETTINGS
+) -> Values:
     """The text of every setting; ConfigError where a `*_FILE` cannot be read or a value is given twice."""
-    return Values(
-        texts={setting.name: _choose(setting, flags.get(setting.name), environ) for setting in SETTINGS}
-    )
+    chosen = {setting.name: _choose(setting, flags.get(setting.name), environ) for setting in settings}
+    return Values(texts=chosen, settings=settings)
 
 
 def database_url(values: Values, environ: Mapping[str, str]) -> str | None:
@@ -288,20 +308,22 @@ def database_url(values: Values, environ: Mapping[str, str]) -> str | None:
 
 def texts(flags: Mapping[str, Any]) -> dict[str, str | None]:
     """What click found, as text; a switch that was not given leaves it to the environment."""
-    return {name: {True: "1", False: None}.get(value, value) for name, value in flags.items()}
+
+    def text(value: Any) -> str | None:
+        if isinstance(value, tuple):
+            return ",".join(value) or None
+        return {True: "1", False: None}.get(value, value)
+
+    return {name: text(value) for name, value in flags.items()}
 
 
-def told(name: str) -> str:
-    """How a setting is called where something is wrong with it."""
-    setting = next(setting for setting in SETTINGS if setting.name == name)
-    return setting.env or setting.flag
-
-
-def settings_options(*names: str) -> Callable[[click.Command], click.Command]:
+def settings_options(
+    *names: str, settings: Sequence[Setting] = SETTINGS
+) -> Callable[[click.Command], click.Command]:
     """Adds the flags of these settings (all of them when none is named) to a command."""
 
     def add(command: click.Command) -> click.Command:
-        for setting in SETTINGS:
+        for setting in settings:
             if setting.flag and (not names or setting.name in names):
                 command.params.append(_option(setting))
         return command
@@ -316,6 +338,7 @@ def _option(setting: Setting) -> click.Option:
         help=help_text(setting),
         is_flag=setting.switch,
         metavar=None if setting.switch else setting.metavar,
+        multiple=setting.repeats,
     )
 
 

@@ -226,6 +226,8 @@
       clearTimeout(loadingTimer);
       loadingTimer = 0;
       delete root.dataset.loading;
+      if (stepLater) openRow(stepLater);
+      stepLater = 0;
     }
     paintLive(false);
   });
@@ -235,8 +237,11 @@
     const status = ctx.response?.status ?? 200;
     const main = tasks.find((task) => task.type === "main");
     const live = isLive(ctx);
+    // What is not there any more is not asked for again, and that much earns a notice.
+    const gone = live && status === 404 && ctx.hx?.retarget;
+    if (gone) ctx.sourceElement.dataset.final = "1";
     if (live) atEnd = all("pre.log").filter((log) => log.scrollTop > 0 && log.scrollHeight - log.scrollTop - log.clientHeight < 4);
-    if (live) failing = status >= 400 ? `the server answered ${status}` : "";
+    if (live) failing = status >= 400 && !gone ? `the server answered ${status}` : "";
     if (status >= 400 && !ctx.hx?.retarget) {
       const wanted = ctx.select ?? (ctx.target?.id ? `#${CSS.escape(ctx.target.id)}` : "");
       const fits = wanted && main?.fragment.querySelector(wanted);
@@ -246,8 +251,8 @@
         return;
       }
     }
-    // A poll that fails says so at the dot; only what a person did earns a notice.
-    if (live && ctx.hx?.retarget) {
+    // Any other poll that fails says so at the dot.
+    if (live && !gone && ctx.hx?.retarget) {
       event.preventDefault();
       return;
     }
@@ -523,6 +528,8 @@
     let kept = rest.length;
     while (!field.value.endsWith(rest.slice(rest.length - kept))) kept -= 1;
     field.setSelectionRange(field.value.length - kept, field.value.length - kept);
+    // What was chosen is done with: a quick second Enter searches.
+    hideSuggestions();
     askSuggestions(0);
   }
 
@@ -561,8 +568,13 @@
   /* ---- keyboard ---- */
 
   let goUntil = 0;
+  let stepLater = 0; // a step in a list that is just being fetched
 
   function openRow(step) {
+    if (busy) {
+      stepLater = step;
+      return;
+    }
     const links = all("main [data-open]");
     if (!links.length) return;
     const here = document.activeElement?.closest?.("tbody.job, tr")?.querySelector("[data-open]");
@@ -622,6 +634,7 @@
   };
 
   document.addEventListener("keydown", (event) => {
+    stepLater = 0;
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (event.target.id === "q") return suggestionKey(event);
     if (event.target.matches("input:not([type=checkbox]), textarea, select")) {

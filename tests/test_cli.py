@@ -22,8 +22,8 @@ import pytest
 from riverui import __version__
 from riverui.cli import SETTINGS, double_dashes, main, riverui, secret_key, serve_config
 from riverui.config import DashboardConfig, ServeConfig, is_loopback
-from riverui.errors import ConfigError
-from riverui.serve import ListenError, address, listen
+from riverui.errors import ConfigError, ListenError
+from riverui.serve import address, listen
 from riverui.settings import Values, choose
 from tests.conftest import with_database
 

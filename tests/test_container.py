@@ -24,6 +24,7 @@ import pytest
 import yaml
 
 from riverui.cli import SETTINGS, riverui
+from riverui.worker.settings import WORKER_SETTINGS
 
 ROOT = Path(__file__).parents[1]
 UID = 10001
@@ -132,14 +133,33 @@ def test_the_images_own_steps_give_a_server_that_serves(dockerfile: Dockerfile, 
             server.kill()
             server.communicate()
 
+        service = compose()["services"]["worker"]
+        app = venv.parent / "app"
+        shutil.copytree(ROOT / "examples/worker", app)
+        environ |= service["environment"] | {"RIVERUI_HEALTH_PORT": environ["PORT"]}
+        command = [*dockerfile.command("ENTRYPOINT"), "worker", "jobs:client"]
+        worker = as_container(command, environ, cwd=app)
+        try:
+            wait_until(lambda: run_to_end(service["healthcheck"]["test"][1:], environ) == 0)
+            assert run_to_end(check, environ) == 0
+            worker.terminate()
+            assert worker.wait(15) == 0
+        finally:
+            worker.kill()
+            _, told = worker.communicate()
+        assert "Traceback" not in told
+
 
 def test_docker_compose_reads_the_file_as_it_was_meant(tmp_path: Path) -> None:
     shutil.copy(ROOT / "compose.yaml", tmp_path)
     services = resolved(tmp_path / "compose.yaml")["services"]
-    assert set(services) == {"postgres", "migrate", "dashboard", "demo"}
+    assert set(services) == {"postgres", "migrate", "dashboard", "worker", "demo"}
     assert services["dashboard"]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
     assert services["migrate"]["environment"]["PGHOST"] == "postgres"
     assert services["demo"]["profiles"] == ["demo"]
+    assert services["worker"]["profiles"] == ["worker"]
+    assert services["worker"]["command"] == ["worker", "jobs:client"]
+    assert services["worker"]["environment"]["PGHOST"] == "postgres"
 
     (tmp_path / "compose.yaml").write_text(
         (ROOT / "compose.yaml").read_text().replace("cap_drop", "cap_drip")
@@ -162,8 +182,10 @@ def test_what_the_compose_file_says_is_true_of_riverui() -> None:
         assert service["security_opt"] == ["no-new-privileges:true"]
         # Names of other parts (PGHOST, …) are libpq's.
         ours = {key for key in service.get("environment", {}) if not key.startswith("PG")}
-        assert ours <= {setting.env for setting in SETTINGS}
+        assert ours <= {setting.env for setting in (*SETTINGS, *WORKER_SETTINGS)}
         command, *flags = service.get("command", ["serve"])
+        if "healthcheck" in service and "test" in service["healthcheck"]:
+            assert service["healthcheck"]["test"][2] in riverui.commands
         known = {option for parameter in riverui.commands[command].params for option in parameter.opts}
         assert {flag for flag in flags if flag.startswith("--")} <= known
 
@@ -282,14 +304,16 @@ def reachable(database_url: str) -> str:
     return database_url
 
 
-def as_container(command: list[str], environ: dict[str, str]) -> subprocess.Popen[str]:
-    """Starts it as the image does: its own user, an empty working folder, nothing but its environment."""
+def as_container(
+    command: list[str], environ: dict[str, str], *, cwd: str | Path = "/"
+) -> subprocess.Popen[str]:
+    """Starts it as the image does: its own user, a folder that is not, nothing but its environment."""
     other = UID if os.geteuid() == 0 else None
     executable = shutil.which(command[0], path=environ["PATH"])
     assert executable
     return subprocess.Popen(
         [executable, *command[1:]],
-        cwd="/",
+        cwd=cwd,
         env=environ,
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,

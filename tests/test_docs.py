@@ -11,6 +11,7 @@ from riverui.cli import riverui
 from riverui.settings import SETTINGS, Setting
 from riverui.storage.params import Field
 from riverui.web.access import RIGHTS
+from riverui.worker.settings import WORKER_SETTINGS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -20,7 +21,9 @@ def text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+@pytest.mark.parametrize(
+    "setting", dict.fromkeys((*SETTINGS, *WORKER_SETTINGS)), ids=lambda setting: setting.name
+)
 def test_every_setting_is_in_the_configuration_table(setting: Setting) -> None:
     row = next(
         (

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "riverui"
 TESTS = ROOT / "tests"
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
-PYTHON = sorted([*PACKAGE.rglob("*.py"), *TESTS.rglob("*.py")])
+PYTHON = sorted([*PACKAGE.rglob("*.py"), *TESTS.rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
 SQL = PACKAGE / "storage/postgres/sql"
 
 VAGUE = {"base", "common", "helpers", "manager", "misc", "shared", "util", "utils"}
@@ -52,7 +52,7 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     assert [name(path) for path in PYTHON if path.stem.strip("_") in VAGUE] == []
 
 
-@pytest.mark.parametrize("folder", ["riverui", "templates", "static", "tests"])
+@pytest.mark.parametrize("folder", ["riverui", "templates", "static", "tests", "examples"])
 def test_no_file_has_grown_out_of_hand(folder: str) -> None:
     kinds = {".css", ".html", ".js", ".py", ".sql"}
     files = [
@@ -85,8 +85,8 @@ def test_every_sql_block_is_used_by_its_name() -> None:
 
 
 def test_every_demo_block_is_used_by_its_name() -> None:
-    code = words((PACKAGE / "demo/mover.py").read_text())
-    blocks = read_blocks((PACKAGE / "demo/mover.sql").read_text())
+    code = words((PACKAGE / "demo/seed.py").read_text())
+    blocks = read_blocks((PACKAGE / "demo/seed.sql").read_text())
     assert set(blocks) <= code
 
 

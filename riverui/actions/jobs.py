@@ -1,4 +1,7 @@
-"""What a person does to jobs: each verb is one transaction and does to a row what River's client does."""
+"""What a person or a program does to jobs: each verb does to a row what River's client does.
+
+The verbs for many jobs are one transaction each. Those for one run inside their caller's.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from datetime import timedelta
 from enum import StrEnum
 from itertools import chain
 
-from riverui.errors import LockTimeout, UniqueConflict
-from riverui.storage.interface import Driver, Transaction
-from riverui.storage.params import JobChanges, SkipReason
+from riverui.domain.jobs import JobRow, JobState
+from riverui.errors import JobRunning, LockTimeout, NotFound, UniqueConflict
+from riverui.storage.interface import Driver, Executor, Transaction
+from riverui.storage.params import JobChanges, JobSelectParams, SkipReason
 
 MAX_IDS = 1_000
 """Ids that one call takes, as River's own API does."""
@@ -51,14 +55,93 @@ async def apply(
         return JobChanges()
     assert len(unique) <= MAX_IDS
     async with driver.transaction(timeout=time_limit) as transaction:
-        call = {
-            Verb.CANCEL: transaction.job_cancel_many,
-            Verb.DELETE: transaction.job_delete_many,
-            Verb.RETRY: transaction.job_retry_many,
-        }[verb]
+        call = _call(transaction, verb)
         # Each lock that cannot be had costs a wait, so those waits together are bounded as well.
         limit = time.monotonic() + (time_limit or timedelta(seconds=10)).total_seconds()
         return merge(*await _split(transaction, call, unique, limit))
+
+
+async def apply_whole(
+    driver: Driver, verb: Verb, ids: Sequence[int], *, time_limit: timedelta | None = None
+) -> JobChanges:
+    """One verb on up to MAX_IDS jobs, on all of them or on none. NotFound, JobRunning, LockTimeout and
+    UniqueConflict name the first job that is in the way; what was no more to be done is no error to River.
+    """
+    unique = list(dict.fromkeys(ids))
+    assert len(unique) <= MAX_IDS
+    async with driver.transaction(timeout=time_limit) as transaction:
+        changes = await _call(transaction, verb)(unique)
+        for job_id, reason in changes.skipped:
+            if reason is SkipReason.NOT_FOUND:
+                raise _not_found(job_id)
+            if reason is SkipReason.RUNNING and verb is Verb.DELETE:
+                raise JobRunning(f"Job {job_id} is running: only once it has ended can it be deleted.")
+            if reason is SkipReason.LOCKED:
+                raise LockTimeout(f"Another transaction holds job {job_id}.")
+        return changes
+
+
+async def cancel_one(executor: Executor, id: int) -> JobRow:
+    """River's JobCancel; the job afterwards: a running one runs on, its worker is only asked. NotFound."""
+    _check(await executor.job_cancel_many([id]), id)
+    return await get(executor, id)
+
+
+async def retry_one(executor: Executor, id: int) -> JobRow:
+    """River's JobRetry; the job afterwards, unchanged where it runs or waits. NotFound, UniqueConflict."""
+    _check(await executor.job_retry_many([id]), id)
+    return await get(executor, id)
+
+
+async def delete_one(executor: Executor, id: int) -> JobRow:
+    """River's JobDelete; the job that was. NotFound, JobRunning."""
+    for deleted in await executor.job_row_delete_many(JobSelectParams(ids=(id,), limit=1)):
+        return deleted
+    row = await get(executor, id)
+    if row.state is JobState.RUNNING:
+        raise JobRunning
+    # Another transaction held it: this waits for its end.
+    changes = await executor.job_delete_many([id])
+    if (id, SkipReason.RUNNING) in changes.skipped:
+        raise JobRunning
+    _check(changes, id)
+    return row
+
+
+async def get(executor: Executor, id: int) -> JobRow:
+    """The whole job. NotFound."""
+    row = await executor.job_row_get(id)
+    if row is None:
+        raise _not_found(id)
+    return row
+
+
+async def update(executor: Executor, id: int, *, metadata: str) -> JobRow:
+    """River's JobUpdate: merges an object (JSON text) into the metadata; the job afterwards. NotFound."""
+    row = await executor.job_update(id, metadata=metadata)
+    if row is None:
+        raise _not_found(id)
+    return row
+
+
+def _call(transaction: Transaction, verb: Verb) -> Callable[[Sequence[int]], Awaitable[JobChanges]]:
+    return {
+        Verb.CANCEL: transaction.job_cancel_many,
+        Verb.DELETE: transaction.job_delete_many,
+        Verb.RETRY: transaction.job_retry_many,
+    }[verb]
+
+
+def _check(changes: JobChanges, id: int) -> None:
+    """Raises where the job could not be looked at; what was no more to be done is no error to River."""
+    if (id, SkipReason.NOT_FOUND) in changes.skipped:
+        raise _not_found(id)
+    if (id, SkipReason.LOCKED) in changes.skipped:
+        raise LockTimeout
+
+
+def _not_found(id: int) -> NotFound:
+    return NotFound(f"There is no job {id}.")
 
 
 def merge(*changes: JobChanges) -> JobChanges:

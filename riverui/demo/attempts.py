@@ -1,4 +1,7 @@
-"""What one attempt at a demo job does: how long it takes, what it logs, and what River writes at its end."""
+"""What an attempt at one of the shop's jobs does: how long it takes, what it logs, how it ends.
+
+The shop's workers act by it; of attempts in the past it tells what River wrote at their end.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from riverui.domain.jobs import JobState
 Row = dict[str, object]
 """Names and values of columns, ready for `encode`."""
 
+_LEVELS = {"WARN": "WARNING"}
 _SPECIAL = frozenset(' ="\n')
 _SCHEDULER_INTERVAL = timedelta(seconds=5)
 """River leaves a job that is due again within this time `available`."""
@@ -26,9 +30,11 @@ class Plan:
     """An attempt, decided before it starts: it ends in `failure`, waits for `snooze`, or succeeds."""
 
     seconds: float
-    lines: tuple[tuple[float, str], ...]
-    """Log lines without their time, and how many seconds after the start they are written."""
+    lines: tuple[tuple[float, Line], ...]
+    """Log lines, and how many seconds after the start they are written."""
     failure: Failure | None = None
+    mishap: int = 0
+    """Which of the kind's failures it is."""
     gives_up: bool = False
     """The worker itself cancels the job."""
     snooze: timedelta | None = None
@@ -37,7 +43,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """An attempt under way."""
+    """An attempt in the past."""
 
     kind: Kind
     plan: Plan
@@ -63,20 +69,17 @@ class Attempt:
         for after, line in self.plan.lines:
             if after <= elapsed:
                 at = self.started_at + timedelta(seconds=after)
-                time = at.isoformat(timespec="milliseconds").removesuffix("+00:00")
-                text += f"time={time}Z {line}\n" if go else f"{time.replace('T', ' ')} {line}\n"
+                time = at.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+                text += f"time={time} {_go(*line)}\n" if go else f"{time} {_python(self.kind, *line)}\n"
         return [*self.logs, {"attempt": self.number, "log": text}] if text else list(self.logs)
 
-    def outcome(self, ended_at: datetime, rng: Random, *, cancelled: bool = False) -> Row:
+    def outcome(self, ended_at: datetime, rng: Random) -> Row:
         """The end as River's completer writes it: the new state, `error` to add, `metadata` to merge."""
         plan = self.plan
         metadata: Row = {}
         if logs := self.logs_at(ended_at):
             metadata["river:log"] = logs
         row: Row = {"metadata": metadata, "scheduled_at": None, "error": None, "attempt": self.number}
-        if cancelled:
-            error = self._error("JobCancelError: job cancelled remotely")
-            return row | {"state": JobState.CANCELLED, "error": error}
         if plan.snooze is not None:
             metadata["snoozes"] = self.snoozes + 1
             state = JobState.AVAILABLE if plan.snooze <= _SCHEDULER_INTERVAL else JobState.SCHEDULED
@@ -110,12 +113,12 @@ def begin(
     errors: int,
     started_at: datetime,
 ) -> Attempt:
-    """An attempt as it starts. What becomes of a job hangs on its trace id alone."""
+    """An attempt as it started."""
     logs, snoozes = metadata.get("river:log"), metadata.get("snoozes")
     snoozes = snoozes if isinstance(snoozes, int) else 0
     return Attempt(
         kind=kind,
-        plan=_plan(kind, args, str(metadata.get("trace_id")), number, snoozes),
+        plan=plan(kind, args, str(metadata.get("trace_id")), number, snoozes),
         number=number,
         max_attempts=max_attempts,
         errors=errors,
@@ -125,27 +128,29 @@ def begin(
     )
 
 
-def _plan(kind: Kind, args: Mapping[str, object], fate: str, number: int, snoozes: int) -> Plan:
+def plan(kind: Kind, args: Mapping[str, object], fate: str, number: int, snoozes: int) -> Plan:
+    """What an attempt will do. All that becomes of a job hangs on its fate, which is its trace id."""
     job = Random(fate)
-    doomed, failure = job.random() < kind.doomed, job.choice(kind.failures)
+    doomed, mishap = job.random() < kind.doomed, job.randrange(len(kind.failures))
     rng = Random(f"{fate} {number} {snoozes}")
     seconds = math.exp(rng.uniform(math.log(kind.seconds[0]), math.log(kind.seconds[1])))
     chance = rng.random()
     lines = kind.lines(job, args)
     if doomed or chance < kind.flaky:
-        failure = _about(args, failure if doomed else rng.choice(kind.failures))
+        mishap = mishap if doomed else rng.randrange(len(kind.failures))
+        failure = _about(args, kind.failures[mishap])
         seconds = failure.seconds or seconds * rng.uniform(0.2, 0.9)
         lines = [*lines[:1], ("ERROR", "attempt failed", {"error": failure.error.split("\n", 1)[0]})]
-        return Plan(seconds=seconds, lines=_spread(kind, lines, seconds, rng), failure=failure)
+        return Plan(seconds=seconds, lines=_spread(lines, seconds, rng), failure=failure, mishap=mishap)
     if number == 1 and not snoozes and chance > 1 - kind.snoozed:
         wait = timedelta(seconds=rng.choice((20, 45, 90)))
         lines = [("WARN", "rate limited, trying again later", {"retry_after": f"{wait.seconds}s"})]
-        return Plan(seconds=0.3, lines=_spread(kind, lines, 0.3, rng), snooze=wait)
+        return Plan(seconds=0.3, lines=_spread(lines, 0.3, rng), snooze=wait)
     if chance > 0.995 - kind.snoozed:
         failure = Failure(error=rng.choice(CANCELLED))
         return Plan(seconds=seconds / 3, lines=(), failure=failure, gives_up=True)
     output = kind.output(rng, args) if kind.output else None
-    return Plan(seconds=seconds, lines=_spread(kind, lines, seconds, rng), output=output)
+    return Plan(seconds=seconds, lines=_spread(lines, seconds, rng), output=output)
 
 
 def _about(args: Mapping[str, object], failure: Failure) -> Failure:
@@ -157,19 +162,26 @@ def _about(args: Mapping[str, object], failure: Failure) -> Failure:
     return replace(failure, error=error)
 
 
-def _spread(kind: Kind, lines: list[Line], seconds: float, rng: Random) -> tuple[tuple[float, str], ...]:
+def _spread(lines: Sequence[Line], seconds: float, rng: Random) -> tuple[tuple[float, Line], ...]:
     """The lines over the run, the first one at once and the last one at the end."""
     between = sorted(rng.uniform(0.05, 0.95) for _ in lines[1:-1])
     moments = [0.001, *(seconds * place for place in between), seconds * 0.99]
-    return tuple((moment, _line(kind, *line)) for moment, line in zip(moments, lines, strict=False))
+    return tuple(zip(moments, lines, strict=False))
 
 
-def _line(kind: Kind, level: str, message: str, attributes: Args) -> str:
-    """A line as Go's slog writes it, or as Python's logging is usually told to."""
-    pairs = "".join(f" {key}={_quoted(str(value))}" for key, value in attributes.items())
-    if LANGUAGE[kind.queue] == "go":
-        return f"level={level} msg={_quoted(message)}{pairs}"
-    return f"{level} shop.{kind.name}: {message}{pairs}"
+def message_of(message: str, attributes: Args) -> str:
+    """The message with its attributes behind it, as `key=value`."""
+    return message + "".join(f" {key}={_quoted(str(value))}" for key, value in attributes.items())
+
+
+def _go(level: str, message: str, attributes: Args) -> str:
+    """A line as Go's slog writes it."""
+    return f"level={level} msg={message_of(_quoted(message), attributes)}"
+
+
+def _python(kind: Kind, level: str, message: str, attributes: Args) -> str:
+    """A line as riverui keeps what Python's logging is told."""
+    return f"{_LEVELS.get(level, level)} shop.{kind.name}: {message_of(message, attributes)}"
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The demo shop's jobs as rows for `mover.sql`: new ones, and a day's history for the first start."""
+"""The demo shop's past as rows for `seed.sql`: what a day of River, in Go and in Python, has left behind."""
 
 from __future__ import annotations
 
@@ -42,30 +42,40 @@ def any_kind(rng: Random) -> Kind:
     return rng.choices(KINDS, [kind.share for kind in KINDS])[0]
 
 
+def origin(rng: Random) -> dict[str, Any]:
+    """The metadata that a job of the shop comes with; what becomes of it hangs on its trace id."""
+    return {"trace_id": f"{rng.getrandbits(128):032x}", "tenant": rng.choice(("eu-1", "eu-1", "us-2"))}
+
+
+def tags(kind: Kind, rng: Random) -> list[str]:
+    """A job's tags; one customer in twenty is important."""
+    return [*kind.tags, *(["vip"] if rng.random() < 0.05 else [])]
+
+
+def delay(kind: Kind, rng: Random) -> timedelta | None:
+    """For how long a new job is put off; None for those that are due at once."""
+    if rng.random() >= kind.later:
+        return None
+    return timedelta(seconds=rng.uniform(20, 240) if rng.random() < 0.8 else rng.uniform(3_600, 80_000))
+
+
 def new_job(kind: Kind, now: datetime, rng: Random) -> dict[str, Any]:
-    """A job as a client inserts it."""
+    """A job as a client inserted it then."""
     args = kind.args(rng)
-    metadata: Row = {
-        "trace_id": f"{rng.getrandbits(128):032x}",
-        "tenant": rng.choice(("eu-1", "eu-1", "us-2")),
-    }
-    if kind.periodic:
-        metadata |= {"periodic": True, "river:periodic_job_id": kind.name}
     row: dict[str, Any] = {
         "args": args,
         "created_at": now,
         "kind": kind.name,
         "max_attempts": kind.max_attempts,
-        "metadata": metadata,
+        "metadata": origin(rng),
         "priority": kind.priority,
         "queue": kind.queue,
         "scheduled_at": now,
         "state": JobState.AVAILABLE,
-        "tags": [*kind.tags, *(["vip"] if rng.random() < 0.05 else [])],
+        "tags": tags(kind, rng),
     }
-    if rng.random() < kind.later:
-        seconds = rng.uniform(20, 240) if rng.random() < 0.8 else rng.uniform(3_600, 80_000)
-        row |= {"state": JobState.SCHEDULED, "scheduled_at": now + timedelta(seconds=seconds)}
+    if wait := delay(kind, rng):
+        row |= {"state": JobState.SCHEDULED, "scheduled_at": now + wait}
     if kind.unique:
         key = f"&kind={kind.name}&args={encode(dict(sorted(args.items())))}"
         digest = hashlib.sha256(key.encode()).hexdigest()
@@ -73,13 +83,19 @@ def new_job(kind: Kind, now: datetime, rng: Random) -> dict[str, Any]:
     return row
 
 
-def history(now: datetime, rng: Random, *, jobs: int) -> Iterator[Row]:
-    """The shop's last day, oldest first: most jobs are long done, some wait, a few are being worked."""
+def history(now: datetime, rng: Random, *, jobs: int, since: datetime | None = None) -> Iterator[Row]:
+    """The shop's last day of so many jobs, oldest first: most are long done, some wait, and one is stuck.
+
+    `since` leaves out what is there already.
+    """
     ages = sorted((_age(rng) for _ in range(jobs)), reverse=True)
     for age in ages:
-        row = new_job(any_kind(rng), now - age, rng)
-        _live(row, now, rng)
-        yield row
+        if since is None or now - age > since:
+            row = new_job(any_kind(rng), now - age, rng)
+            _live(row, now, rng)
+            yield row
+    if since is not None:
+        return
     for number in range(34):
         yield new_job(BY_NAME["data_import"], now - PAUSED_FOR * number / 34, rng)
     for number in range(5):
@@ -109,8 +125,6 @@ def _live(row: dict[str, Any], now: datetime, rng: Random) -> None:
         row["state"] = JobState.AVAILABLE
         if started_at > paused_at:
             return
-        deployed = _DEPLOYED if now - started_at < _DEPLOYED else _DAY * 3
-        row["attempted_by"].append(rng.choice(client_ids(LANGUAGE[kind.queue], now - deployed)))
         attempt = begin(
             kind,
             args=row["args"],
@@ -120,10 +134,12 @@ def _live(row: dict[str, Any], now: datetime, rng: Random) -> None:
             errors=len(row["errors"]),
             started_at=started_at,
         )
-        row |= {"attempt": attempt.number, "attempted_at": started_at}
         if attempt.ends_at > now:
-            row["state"] = JobState.RUNNING
+            # Nobody of back then works any more: it is for those who start now.
             return
+        deployed = _DEPLOYED if now - started_at < _DEPLOYED else _DAY * 3
+        row["attempted_by"].append(rng.choice(client_ids(LANGUAGE[kind.queue], now - deployed)))
+        row |= {"attempt": attempt.number, "attempted_at": started_at}
         end: dict[str, Any] = attempt.outcome(attempt.ends_at, rng)
         row["metadata"] |= end["metadata"]
         row |= {"state": end["state"], "attempt": end["attempt"]}
@@ -134,7 +150,7 @@ def _live(row: dict[str, Any], now: datetime, rng: Random) -> None:
 
 
 def _stuck(started_at: datetime, now: datetime, rng: Random) -> Row:
-    """A job whose worker has vanished, of a kind without a time limit: River's rescuer leaves it alone."""
+    """A job whose worker has vanished, of a kind without a time limit: the rescuer leaves it alone."""
     kind = BY_NAME["video_transcode"]
     row = new_job(kind, started_at - timedelta(seconds=2), rng)
     attempt = begin(

@@ -15,9 +15,10 @@ import uvicorn
 from psycopg import AsyncConnection
 
 from riverui.config import DashboardConfig, ServeConfig, is_loopback
-from riverui.demo.mover import Mover
+from riverui.demo.opening import give_back, working
 from riverui.demo.postgres import EmbeddedPostgres
-from riverui.serve import address, listen
+from riverui.demo.seed import seed
+from riverui.serve import Server, address, listen
 from riverui.storage.connect import connect
 from riverui.storage.migrate import migrate
 from riverui.web.app import create_app
@@ -60,19 +61,17 @@ def _default_home() -> Path:
 async def _run(postgres: EmbeddedPostgres, sock: socket.socket, home: Path, config: ServeConfig) -> None:
     url = postgres.database_url(_DATABASE)
     await _create_database(postgres.url)
-    driver = connect(url)
+    driver = connect(url, max_size=8)
     await migrate(driver, "up")
-    mover = Mover(url, Random(_SEED))
-    if await mover.is_empty():
-        await mover.seed(jobs=_HISTORY)
+    await seed(url, Random(_SEED), jobs=_HISTORY)
+    await give_back(driver)
     app = create_app(
         driver,
-        close_driver=True,
         config=DashboardConfig(env_color="green", env_name="demo"),
         hosts=frozenset({"127.0.0.1", "::1", "localhost"}) if is_loopback(config.host) else None,
         no_auth=True,
     )
-    server = _Server(
+    server = DemoServer(
         uvicorn.Config(
             app,
             access_log=False,
@@ -87,10 +86,11 @@ async def _run(postgres: EmbeddedPostgres, sock: socket.socket, home: Path, conf
         f"\n  riverui demo: a made-up shop's River queue, alive\n  {address(sock, config)}\n\n"
         f"  Ctrl-C stops it. Its data is kept in {home}; --fresh starts anew."
     )
-    async with asyncio.TaskGroup() as tasks:
-        moving = tasks.create_task(mover.run())
-        await server.serve(sockets=[sock])
-        moving.cancel()
+    try:
+        async with working(driver):
+            await server.serve(sockets=[sock])
+    finally:
+        await driver.close()
 
 
 async def _create_database(url: str) -> None:
@@ -100,7 +100,7 @@ async def _create_database(url: str) -> None:
             await connection.execute(f"create database {_DATABASE}".encode())
 
 
-class _Server(uvicorn.Server):
+class DemoServer(Server):
     """Speaks up when it is ready."""
 
     words = ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class JobState(StrEnum):
@@ -85,8 +87,73 @@ class JobListRow:
         return matters_at(self.state, self.scheduled_at, self.attempted_at, self.finalized_at)
 
 
+class JobRow(NamedTuple):
+    """One job, whole, as River keeps it. JSON stays text, so that numbers are exact.
+
+    A tuple, because an engine makes tens of thousands of them a second.
+    """
+
+    id: int
+    state: JobState
+    attempt: int
+    max_attempts: int
+    attempted_at: datetime | None
+    created_at: datetime
+    finalized_at: datetime | None
+    scheduled_at: datetime
+    priority: int
+    args: str
+    """A JSON object."""
+    attempted_by: tuple[str, ...]
+    """Client ids, oldest first; River keeps the last 100."""
+    errors: tuple[AttemptError, ...]
+    kind: str
+    metadata: str
+    """A JSON object."""
+    queue: str
+    tags: tuple[str, ...]
+    unique_key: bytes | None
+    """SHA-256 of the unique properties."""
+    unique_states: int | None
+    """The states in which the job is unique: one bit each, see `state_bits`."""
+
+
+class JobMinimalRow(NamedTuple):
+    """One job as River UI's API lists it: whole args, but neither errors nor metadata."""
+
+    id: int
+    args: str
+    """A JSON object as Postgres prints it."""
+    attempt: int
+    attempted_at: datetime | None
+    attempted_by: tuple[str, ...]
+    created_at: datetime
+    finalized_at: datetime | None
+    kind: str
+    max_attempts: int
+    priority: int
+    queue: str
+    scheduled_at: datetime
+    state: JobState
+    tags: tuple[str, ...]
+
+    @property
+    def matters_at(self) -> datetime:
+        """The instant that matters for the state: finished, started, or due."""
+        return matters_at(self.state, self.scheduled_at, self.attempted_at, self.finalized_at)
+
+
+class JobTextRow(NamedTuple):
+    """One job with its errors and metadata as JSON text, to the letter."""
+
+    job: JobMinimalRow
+    errors: str
+    """A JSON array."""
+    metadata: str
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JobRow:
+class JobShowRow:
     """A whole job for its own page; long texts are cut in SQL (`JsonText.complete`, `JobLog.size`)."""
 
     id: int
@@ -129,3 +196,21 @@ def matters_at(
     if state is JobState.RUNNING:
         return attempted_at or scheduled_at
     return scheduled_at
+
+
+STATE_BITS = {
+    JobState.AVAILABLE: 1,
+    JobState.CANCELLED: 2,
+    JobState.COMPLETED: 4,
+    JobState.DISCARDED: 8,
+    JobState.PENDING: 16,
+    JobState.RETRYABLE: 32,
+    JobState.RUNNING: 64,
+    JobState.SCHEDULED: 128,
+}
+"""The bit of each state in `unique_states` (River's `river_job_state_in_bitmask`)."""
+
+
+def state_bits(states: Iterable[JobState]) -> int:
+    """The states as one number, a bit each."""
+    return sum(STATE_BITS[state] for state in set(states))

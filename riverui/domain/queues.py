@@ -40,6 +40,15 @@ class QueueListRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class QueueCountRow:
+    """A queue's row with the counts that River UI's API gives."""
+
+    queue: QueueRow
+    available: int
+    running: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LeaderRow:
     """The `river_leader` row: who does the maintenance, since when and until when unless it is renewed."""
 

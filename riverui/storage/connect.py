@@ -11,12 +11,13 @@ from urllib.parse import parse_qsl, quote, urlencode
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from riverui.errors import ConfigError
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.pool import HostPool, OwnPool
 from riverui.storage.postgres.statements import Watch
+from riverui.storage.postgres.sync import PostgresSyncDriver
 from riverui.storage.queries import check_schema
 
 _PGX = frozenset({"default_query_exec_mode", "description_cache_capacity", "statement_cache_capacity"})
@@ -51,16 +52,7 @@ def connect(
             raise ConfigError("The pool must be a psycopg_pool.AsyncConnectionPool.")
         lends = HostPool(pool, timeout=pool_timeout.total_seconds())
     else:
-        parameters, wanted = parse_url(url or "")
-        conninfo = make_conninfo(
-            **{
-                "fallback_application_name": "riverui",
-                "client_encoding": "UTF8",
-                "connect_timeout": str(max(2, round(connect_timeout.total_seconds()))),
-                **parameters,
-            }
-        )
-
+        conninfo, wanted = _conninfo(url, connect_timeout)
         lends = OwnPool(conninfo, size=wanted or max_size, timeout=pool_timeout.total_seconds())
     return PostgresDriver(
         lends,
@@ -70,6 +62,51 @@ def connect(
         lock_timeout=lock_timeout,
         watch=watch,
     )
+
+
+def connect_sync(
+    url: str | None = None,
+    *,
+    schema: str | None = None,
+    pool: ConnectionPool[Any] | None = None,
+    max_size: int = 4,
+    connect_timeout: timedelta = timedelta(seconds=3),
+    pool_timeout: timedelta = timedelta(seconds=3),
+    action_timeout: timedelta = timedelta(seconds=10),
+    watch: Watch | None = None,
+) -> PostgresSyncDriver:
+    """The driver of the synchronous client, which only inserts; see `connect`.
+
+    Nothing is connected before the first insert outside somebody's transaction: who only inserts inside
+    needs neither URL nor pool.
+    """
+    if pool is not None and url is not None:
+        raise ConfigError("Give either a database URL or a pool, not both.")
+    if pool is not None and not isinstance(pool, ConnectionPool):
+        raise ConfigError("The pool must be a psycopg_pool.ConnectionPool.")
+    conninfo, wanted = ("", None) if pool is not None else _conninfo(url, connect_timeout)
+    return PostgresSyncDriver(
+        conninfo,
+        schema=check_schema(schema),
+        size=wanted or max_size,
+        pool_timeout=pool_timeout,
+        action_timeout=action_timeout,
+        pool=pool,
+        watch=watch,
+    )
+
+
+def _conninfo(url: str | None, connect_timeout: timedelta) -> tuple[str, int | None]:
+    parameters, wanted = parse_url(url or "")
+    conninfo = make_conninfo(
+        **{
+            "fallback_application_name": "riverui",
+            "client_encoding": "UTF8",
+            "connect_timeout": str(max(2, round(connect_timeout.total_seconds()))),
+            **parameters,
+        }
+    )
+    return conninfo, wanted
 
 
 def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:

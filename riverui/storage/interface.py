@@ -10,24 +10,169 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
-from riverui.domain.jobs import JobListRow, JobRow, JobState
+from riverui.domain.jobs import JobListRow, JobRow, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueListRow, QueueRow
+from riverui.storage.api import ApiExecutor
 from riverui.storage.params import (
     Count,
     JobChanges,
     JobCutoff,
+    JobDeleteBeforeParams,
+    JobFetchParams,
     JobFilter,
+    JobInserted,
+    JobInsertParams,
     JobListParams,
     JobPage,
+    JobRescueParams,
+    JobScheduled,
+    JobSelectParams,
+    JobSetStateParams,
     MigrationRow,
     ServerRow,
 )
 
 
-class Executor(Protocol):
+class EngineExecutor(Protocol):
+    """What the worker engine does to River's tables; each method is one statement unless told otherwise."""
+
+    async def job_insert_many(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
+    ) -> Sequence[JobInserted]:
+        """Inserts jobs and tells the workers of the queues in `notify`; one answer per job, in order.
+
+        A new row is made of its params: its JSON is the text given, not Postgres's print of it. A job whose
+        unique key is taken gives the row that has it, as it stands in the database. Equal keys within `jobs`
+        give the first one's row as well (River's statement would fail).
+
+        BadRequest for what Postgres cannot store: NUL characters, halves of surrogates, JSON with them.
+        """
+        ...
+
+    async def job_insert_many_fast(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
+    ) -> int:
+        """COPYs jobs; how many. UniqueConflict where a key is taken. Two statements: for a transaction."""
+        ...
+
+    async def job_get_available(self, params: JobFetchParams) -> Sequence[JobRow]:
+        """Takes up to `limit` due jobs by priority, time and id and makes them running; in any order."""
+        ...
+
+    async def job_begin(self, id: int, *, client_id: str, now: datetime) -> JobRow | None:
+        """Takes one unfinished job, due or not, and makes it running; None where there is none. For tests."""
+        ...
+
+    async def job_complete_many(self, ids: Sequence[int], finalized_at: Sequence[datetime]) -> Sequence[int]:
+        """The plain ending: still running jobs become completed; gives their ids. See job_set_state_many.
+
+        Fastest where the times are one and the same object.
+        """
+        ...
+
+    async def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
+        """River's JobSetStateIfRunningMany: the rows as they are afterwards, by id, whether or not they were
+        running; missing ones left out. One change a job.
+        """
+        ...
+
+    async def job_cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
+        """Those of the running jobs that somebody asked to cancel."""
+        ...
+
+    async def job_update(self, id: int, *, metadata: str) -> JobRow | None:
+        """Merges an object (JSON text) into the job's metadata, in any state; None without such a job."""
+        ...
+
+    async def job_row_get(self, id: int) -> JobRow | None:
+        """One whole job, or None."""
+        ...
+
+    async def job_row_list(self, params: JobSelectParams) -> Sequence[JobRow]:
+        """Whole jobs in the order asked for; see JobSelectParams."""
+        ...
+
+    async def job_row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
+        """Deletes what matches but running and locked jobs, up to `limit` by id; gives the rows deleted."""
+        ...
+
+    async def job_schedule(self, *, now: datetime, limit: int) -> Sequence[JobScheduled]:
+        """Scheduled and retryable jobs due by `now` become available; River's rules for unique conflicts."""
+        ...
+
+    async def job_get_stuck(
+        self, *, attempted_before: datetime, after_id: int, limit: int
+    ) -> Sequence[JobRow]:
+        """Running jobs that started before then, by id."""
+        ...
+
+    async def job_rescue_many(
+        self, rescues: Sequence[JobRescueParams], *, attempted_before: datetime
+    ) -> Sequence[int]:
+        """Ends stuck jobs that are still running since before then; the ids of those changed."""
+        ...
+
+    async def job_delete_before(self, params: JobDeleteBeforeParams) -> int:
+        """Removes finished jobs past their retention, the longest finished first, up to `limit`; how many."""
+        ...
+
+    async def job_truncate(self) -> None:
+        """Empties river_job at once, whatever is in it: for benchmarks."""
+        ...
+
+    async def queue_upsert(self, name: str, *, now: datetime | None = None) -> QueueRow:
+        """Creates the queue's row or sets its updated_at; never touches metadata or paused_at."""
+        ...
+
+    async def queue_row_list(self, *, after: str = "", limit: int = 100) -> Sequence[QueueRow]:
+        """Queue rows by name."""
+        ...
+
+    async def queue_update(self, name: str, *, metadata: str) -> QueueRow:
+        """Replaces the metadata (JSON text) and tells the workers; NotFound without a row."""
+        ...
+
+    async def queue_delete_expired(self, *, updated_before: datetime, limit: int) -> Sequence[str]:
+        """Removes rows of queues that nobody has reported since; their names."""
+        ...
+
+    async def leader_attempt_elect(
+        self, leader_id: str, *, ttl: timedelta, now: datetime | None = None
+    ) -> LeaderRow | None:
+        """Becomes leader where nobody is, or where a term has run out; None when somebody is."""
+        ...
+
+    async def leader_attempt_reelect(
+        self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
+    ) -> LeaderRow | None:
+        """Prolongs that very term; None when it is lost."""
+        ...
+
+    async def leader_resign(self, leader_id: str, *, elected_at: datetime) -> bool:
+        """Ends that very term and tells the other clients; whether there was one to end."""
+        ...
+
+    async def notify_many(self, topic: str, payloads: Sequence[str]) -> None:
+        """Sends each payload on the schema's channel of that topic."""
+        ...
+
+    async def index_list(self) -> Sequence[str]:
+        """Names of the indexes on River's tables, artefacts of broken rebuilds included."""
+        ...
+
+    async def index_reindex(self, name: str) -> None:
+        """REINDEX INDEX CONCURRENTLY; not inside a transaction."""
+        ...
+
+    async def index_drop(self, name: str) -> None:
+        """DROP INDEX CONCURRENTLY IF EXISTS; not inside a transaction."""
+        ...
+
+
+class Executor(EngineExecutor, ApiExecutor, Protocol):
     """Operations on River's tables."""
 
     async def job_cancel_many(self, ids: Sequence[int]) -> JobChanges:
@@ -54,7 +199,7 @@ class Executor(Protocol):
         """River's JobDelete for each id in one statement: everything but running jobs."""
         ...
 
-    async def job_get(self, id: int, *, cut: int = 200_000) -> JobRow | None:
+    async def job_get(self, id: int, *, cut: int = 200_000) -> JobShowRow | None:
         """One whole job, its long texts cut to `cut` characters (logs keep their end), or None."""
         ...
 
@@ -146,10 +291,24 @@ class Transaction(Executor, Protocol):
 
 
 class Listener(Protocol):
-    """One connection that hears River's notifications."""
+    """One connection that hears River's topics: `river_insert`, `river_control`, `river_leadership`."""
+
+    async def listen(self, *topics: str) -> None:
+        """Returns once the server has confirmed LISTEN: what is notified from then on will be heard.
+
+        Whoever must not miss anything awaits this, then reads what stands in the tables, then reads
+        `notifications`. May be called again for further topics, also while somebody reads.
+        DatabaseUnavailable when the connection is lost.
+        """
+        ...
 
     def notifications(self, *topics: str) -> AsyncIterator[tuple[str, str]]:
-        """Pairs of topic (`river_insert`, `river_control`, `river_leadership`) and payload, until closed."""
+        """Pairs of topic and payload, until closed; listens to `topics` first.
+
+        After 5 seconds of silence the server is asked whether it lives, and given 10 to answer:
+        DatabaseUnavailable when it does not, or when the connection is lost. A new Listener is needed then.
+        For one reader.
+        """
         ...
 
     async def close(self) -> None:
@@ -181,6 +340,34 @@ class Driver(Protocol):
 
     def transaction(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Transaction]:
         """A transaction that may write, under time limits; commits unless an exception leaves it."""
+        ...
+
+    def autocommit(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
+        """A pooled connection on which each call is a transaction of its own: one round trip, no time limit
+        of the server's, so `timeout` (the action timeout unless given) is kept from this side: the server is
+        asked to stop what takes longer (QueryTimeout), and hung up on where it does not answer.
+        """
+        ...
+
+    def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[Executor]:
+        """A connection outside the pool, for a service that speaks all the time; each call commits itself.
+
+        `timeout` limits each statement, on the server. DatabaseUnavailable ends its use: ask for another one.
+        Behind a pooler in transaction mode it works as well, but then with no limit of the server's.
+        """
+        ...
+
+    def migrating(self) -> AbstractAsyncContextManager[MigrationSteps]:
+        """A connection for migrations, without a statement timeout."""
+        ...
+
+    async def adopt(self, transaction: object) -> Executor:
+        """Operations inside somebody's own transaction, which stays theirs to commit.
+
+        A psycopg AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection on psycopg or asyncpg
+        (`job_insert_many_fast` is an INSERT there). TypeError for anything else. SQLAlchemy's
+        transaction is begun if it was not. No time limits but those that are in force there.
+        """
         ...
 
     async def listener(self) -> Listener:
@@ -226,4 +413,31 @@ class MigrationDriver(Protocol):
 
     def migrating(self) -> AbstractAsyncContextManager[MigrationSteps]:
         """A connection for migrations, without a statement timeout."""
+        ...
+
+
+class SyncDriver(Protocol):
+    """A database as the synchronous client sees it: it only inserts."""
+
+    def insert_many(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = (), fast: bool = False
+    ) -> Sequence[JobInserted]:
+        """In a transaction of its own; `fast` COPYs, and gives no rows."""
+        ...
+
+    def insert_many_tx(
+        self,
+        transaction: object,
+        jobs: Sequence[JobInsertParams],
+        *,
+        notify: Sequence[str] = (),
+        fast: bool = False,
+    ) -> Sequence[JobInserted]:
+        """In somebody's own transaction: a psycopg or psycopg2 connection, a SQLAlchemy Session or Connection
+        on one of these, or a Django database connection. TypeError for anything else.
+        """
+        ...
+
+    def close(self) -> None:
+        """Gives back what it opened itself; safe to call twice."""
         ...

@@ -39,7 +39,7 @@ class MigrationStep:
 
 async def migrate(
     driver: MigrationDriver,
-    direction: Direction,
+    direction: Direction = "up",
     *,
     line: str = "main",
     max_steps: int | None = None,

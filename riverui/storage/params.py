@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
-from riverui.domain.jobs import JobListRow, JobState
+from riverui.domain.jobs import JobListRow, JobMinimalRow, JobRow, JobState
 
 
 class Field(StrEnum):
@@ -131,6 +132,15 @@ class JobPage:
     """Set when the window ran out before the page was full; `more` is then unknown and False."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobMinimalPage:
+    """Like JobPage, with whole args."""
+
+    rows: tuple[JobMinimalRow, ...]
+    more: bool
+    searched: SearchedWindow | None = None
+
+
 class CountKind(StrEnum):
     """How far a count may be trusted."""
 
@@ -194,3 +204,110 @@ class ServerRow:
     """`pg_class.reltuples` of river_job; -1 before the first ANALYZE."""
     job_bytes: int
     """Size of river_job with its indexes and TOAST."""
+
+
+class JobInsertParams(NamedTuple):
+    """A job to insert, ready for the database: everything checked, defaults filled in."""
+
+    kind: str
+    args: str
+    """JSON text of an object."""
+    created_at: datetime
+    scheduled_at: datetime
+    state: JobState = JobState.AVAILABLE
+    max_attempts: int = 25
+    metadata: str = "{}"
+    priority: int = 1
+    queue: str = "default"
+    tags: tuple[str, ...] = ()
+    unique_key: bytes | None = None
+    unique_states: int = 0
+    """Bits as of `domain.jobs.state_bits`; 0 with no key."""
+
+
+class JobInserted(NamedTuple):
+    """What became of one JobInsertParams: the new row, or the unique twin that was already there."""
+
+    row: JobRow
+    duplicate: bool
+
+
+class JobFetchParams(NamedTuple):
+    """Which available jobs a client takes (River's JobGetAvailable)."""
+
+    client_id: str
+    queue: str
+    limit: int
+    now: datetime | None = None
+    """None leaves it to the database's clock."""
+    kinds: tuple[str, ...] | None = None
+    """Only these; None for all."""
+    max_attempted_by: int = 100
+
+
+class JobSetStateParams(NamedTuple):
+    """How one attempt ended (River's JobSetStateIfRunning); None leaves a column as it is."""
+
+    id: int
+    state: JobState
+    finalized_at: datetime | None = None
+    attempt: int | None = None
+    error: str | None = None
+    """JSON text of the element to append to `errors`."""
+    scheduled_at: datetime | None = None
+    metadata: str | None = None
+    """JSON text of an object to merge, whatever state the job is in by then."""
+
+
+class JobRescueParams(NamedTuple):
+    """What becomes of one stuck job."""
+
+    id: int
+    state: JobState
+    error: str
+    scheduled_at: datetime
+    finalized_at: datetime | None = None
+
+
+class JobScheduled(NamedTuple):
+    """A job that the scheduler moved: made available, or discarded for a unique twin.
+
+    No whole row: ten thousand of them with large args would not fit anywhere.
+    """
+
+    id: int
+    queue: str
+    scheduled_at: datetime
+    conflict_discarded: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobDeleteBeforeParams:
+    """Which finished jobs the cleaner removes; None keeps that state for ever."""
+
+    cancelled_before: datetime | None
+    completed_before: datetime | None
+    discarded_before: datetime | None
+    limit: int
+    queues_excluded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobSelectParams:
+    """River's JobListParams and JobDeleteManyParams: an empty tuple does not filter."""
+
+    ids: tuple[int, ...] = ()
+    kinds: tuple[str, ...] = ()
+    priorities: tuple[int, ...] = ()
+    queues: tuple[str, ...] = ()
+    states: tuple[JobState, ...] = ()
+    tags_all: tuple[str, ...] = ()
+    tags_any: tuple[str, ...] = ()
+    metadata: str | None = None
+    """JSON text of an object to contain."""
+    limit: int = 100
+    order: str = "id"
+    """A column: id, scheduled_at, attempted_at or finalized_at."""
+    descending: bool = False
+    after: tuple[datetime | None, int] | None = None
+    """The order column's value (None when ordered by id) and the id of the last row of the page before."""

@@ -79,6 +79,7 @@ class Queries:
 
     def __init__(self, files: Iterable[Path], schema: str | None) -> None:
         self._blocks: dict[str, str] = {}
+        self._ready: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {}
         for file in files:
             blocks = read_blocks(qualify(file.read_text(encoding="utf-8"), schema))
             if twice := blocks.keys() & self._blocks.keys():
@@ -93,3 +94,17 @@ class Queries:
     def text(self, name: str, **clauses: str) -> str:
         """One block with its slots filled."""
         return fill(self._blocks[name], clauses) if clauses else self._blocks[name]
+
+    def ready(
+        self, name: str, clauses: Mapping[str, str], parts: Mapping[str, str] | None = None
+    ) -> tuple[str, tuple[str, ...]]:
+        """One block filled and numbered, kept for the next time: only for clauses of a small closed set.
+
+        `parts` are slots filled with other blocks, by name, before the clauses.
+        """
+        key = (name, *clauses.values(), *(parts or {}).values())
+        found = self._ready.get(key)
+        if found is None:
+            blocks = {slot: self._blocks[block] for slot, block in (parts or {}).items()}
+            found = self._ready[key] = number(self.text(name, **blocks, **clauses))
+        return found

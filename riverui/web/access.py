@@ -34,6 +34,7 @@ RIGHTS = {
     "jobs.retry": "retry jobs",
     "queues.pause": "pause and resume queues",
     "queues.read": "see queues",
+    "queues.update": "change the limits of queues",
 }
 """Every right there is. A route needs exactly one of them, or SIGNED_IN, or is PUBLIC."""
 

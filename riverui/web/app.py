@@ -21,6 +21,7 @@ from riverui.errors import ConfigError
 from riverui.storage.interface import Driver
 from riverui.web import problems, render, suggest
 from riverui.web.access import PUBLIC, SIGNED_IN, Authenticate, BasicAuth, Credentials, SingleUser, everybody
+from riverui.web.api import routes as api
 from riverui.web.counts import Counts
 from riverui.web.dashboard import Dashboard
 from riverui.web.health import Health
@@ -60,6 +61,7 @@ def route_table(health: Health, static: StaticFiles) -> tuple[Entry, ...]:
         Entry("POST", "/preferences", "preferences", SIGNED_IN, about.preferences),
         Entry("GET", "/static/{hash}/{path:path}", "static", PUBLIC, static.show),
         Entry("GET", "/api/health-checks/{name}", "health", PUBLIC, health.show),
+        *api.ROUTES,
     )
 
 

@@ -6,6 +6,20 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from riverui.web.format import escaped, trusted
+
+STATE_ICONS = {
+    "pending": "hourglass",
+    "scheduled": "clock",
+    "available": "circle-dot",
+    "running": "play",
+    "retryable": "rotate-cw",
+    "completed": "check",
+    "discarded": "octagon-x",
+    "cancelled": "ban",
+}
+"""The icon of each state, as the sprite names them."""
+
 
 def stacked_bar(
     parts: Sequence[tuple[str, int]], largest: int, *, width: int = 96, height: int = 8
@@ -31,3 +45,25 @@ def stacked_bar(
     return Markup(
         '<svg class="mix" viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}">{}</svg>'
     ).format(width, height, width, height, words, Markup("").join(drawn))
+
+
+class Icons:
+    """Icons out of the sprite at one address. Names and states are our own words, never a job's."""
+
+    def __init__(self, sprite: str) -> None:
+        self._sprite = escaped(sprite)
+
+    def icon(self, name: str) -> Markup:
+        """A picture beside a word that says the same."""
+        return trusted(f'<svg class="icon" aria-hidden="true"><use href="{self._sprite}#{name}"/></svg>')
+
+    def state_icon(self, state: str) -> Markup:
+        """A state as a picture alone, in its colour."""
+        return trusted(
+            f'<svg class="icon s-{state}" role="img" aria-label="{state}"><title>{state}</title>'
+            f'<use href="{self._sprite}#{STATE_ICONS[state]}"/></svg>'
+        )
+
+    def state_badge(self, state: str) -> Markup:
+        """A state as picture and word."""
+        return trusted(f'<span class="badge s-{state}">{self.icon(STATE_ICONS[state])}{state}</span>')

@@ -98,6 +98,7 @@ class Counts:
         self._flight: asyncio.Task[None] | None = None
         self._exact: dict[JobState, _Exact] = {}
         self._slow: asyncio.Task[None] | None = None
+        self._finishing: asyncio.Task[None] | None = None
         self._looked = -1e9
         self._matching: OrderedDict[str, _Matching] = OrderedDict()
         self._matching_flights: dict[str, asyncio.Task[None]] = {}
@@ -112,6 +113,17 @@ class Counts:
             await _wait(self._counting(), _PATIENCE * 4 if eager else _PATIENCE)
         self._watch_slowly()
         return self._snapshot()
+
+    async def thorough(self) -> Snapshot:
+        """The same for programs: big states counted to the end, if that takes no longer than a page may."""
+        snapshot = await self.get()
+        counts = snapshot.counts or {}
+        if any(count.kind is not CountKind.EXACT for count in counts.values()):
+            if self._finishing is None or self._finishing.done():
+                self._finishing = asyncio.create_task(self._finish())
+            await _wait(self._finishing, self._config.page_timeout.total_seconds())
+            return self._snapshot()
+        return snapshot
 
     def expire(self) -> None:
         """Something was changed: the next look counts anew."""
@@ -135,7 +147,8 @@ class Counts:
 
     async def close(self) -> None:
         """Stops what runs in the background."""
-        tasks = [task for task in (self._flight, self._slow, *self._matching_flights.values()) if task]
+        running = (self._flight, self._slow, self._finishing, *self._matching_flights.values())
+        tasks = [task for task in running if task]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -145,7 +158,7 @@ class Counts:
         # A task of a loop that is gone would never end.
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._loop, self._flight, self._slow = loop, None, None
+            self._loop, self._flight, self._slow, self._finishing = loop, None, None, None
             self._matching_flights = {}
 
     def _counting(self) -> asyncio.Task[None]:
@@ -208,6 +221,12 @@ class Counts:
                 continue
             await self._count_exactly(state)
             await asyncio.sleep(1 + random.random())  # noqa: S311 - keeps processes apart
+
+    async def _finish(self) -> None:
+        """Counts each big state whose exact count is not known yet, or may be asked for again."""
+        for state, count in (self._counts or {}).items():
+            if count.kind is not CountKind.EXACT and self._exact_due(state) <= time.monotonic():
+                await self._count_exactly(state)
 
     def _exact_due(self, state: JobState) -> float:
         exact = self._exact.get(state)

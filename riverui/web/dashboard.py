@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from riverui.actions.operations import Operations
     from riverui.web.access import Access
     from riverui.web.counts import Counts
+    from riverui.web.preferences import Preferences
     from riverui.web.static import StaticFiles
     from riverui.web.suggest import Suggestions
     from riverui.web.urls import Urls
@@ -50,6 +51,8 @@ class Visit:
     """None until the door has decided; stays None on public routes."""
     base: str = ""
     """Base path, quoted, without a trailing slash."""
+    preferences: Preferences | None = None
+    """What the browser's cookie says, once it was read."""
     route: str = ""
     """Name of the route that answers; empty where none does."""
 

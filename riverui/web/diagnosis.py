@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueListRow, QueueRow
 from riverui.web.format import absolute, duration
 
@@ -18,7 +18,7 @@ _LATE = timedelta(seconds=15)
 """The leader looks for due jobs every 5 seconds."""
 
 
-def stuck(job: JobRow, queue: QueueRow | None, now: datetime) -> str | None:
+def stuck(job: JobShowRow, queue: QueueRow | None, now: datetime) -> str | None:
     """Why a running job looks stuck, in words; None when it does not."""
     if job.state is not JobState.RUNNING or job.attempted_at is None:
         return None
@@ -40,7 +40,9 @@ def stuck(job: JobRow, queue: QueueRow | None, now: datetime) -> str | None:
     return None
 
 
-def waiting(job: JobRow, queue: QueueListRow | None, leader: LeaderRow | None, now: datetime) -> str | None:
+def waiting(
+    job: JobShowRow, queue: QueueListRow | None, leader: LeaderRow | None, now: datetime
+) -> str | None:
     """Why a waiting job is not worked yet, as far as the database tells; None when it is not waiting."""
     if job.state is JobState.PENDING:
         return (
@@ -63,7 +65,7 @@ def waiting(job: JobRow, queue: QueueListRow | None, leader: LeaderRow | None, n
     return f"{ahead} in this queue and {running}. The lowest priority number goes first, then the earliest."
 
 
-def _until_due(job: JobRow, queue: QueueListRow | None, leader: LeaderRow | None, now: datetime) -> str:
+def _until_due(job: JobShowRow, queue: QueueListRow | None, leader: LeaderRow | None, now: datetime) -> str:
     reason = "It waits to be tried again" if job.state is JobState.RETRYABLE else "It is scheduled"
     led = leader is not None and leader.expires_at > now
     if job.scheduled_at > now:

@@ -5,12 +5,13 @@ Everything a job brought along is hostile until it went through `visible` (marku
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.storage.params import Count, CountKind
@@ -23,12 +24,23 @@ _HIDDEN = re.compile(
 
 _TAGS = 3
 """Tags of a row that are shown; the rest are in a tooltip."""
+_ATTRIBUTE = 2_000
+"""Characters of a text that an attribute takes."""
+_LARGER = {
+    "kB": (1024, "MB"),
+    "MB": (1024, "GB"),
+    "GB": (1024, "TB"),
+    "ms": (1000, "s"),
+    "s": (60, "min"),
+    "min": (60, "h"),
+}
+"""How many of a unit of Postgres' make which larger one."""
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
-def trusted(html: str) -> Markup:
+def trusted(markup: str) -> Markup:
     """Marks as markup what is made of our own tags and escaped text: every caller sees to that."""
-    return Markup(html)  # noqa: S704
+    return Markup(markup)  # noqa: S704
 
 
 def _code_point(match: re.Match[str]) -> str:
@@ -41,12 +53,12 @@ def _marked_code_point(match: re.Match[str]) -> str:
 
 def escaped(text: str) -> str:
     """Escaped text whose hidden characters show as marked escapes, for use inside `trusted`."""
-    html = str.__str__(escape(text))
+    markup = html.escape(text)
     # Whatever is hidden is not printable in Python's eyes either, and asking Python is much cheaper.
-    return html if text.isprintable() else _HIDDEN.sub(_marked_code_point, html)
+    return markup if text.isprintable() else _HIDDEN.sub(_marked_code_point, markup)
 
 
-def plain(text: object, limit: int = 2_000) -> str:
+def plain(text: object, limit: int = _ATTRIBUTE) -> str:
     """Text for an attribute: hidden characters as escapes, cut to `limit` characters."""
     shown = str(text)
     if len(shown) > limit:
@@ -69,7 +81,7 @@ def short(text: object, limit: int = 120) -> Markup:
     shown = str(text)
     if len(shown) <= limit:
         return word(shown)
-    return trusted(f'<bdi title="{escape(plain(shown))}">{escaped(shown[:limit])}…</bdi>')
+    return trusted(f'<bdi title="{html.escape(plain(shown))}">{escaped(shown[:limit])}…</bdi>')
 
 
 def number(value: int) -> str:
@@ -126,6 +138,17 @@ def size(value: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
         amount /= 1000
     raise AssertionError("unreachable")
+
+
+def setting(value: str) -> str:
+    """A server setting in the largest unit that keeps it whole: "4096 kB" → "4 MB"; others as they are."""
+    amount, _, unit = value.partition(" ")
+    while amount.isdecimal() and unit in _LARGER:
+        size, larger = _LARGER[unit]
+        if int(amount) == 0 or int(amount) % size:
+            break
+        amount, unit = str(int(amount) // size), larger
+    return f"{amount} {unit}".strip()
 
 
 def duration(span: timedelta) -> str:
@@ -207,29 +230,32 @@ class Times:
         A hundred rows are most of what a page costs, and filling in a pattern takes a third of the time of a
         loop in the template. Both patterns are the template's own markup, with places like `%(kind)s`.
         """
-        whole, line, times = str(pattern), str(failed), self
+        whole, line, times = _dense(pattern), _dense(failed), self
         parts: list[str] = []
         for row in rows:
-            state, kind, queue, args, error = row.state, row.kind, row.queue, row.args_preview, row.last_error
+            state, error = row.state, row.last_error
             started = row.attempted_at if state is JobState.RUNNING else None
+            kind, kind_tip = _cell(row.kind, 18)
+            queue, queue_tip = _cell(row.queue, 9)
+            args, args_tip = _cell(row.args_preview, 20)
             parts.append(
                 whole
                 % {
                     "id": row.id,
                     "state": icons[state],
-                    "kind": escaped(kind),
-                    "kind_tip": _tip(kind, 18),
-                    "queue": escaped(queue),
-                    "queue_tip": _tip(queue, 9),
-                    "args": escaped(args),
-                    "args_tip": _tip(args, 20),
+                    "kind": kind,
+                    "kind_tip": kind_tip,
+                    "queue": queue,
+                    "queue_tip": queue_tip,
+                    "args": args,
+                    "args_tip": args_tip,
                     "tags": _tags(row.tags) if row.tags else "",
                     "priority": row.priority,
                     "usual": " dim" if row.priority == 1 else "",
                     "attempt": row.attempt,
                     "most": row.max_attempts,
                     "when": times._since(started) if started else times._ago(row.matters_at, False),
-                    "error": line % {"error": escaped(error), "error_tip": _tip(error, 60)}
+                    "error": line % dict(zip(("error", "error_tip"), _cell(error, 60), strict=True))
                     if error and state is not JobState.COMPLETED
                     else "",
                 }
@@ -253,17 +279,27 @@ def _iso(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="milliseconds")[:23]
 
 
-def _tip(text: str, limit: int) -> str:
-    return f'title="{escape(plain(text))}"' if len(text) > limit else ""
+def _dense(pattern: str) -> str:
+    """Markup without its indentation, which each of a hundred rows would send along."""
+    return "".join(line.strip() for line in pattern.splitlines())
+
+
+def _cell(text: str, limit: int) -> tuple[str, str]:
+    """Escaped text, and the tooltip that has it whole where it is too long for its place."""
+    markup = escaped(text)
+    if len(text) <= limit:
+        return markup, ""
+    # Text with nothing hidden and nothing cut is the same in both, and is not escaped twice.
+    tip = markup if len(text) <= _ATTRIBUTE and text.isprintable() else html.escape(plain(text))
+    return markup, f'title="{tip}"'
 
 
 def _tags(tags: tuple[str, ...]) -> str:
-    shown = "".join(
-        f'<span class="tag" {_tip(tag, 10)}><bdi>{escaped(tag)}</bdi></span>' for tag in tags[:_TAGS]
-    )
+    parts = []
+    for tag in tags[:_TAGS]:
+        markup, tip = _cell(tag, 10)
+        parts.append(f'<span class="tag" {tip}><bdi>{markup}</bdi></span>')
     rest = len(tags) - _TAGS
-    return (
-        f'{shown}<span class="tag" title="{escape(plain(", ".join(tags)))}">+{rest}</span>'
-        if rest > 0
-        else shown
-    )
+    if rest > 0:
+        parts.append(f'<span class="tag" title="{html.escape(plain(", ".join(tags)))}">+{rest}</span>')
+    return "".join(parts)

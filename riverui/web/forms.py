@@ -1,4 +1,4 @@
-"""Posted forms, bounded: plain url-encoded fields and nothing else."""
+"""Posted forms, bounded: plain url-encoded fields and nothing else; and bounded bodies of any kind."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ async def form(request: Request) -> Form:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise BadRequest("This form must be sent as application/x-www-form-urlencoded.")
-    body = await _body(request)
+    text = await body(request)
     try:
-        pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=FIELDS)
+        pairs = parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=FIELDS)
     except UnicodeDecodeError:
         raise BadRequest("The form is not valid UTF-8.") from None
     except ValueError:
@@ -35,14 +35,15 @@ async def form(request: Request) -> Form:
     return ImmutableMultiDict(pairs)
 
 
-async def _body(request: Request) -> bytes:
-    body = bytearray()
+async def body(request: Request) -> bytes:
+    """Everything that was posted; BadRequest where it was cut off, 413 above 1 MiB."""
+    read = bytearray()
     try:
         async with asyncio.timeout(SECONDS):
             async for chunk in request.stream():
-                body += chunk
-                if len(body) > BODY_BYTES:
-                    raise HTTPException(413, f"The form is larger than {BODY_BYTES:,} bytes.")
+                read += chunk
+                if len(read) > BODY_BYTES:
+                    raise HTTPException(413, f"The request is larger than {BODY_BYTES:,} bytes.")
     except (ClientDisconnect, TimeoutError):
-        raise BadRequest("The form was cut off.") from None
-    return bytes(body)
+        raise BadRequest("The request was cut off.") from None
+    return bytes(read)

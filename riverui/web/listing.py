@@ -18,6 +18,7 @@ from riverui.web.preferences import PAGE_SIZES
 from riverui.web.query import Search
 from riverui.web.urls import url
 
+_WHEN = {"waiting": "Due", "running": "Running", "finalized": "Finished", "mixed": "When"}
 _ORDER_LABELS = {
     "waiting": ("Due first", "Due last"),
     "running": ("Longest running", "Latest started"),
@@ -54,9 +55,11 @@ class Listing:
     ) -> str:
         """The query string of this list with some parts changed; "" where it is the plain list of all jobs.
 
-        Where the states change, their own default order applies. The place in the list has to be given.
+        Where the states change, their own default order applies. The place in the list has to be given. A
+        text that is too long for a search is left out: each of a page's many links would repeat it.
         """
-        q = self.search.text if q is None else q
+        if q is None:
+            q = "" if self.search.too_long else self.search.text
         if states is None:
             states, order = self.states, order or self.order
         pairs = [("q", q)] if q else []
@@ -68,6 +71,11 @@ class Listing:
         if cursor:
             pairs.append(("before" if cursor.before else "after", query.encode_cursor(cursor)))
         return urlencode(pairs, quote_via=quote, safe=":*~")
+
+    @property
+    def when(self) -> str:
+        """What the time is that a row shows, as a heading."""
+        return _WHEN[_group(self.states)]
 
     def orders(self) -> list[tuple[JobOrder, str]]:
         """The orders to choose from, in words that fit the states shown."""
@@ -95,6 +103,8 @@ def read(params: QueryParams, *, now: datetime, default_limit: int) -> tuple[Lis
     canonical = not fields
     if fields:
         search = query.parse(query.merge_fields(search, fields), now=now)
+        # An address cannot tell of it.
+        canonical = search.too_long
     if search.states is not None and not search.errors:
         # The rail shows the states; the text need not say them again.
         states, canonical = query.normal_states(search.states), False

@@ -8,7 +8,7 @@ from itsdangerous import BadData
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.web.dashboard import dashboard
+from riverui.web.dashboard import dashboard, visit
 from riverui.web.urls import base_path
 
 THEMES = ("system", "light", "dark")
@@ -35,6 +35,13 @@ class Preferences:
 
 def preferences(request: Request) -> Preferences:
     """This browser's choices; whatever is missing, forged or out of range is the default."""
+    seen = visit(request)
+    if seen.preferences is None:
+        seen.preferences = _read(request)
+    return seen.preferences
+
+
+def _read(request: Request) -> Preferences:
     cookie = request.cookies.get(cookie_name(request, "preferences"))
     if not cookie:
         return Preferences()

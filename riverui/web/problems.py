@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,6 +17,7 @@ from riverui.errors import (
     DatabaseMissing,
     DatabaseUnavailable,
     Forbidden,
+    JobRunning,
     LockTimeout,
     LoginRefused,
     NotFound,
@@ -30,9 +30,10 @@ from riverui.errors import (
     UniqueConflict,
 )
 from riverui.web import render
+from riverui.web.access import access
 from riverui.web.dashboard import visit
 from riverui.web.pages.errors import ErrorShow
-from riverui.web.urls import PATH_SAFE, base_path, is_api, own_path
+from riverui.web.urls import here, is_api, url
 
 log = logging.getLogger("riverui.web")
 
@@ -57,6 +58,7 @@ _WORDS: Mapping[type[Exception], _Words] = {
     Forbidden: _Words(status=403, kind="forbidden", title="Not allowed"),
     NotFound: _Words(status=404, kind="not_found", title="Nothing here"),
     TooManyAttempts: _Words(status=429, kind="unauthorized", title="Too many attempts"),
+    JobRunning: _Words(status=400, kind="conflict", title="The job is running"),
     UniqueConflict: _Words(status=409, kind="conflict", title="Another job is in the way"),
     LoginRefused: _Words(
         status=503,
@@ -119,6 +121,16 @@ _STATUS_WORDS: Mapping[int, tuple[str, str]] = {
 }
 
 
+_LISTS = {
+    "jobs": ("Jobs", "jobs.read"),
+    "operations": ("Operations", "jobs.read"),
+    "queues": ("Queues", "queues.read"),
+}
+"""Label and right of each section's list."""
+_GO_ON = frozenset({"bad_request", "conflict", "forbidden", "not_found", "timeout"})
+"""Kinds after which a person may go on from there."""
+
+
 async def answer(request: Request, error: Exception) -> Response:
     """The answer for an exception, in the form that the asker can show; what is nobody's fault but ours is
     logged.
@@ -151,7 +163,9 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
         if error.detail != HTTPStatus(error.status_code).phrase:
             detail = error.detail
         kind = "not_found" if error.status_code == 404 else "bad_request"
-        return error.status_code, ErrorShow(kind=kind, title=title, detail=detail, request_id=request_id)
+        return error.status_code, ErrorShow(
+            kind=kind, title=title, detail=detail, request_id=request_id, back=_back(request)
+        )
     for known in type(error).__mro__:
         if words := _WORDS.get(known):
             page = ErrorShow(
@@ -161,6 +175,7 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
                 command=words.command,
                 request_id=request_id,
                 retry_url=_retry_url(request) if words.status == 503 else "",
+                back=_back(request) if words.kind in _GO_ON else None,
             )
             return words.status, page
     page = ErrorShow(
@@ -186,13 +201,17 @@ def elsewhere(request: Request, response: Response) -> Response:
     return response
 
 
+def _back(request: Request) -> tuple[str, str] | None:
+    section = visit(request).route.partition(".")[0]
+    if section not in _LISTS:
+        section = "jobs"
+    label, right = _LISTS[section]
+    return (label, url(request, f"{section}.index")) if access(request).may(right) else None
+
+
 def _retry_url(request: Request) -> str:
     """The address itself where asking again changes nothing."""
-    if request.method != "GET":
-        return ""
-    query = request.url.query
-    path = base_path(request) + quote(own_path(request.scope)[1], safe=PATH_SAFE)
-    return f"{path}?{query}" if query else path
+    return here(request) if request.method == "GET" else ""
 
 
 def _headers(error: Exception) -> Mapping[str, str]:

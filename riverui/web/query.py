@@ -33,6 +33,11 @@ class Search:
     """What is wrong with the text as a whole."""
 
     @property
+    def too_long(self) -> bool:
+        """Whether the text is too long to be read; only its beginning is kept."""
+        return len(self.text) > MAX_LENGTH
+
+    @property
     def errors(self) -> tuple[SearchError, ...]:
         """Everything that is wrong; empty for a usable search."""
         found = tuple(part.error for part in self.parts if part.error)
@@ -97,7 +102,9 @@ class Search:
 def parse(text: str, *, now: datetime, max_length: int = MAX_LENGTH) -> Search:
     """Takes a search text apart. Never raises: what is wrong is in `errors`, in words, with its place."""
     if len(text) > max_length:
-        return _hopeless(text, max_length, len(text), f"A search takes at most {max_length:,} characters.")
+        # One character more than can be searched for is kept: sent again as it is, it is still too long.
+        kept = text[: max_length + 1]
+        return _hopeless(kept, max_length, len(kept), f"A search takes at most {max_length:,} characters.")
     for at, char in enumerate(text):
         if (char < " " and char not in "\t\n\r") or "\ud800" <= char <= "\udfff":
             return _hopeless(text, at, at + 1, f"The character U+{ord(char):04X} cannot be searched for.")

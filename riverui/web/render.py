@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
@@ -22,7 +23,7 @@ from riverui.web.htmx import VARY, htmx
 from riverui.web.notices import Notice
 from riverui.web.pages.errors import ErrorShow
 from riverui.web.preferences import LIVE_SECONDS, PAGE_SIZES, THEMES, TIMES, Preferences, preferences
-from riverui.web.urls import url
+from riverui.web.urls import here, url
 
 _NAV = (
     ("jobs", "Jobs", "jobs.index", "jobs.read", "layers", "g j"),
@@ -77,22 +78,37 @@ class Shell:
     times: tuple[str, ...] = TIMES
 
 
-class _Sprite:
-    """The address of the icons for the page being rendered.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Drawing:
+    """What the global functions of these names do for the page being drawn.
 
-    Icons are everywhere: without a context to import, Jinja makes their macros once instead of each time.
+    They are not in the template's context, so that macros are imported without one: Jinja then makes them
+    once. Making them anew for each page costs about as much as the rest of the shell.
     """
 
-    def __str__(self) -> str:
-        return _SPRITE.get()
+    ago: Callable[..., str]
+    icon: Callable[[str], str]
+    job_rows: Callable[..., str]
+    may: Callable[[str], bool]
+    since: Callable[[datetime], str]
+    state_badge: Callable[[str], str]
+    state_icon: Callable[[str], str]
+    static: Callable[[str], str]
+    url: Callable[..., str]
 
 
-_SPRITE: ContextVar[str] = ContextVar("sprite")
+_DRAWING: ContextVar[_Drawing] = ContextVar("drawing")
+
+
+class _Environment(Environment):
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        """A plain dict: Jinja's own ChainMap is walked through, name by name, for every import of a page."""
+        return {**self.globals, **(d or {})}
 
 
 def environment() -> Environment:
     """The Jinja environment: everything escaped, every unknown name an error."""
-    env = Environment(
+    env = _Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -110,13 +126,15 @@ def environment() -> Environment:
         "log": documents.log,
         "number": shown.number,
         "plain": shown.plain,
+        "setting": shown.setting,
         "short": shown.short,
         "size": shown.size,
         "trace": documents.trace,
         "visible": shown.visible,
         "word": shown.word,
     }
-    env.globals |= {"sprite": _Sprite(), "stacked_bar": charts.stacked_bar}
+    env.globals |= {"stacked_bar": charts.stacked_bar, "state_icons": charts.STATE_ICONS}
+    env.globals |= {field.name: _of_page(field.name) for field in fields(_Drawing)}
     return env
 
 
@@ -126,12 +144,8 @@ def respond(
     """The page, or only the fragment that htmx names among `page.fragments`."""
     fragment = page.fragments.get(htmx(request).target, "")
     shell = _shell(request, whole=not fragment)
-    html = (
-        dashboard(request)
-        .environment.get_template(fragment or page.template)
-        .render(_context(request, shell, page=page, fragment=bool(fragment)))
-    )
-    response = HTMLResponse(html, status_code=status, headers={"Vary": VARY, **(headers or {})})
+    body = _draw(request, fragment or page.template, shell, page=page, fragment=bool(fragment))
+    response = HTMLResponse(body, status_code=status, headers={"Vary": VARY, **(headers or {})})
     if shell.notices:
         notices.clear(request, response)
     return response
@@ -165,7 +179,11 @@ def fail(
     if not htmx(request).request:
         return respond(request, page, status=status, headers=headers)
     details = tuple(text for text in (page.detail, page.command and f"Run {page.command}") if text)
-    notice = Notice(level="error", title=page.title, details=details)
+    if status == 404:
+        # What a page in a browser asks about was there when that page was drawn.
+        notice = Notice(level="warning", title="No longer there", details=details, link=page.back)
+    else:
+        notice = Notice(level="error", title=page.title, details=details)
     return _notice_response(request, notice, status=status, headers=headers or {})
 
 
@@ -179,12 +197,11 @@ def _notice_response(
 
 
 def _shell(request: Request, *, whole: bool) -> Shell:
-    board, here = dashboard(request), visit(request)
+    board, seen = dashboard(request), visit(request)
     access = who(request)
     config = board.config
-    path, query = quote(request.scope["path"], safe="/~@:!$&'()*+,;="), request.url.query
     return Shell(
-        base=here.base,
+        base=seen.base,
         nav=tuple(
             NavEntry(section=section, label=label, url=url(request, route), icon=icon, keys=keys)
             for section, label, route, right, icon, keys in _NAV
@@ -193,30 +210,39 @@ def _shell(request: Request, *, whole: bool) -> Shell:
         env_name=config.env_name,
         env_color=config.env_color or "grey",
         user=access.user,
-        signed_in=here.access is not None,
+        signed_in=seen.access is not None,
         read_only=config.read_only,
         version=__version__,
         database=board.driver.database,
         schema=board.driver.schema_in_use,
         preferences=preferences(request),
         notices=notices.take(request) if whole else (),
-        here=f"{path}?{query}" if query else path,
+        here=here(request),
         now=datetime.now(UTC),
     )
 
 
-def _context(request: Request, shell: Shell, **more: Any) -> dict[str, Any]:
+def _of_page(name: str) -> Callable[..., Any]:
+    return lambda *values, **named: getattr(_DRAWING.get(), name)(*values, **named)
+
+
+def _draw(request: Request, template: str, shell: Shell, **more: Any) -> bytes:
     board = dashboard(request)
-    _SPRITE.set(board.static.url(request, "icons.svg"))
-    access = who(request)
     times = shown.Times(now=shell.now, mode=shell.preferences.time)
-    return {
-        "shell": shell,
-        "url": lambda name, **params: url(request, name, **params),
-        "static": lambda path: board.static.url(request, path),
-        "may": access.may,
-        "ago": times.ago,
-        "since": times.since,
-        "job_rows": times.job_rows,
-        **more,
-    }
+    icons = charts.Icons(board.static.url(request, "icons.svg"))
+    _DRAWING.set(
+        _Drawing(
+            ago=times.ago,
+            icon=icons.icon,
+            job_rows=times.job_rows,
+            may=who(request).may,
+            since=times.since,
+            state_badge=icons.state_badge,
+            state_icon=icons.state_icon,
+            static=partial(board.static.url, request),
+            url=partial(url, request),
+        )
+    )
+    # Encoded piece by piece: in one string, a single "…" would widen every character of the page.
+    pieces = board.environment.get_template(template).generate(shell=shell, **more)
+    return b"".join(map(str.encode, pieces))

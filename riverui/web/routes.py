@@ -40,6 +40,12 @@ async def lost(scope: Scope, receive: Receive, send: Send) -> None:
     raise NotFound
 
 
+def _allowed(scope: Scope) -> list[str]:
+    """The methods that this address takes."""
+    fits = [route for route in scope["app"].routes if route.matches(scope)[0] is not Match.NONE]
+    return sorted({method for route in fits for method in getattr(route, "methods", None) or ()})
+
+
 class Entry(Route):
     """A route that lets through only those who hold its right."""
 
@@ -47,8 +53,10 @@ class Entry(Route):
         if right not in RIGHTS and right not in (SIGNED_IN, PUBLIC):
             raise ValueError(f"route {name} names no right: {right!r}")
         super().__init__(path, handler, methods=[method], name=name)
-        # Starlette's pattern stops at a newline, which a queue's name may hold, and takes an empty path.
+        # Starlette's pattern stops at a newline, which a queue's name may hold, and takes an empty path and
+        # numbers with more digits than Python reads.
         pattern = self.path_regex.pattern.removesuffix("$").replace(".*", ".+") + r"\Z"
+        pattern = pattern.replace("[0-9]+", "[0-9]{1,19}")
         self.path_regex = re.compile(pattern, re.DOTALL)
         self.right = right
 
@@ -59,6 +67,6 @@ class Entry(Route):
         if self.right != PUBLIC and scope[VISIT].access is None:
             raise SignInNeeded
         if scope["method"] not in self.methods:
-            raise HTTPException(405, headers={"Allow": ", ".join(sorted(self.methods))})
+            raise HTTPException(405, headers={"Allow": ", ".join(_allowed(scope))})
         need(Request(scope), self.right)
         await self.app(scope, receive, send)

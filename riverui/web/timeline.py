@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from riverui.domain.jobs import FINALIZED, AttemptError, JobLog, JobRow, JobState
+from riverui.domain.jobs import FINALIZED, AttemptError, JobLog, JobShowRow, JobState
 
 RESCUE_ERROR = "Stuck job rescued by JobRescuer"
 """What River's rescuer writes as the error of an attempt that it gives up."""
@@ -53,7 +53,7 @@ class Attempt:
     log_cut: bool
 
 
-def attempts(job: JobRow, now: datetime) -> tuple[Attempt, ...]:
+def attempts(job: JobShowRow, now: datetime) -> tuple[Attempt, ...]:
     """Every attempt that left a trace, and every number up to the last; newest first."""
     errors: dict[int, list[AttemptError]] = defaultdict(list)
     for error in job.errors:
@@ -70,7 +70,7 @@ def attempts(job: JobRow, now: datetime) -> tuple[Attempt, ...]:
     )
 
 
-def steps(job: JobRow, now: datetime) -> tuple[Step, ...]:
+def steps(job: JobShowRow, now: datetime) -> tuple[Step, ...]:
     """The way from its insertion to where it is, and what comes next."""
     worked = tuple(reversed(attempts(job, now)))
     first = next((attempt.started_at for attempt in worked if attempt.started_at), None)
@@ -92,7 +92,7 @@ def steps(job: JobRow, now: datetime) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _last_number(job: JobRow) -> int | None:
+def _last_number(job: JobShowRow) -> int | None:
     """The number of the attempt that `attempted_at` belongs to; None where the row does not tell.
 
     A snooze or a stopping client takes the attempt back, so the number is one more than the row's.
@@ -109,7 +109,7 @@ def _last_number(job: JobRow) -> int | None:
 
 
 def _attempt(
-    job: JobRow,
+    job: JobShowRow,
     number: int,
     errors: Sequence[AttemptError],
     logs: Sequence[JobLog],
@@ -141,7 +141,7 @@ def _attempt(
     )
 
 
-def _outcome(job: JobRow, number: int, error: AttemptError | None, *, last: bool) -> str:
+def _outcome(job: JobShowRow, number: int, error: AttemptError | None, *, last: bool) -> str:
     taken_back = last and number > job.attempt
     if last and job.state is JobState.RUNNING:
         return "running"
@@ -158,7 +158,7 @@ def _outcome(job: JobRow, number: int, error: AttemptError | None, *, last: bool
     return "failed"
 
 
-def _worker(job: JobRow, number: int, *, last: bool) -> str | None:
+def _worker(job: JobShowRow, number: int, *, last: bool) -> str | None:
     if last:
         return job.attempted_by[-1] if job.attempted_by else None
     # Each start adds an entry; they can be told apart by number only while none was snoozed or dropped.
@@ -167,7 +167,7 @@ def _worker(job: JobRow, number: int, *, last: bool) -> str | None:
     return None
 
 
-def _before_first(job: JobRow, now: datetime) -> list[Step]:
+def _before_first(job: JobShowRow, now: datetime) -> list[Step]:
     found = []
     later = job.scheduled_at - job.created_at > _INSTANT
     due = job.scheduled_at <= now
@@ -215,7 +215,7 @@ def _attempt_step(attempt: Attempt) -> Step:
     )
 
 
-def _between(job: JobRow, now: datetime) -> Step:
+def _between(job: JobShowRow, now: datetime) -> Step:
     """What it waits for after an attempt."""
     due = job.scheduled_at <= now
     if job.state is JobState.RETRYABLE:
@@ -234,7 +234,7 @@ def _between(job: JobRow, now: datetime) -> Step:
     )
 
 
-def _end(job: JobRow) -> Step:
+def _end(job: JobShowRow) -> Step:
     if job.state not in FINALIZED:
         return Step(name="completed", label="Completed", state="todo", at=None, span=None)
     note = ""

@@ -16,6 +16,9 @@ from riverui.web.dashboard import dashboard, visit
 PATH_SAFE = "/~@:!$&'()*+,;="
 """What stays as it is when a whole path is quoted."""
 
+_LONGEST = 8_000
+"""Characters of an address that pages repeat; one of our own is hardly ever as long."""
+
 
 def base_path(request: HTTPConnection) -> str:
     """What comes before our own paths, quoted, without a trailing slash: "" or e.g. "/river"."""
@@ -25,6 +28,14 @@ def base_path(request: HTTPConnection) -> str:
 def url(request: HTTPConnection, name: str, /, **params: Any) -> str:
     """The address of a route of the dashboard that serves this request; KeyError for an unknown route."""
     return base_path(request) + dashboard(request).urls.path(name, **params)
+
+
+def here(request: HTTPConnection) -> str:
+    """The address that was asked for; empty where it is too long to be repeated all over a page."""
+    path = base_path(request) + quote(own_path(request.scope)[1], safe=PATH_SAFE)
+    query = request.url.query
+    address = f"{path}?{query}" if query else path
+    return address if len(address) <= _LONGEST else ""
 
 
 def own_path(scope: Mapping[str, Any]) -> tuple[str, str]:
@@ -75,7 +86,7 @@ def queue_name(path: str) -> str:
 def local_path(request: HTTPConnection, text: str | None, *, default: str) -> str:
     """`text` where it is a path (with query) below our base path, else `default`: for `next` in forms."""
     base = base_path(request)
-    if not text or not text.startswith(base + "/") or text.startswith("//"):
+    if not text or len(text) > _LONGEST or not text.startswith(base + "/") or text.startswith("//"):
         return default
     # Browsers read a backslash as a slash and drop tabs and newlines, so "/\evil" would leave the origin.
     if "\\" in text or any(ord(char) < 0x21 or ord(char) == 0x7F for char in text):

@@ -1,4 +1,6 @@
-"""`python -m tests.bench`: fills databases of growing size, measures, prints figures beside their targets.
+"""`python -m tests.bench`: measures the dashboard on tables of growing size, and the engine beside others.
+
+It prints figures beside their targets.
 
 Uses the Postgres server of DATABASE_URL (its user must be allowed to create databases), or one of its own.
 """
@@ -13,7 +15,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 import psycopg
 from psycopg import sql
@@ -25,13 +27,16 @@ from riverui.storage.migrate import migrate
 from tests.bench import report
 from tests.bench.bulk import BulkFigures, measure_bulk
 from tests.bench.cases import SEARCH, cases, facts
+from tests.bench.engine import measure as engine
 from tests.bench.generate import fill
 from tests.bench.live import LiveFigures, measure_live
 from tests.bench.measure import Result, Subject, measure
 from tests.bench.pages import PageFigures, measure_pages
 from tests.bench.report import Check, check
 
-PARTS = ("queries", "bulk", "pages", "live")
+DASHBOARD = ("queries", "bulk", "pages", "live")
+PARTS = (*DASHBOARD, "engine", *engine.PARTS)
+"""`engine` is all of its parts."""
 
 
 def main() -> int:
@@ -39,26 +44,40 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--rows", default="10k,1m", help="sizes of the table, e.g. 10k,1m,10m (%(default)s)")
     parser.add_argument("--repeats", type=int, default=9, help="of each query (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="of each of the engine's runs (%(default)s)")
     parser.add_argument("--only", choices=PARTS, action="append", help="only these parts")
     parser.add_argument("--reuse", action="store_true", help="take filled databases up again, and keep them")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is missed")
     arguments = parser.parse_args()
     sizes = [_rows(text) for text in arguments.rows.split(",")]
-    parts = arguments.only or PARTS
+    parts = set(arguments.only or PARTS)
+    if "engine" in parts:
+        parts.update(engine.PARTS)
+    targets: list[Check] = []
+    if parts.intersection(DASHBOARD):
+        targets += _dashboard(sizes, parts, arguments)
+    if engine_parts := [part for part in engine.PARTS if part in parts]:
+        with _server(durable=True) as server:
+            print(_about(server), end="\n\n")
+            targets += engine.measure_engine(server, engine_parts, rounds=arguments.rounds)
+    print("\n".join(report.checks(targets)))
+    return int(arguments.strict and not all(target.met for target in targets))
+
+
+def _dashboard(sizes: list[int], parts: Collection[str], arguments: argparse.Namespace) -> list[Check]:
     targets: list[Check] = []
     with _server() as server:
         print(_about(server), end="\n\n")
-        if set(parts) - {"live"}:
+        if {"queries", "bulk", "pages"}.intersection(parts):
             with _databases(server, sizes, reuse=arguments.reuse) as urls:
                 targets += asyncio.run(_filled(urls, parts, arguments.repeats))
         if "live" in parts:
             with _databases(server, [0], reuse=False) as urls:
                 _tell_live(asyncio.run(measure_live(urls[0])))
-    print("\n".join(report.checks(targets)))
-    return int(arguments.strict and not all(target.met for target in targets))
+    return targets
 
 
-async def _filled(urls: dict[int, str], parts: Sequence[str], repeats: int) -> list[Check]:
+async def _filled(urls: dict[int, str], parts: Collection[str], repeats: int) -> list[Check]:
     targets: list[Check] = []
     async with contextlib.AsyncExitStack() as stack:
         subjects = {}
@@ -150,7 +169,7 @@ def _page_targets(page: PageFigures) -> list[Check]:
     return [
         check(
             "100-row page against a bare page, per second",
-            page.per_second / page.bare_per_second,
+            page.ratio,
             at_least=0.7,
         ),
         check("100-row page, one client: p99/p50", page.p99 / page.p50, at_most=4),
@@ -179,11 +198,11 @@ def _about(server: str) -> str:
 
 
 @contextlib.contextmanager
-def _server() -> Iterator[str]:
+def _server(*, durable: bool = False) -> Iterator[str]:
     if given := os.environ.get("DATABASE_URL"):
         yield given
         return
-    with EmbeddedPostgres(None, durable=False) as postgres:
+    with EmbeddedPostgres(None, durable=durable) as postgres:
         yield postgres.url
 
 

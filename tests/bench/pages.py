@@ -30,6 +30,8 @@ class PageFigures:
     bare_bytes: int
     per_second: float
     bare_per_second: float
+    ratio: float
+    """Requests per second beside the bare page's, of each two turns that follow one another."""
     p50: float
     """Milliseconds, one client."""
     p99: float
@@ -71,6 +73,9 @@ def measure_pages(database_url: str, *, rounds: int = 9) -> PageFigures:
             bare_bytes=len(_get(bare, "/jobs")),
             per_second=statistics.median(rate for rate, _ in turns[ours]),
             bare_per_second=statistics.median(rate for rate, _ in turns[bare]),
+            ratio=statistics.median(
+                mine / theirs for (mine, _), (theirs, _) in zip(turns[ours], turns[bare], strict=True)
+            ),
             p50=middle(ours, 50),
             p99=middle(ours, 99),
             bare_p50=middle(bare, 50),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests import factory
 from tests.browser.conftest import LOOP, Site
@@ -105,3 +106,31 @@ async def test_tab_reaches_the_content_by_the_skip_link(site: Site, page: Page) 
     await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     await page.keyboard.press("Enter")
     await expect(page.locator("main")).to_be_focused()
+
+
+@pytest.mark.parametrize("answer_takes", [0, 400])
+async def test_a_suggestion_taken_and_searched_for_in_one_go(
+    site: Site, page: Page, answer_takes: int
+) -> None:
+    wanted = [await factory.job(site.connection, kind="mail_send") for _ in range(2)][::-1]
+    await factory.job(site.connection, kind="other")
+
+    async def slowly(route: Route) -> None:
+        if "hx-request" in route.request.headers:
+            await asyncio.sleep(answer_takes / 1000)
+        await route.continue_()
+
+    await page.route("**/jobs?*", slowly)
+    await page.goto("/jobs")
+    keys = page.keyboard
+    await keys.press("/")
+    await keys.type("kind:mail")
+    await expect(page.get_by_role("option").first).to_contain_text("mail_send")
+    for key in ("ArrowDown", "Enter", "Enter", "Escape", "j"):
+        await keys.press(key)
+    await expect(page).to_have_url(re.compile(r"q=kind(:|%3A)mail_send"))
+    await expect(page.locator("tbody.job")).to_have_count(2)
+    await expect(page.locator(f"#job-{wanted[0]} a")).to_be_focused()
+    await expect(page.locator("#suggestions")).to_be_hidden()
+    await keys.press("j")
+    await expect(page.locator(f"#job-{wanted[1]} a")).to_be_focused()

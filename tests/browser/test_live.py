@@ -217,3 +217,24 @@ async def test_times_tick_in_words_the_server_would_use(site: Site, new_page: Ne
     minutes = [int(text[-5:-3]) + 60 * int(text[-8:-6]) for text in (utc, local)]
     assert (minutes[1] - minutes[0]) % 1440 == 330
     await expect(page.locator(".job time")).to_have_attribute("title", re.compile("UTC$"))
+
+
+async def test_a_job_that_is_deleted_elsewhere_says_so_once_and_is_not_asked_for_again(
+    site: Site, page: Page, watch: Watch
+) -> None:
+    job = await factory.job(site.connection, "available", kind="short_lived")
+    await _every_second(page, f"/jobs/{job}")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await site.connection.execute("delete from river_job where id = %s", [job])
+    notice = page.locator("#notices .notice")
+    await expect(notice).to_contain_text(f"No longer there There is no job {job}", use_inner_text=True)
+    asked.clear()
+    await page.wait_for_timeout(2_500)
+    assert asked == []
+    await expect(notice).to_have_count(1)
+    await expect(page.locator("#job-kind")).to_have_text("short_lived")
+    await expect(page.locator("#menu-live > summary")).to_have_attribute("title", re.compile("any more"))
+    await notice.get_by_role("link", name="Jobs").click()
+    await expect(page).to_have_url(re.compile("/jobs$"))
+    watch.forgive("404")

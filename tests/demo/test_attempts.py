@@ -8,6 +8,7 @@ from random import Random
 
 from riverui.demo.attempts import Attempt, Plan, begin
 from riverui.demo.failures import Failure
+from riverui.demo.payloads import Line
 from riverui.demo.shop import BY_NAME, KINDS, QUEUES
 from riverui.domain.jobs import JobState
 
@@ -57,26 +58,28 @@ def test_a_snooze_gives_the_attempt_back() -> None:
     assert row["error"] is None
 
 
-def test_a_remote_cancel_says_so() -> None:
-    row = attempt(Plan(seconds=1, lines=())).outcome(NOW, Random(1), cancelled=True)
-    assert row["state"] is JobState.CANCELLED
-    assert isinstance(row["error"], dict)
-    assert row["error"]["error"] == "JobCancelError: job cancelled remotely"
-
-
 def test_a_log_grows_while_the_job_runs() -> None:
-    running = attempt(Plan(seconds=10, lines=((0.0, "level=INFO msg=one"), (4.0, "level=INFO msg=two"))))
+    lines: tuple[tuple[float, Line], ...] = ((0.0, ("INFO", "one", {})), (4.0, ("INFO", "two", {"of": 2})))
+    running = attempt(Plan(seconds=10, lines=lines))
     assert running.logs_at(NOW + timedelta(seconds=3)) == [
         {"attempt": 1, "log": "time=2026-11-21T12:00:00.000Z level=INFO msg=one\n"}
     ]
     (entry,) = running.logs_at(NOW + timedelta(seconds=4))
     assert isinstance(entry, dict)
-    assert entry["log"].splitlines()[1] == "time=2026-11-21T12:00:04.000Z level=INFO msg=two"
+    assert entry["log"].splitlines()[1] == "time=2026-11-21T12:00:04.000Z level=INFO msg=two of=2"
+
+
+def test_python_s_log_lines_look_like_those_that_riverui_keeps() -> None:
+    plan = Plan(seconds=1, lines=((0.0, ("WARN", "slow", {"file": "a b"})),))
+    (entry,) = attempt(plan, kind=BY_NAME["image_resize"]).logs_at(NOW)
+    assert isinstance(entry, dict)
+    assert entry["log"] == '2026-11-21T12:00:00.000Z WARNING shop.image_resize: slow file="a b"\n'
 
 
 def test_a_log_keeps_what_earlier_attempts_wrote() -> None:
     earlier = {"attempt": 1, "log": "before\n"}
-    again = attempt(Plan(seconds=1, lines=((0.0, "x"),)), number=2, logs=[earlier])
+    plan = Plan(seconds=1, lines=((0.0, ("INFO", "x", {})),))
+    again = attempt(plan, number=2, logs=[earlier])
     assert again.logs_at(NOW)[0] == earlier
     assert len(again.logs_at(NOW)) == 2
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
 from riverui.storage.interface import Driver
 from riverui.web.app import create_app
-from tests.interop.worker import BuildError, GoWorker, build, go_worker
+from tests.interop.worker import BuildError, Peer, build, go_worker, python_worker
 
-StartWorker = Callable[..., AbstractAsyncContextManager[GoWorker]]
+StartWorker = Callable[..., AbstractAsyncContextManager[Peer]]
 
 
 def _build(program: str) -> Path:
@@ -40,8 +41,18 @@ def river_worker() -> Path:
 def start_worker(river_worker: Path, database_url: str) -> StartWorker:
     """Starts a Go client on this test's database: `async with start_worker(*flags, start=True) as go`."""
 
-    def begin(*flags: str, start: bool = True) -> AbstractAsyncContextManager[GoWorker]:
-        return go_worker(river_worker, database_url, *flags, start=start)
+    def begin(*flags: str, start: bool = True, **config: Any) -> AbstractAsyncContextManager[Peer]:
+        return go_worker(river_worker, database_url, *flags, start=start, **config)
+
+    return begin
+
+
+@pytest.fixture
+def start_python(database_url: str) -> StartWorker:
+    """Starts our client on this test's database, in a process of its own, told as Go's is."""
+
+    def begin(*, start: bool = True, **config: Any) -> AbstractAsyncContextManager[Peer]:
+        return python_worker(database_url, start=start, **config)
 
     return begin
 

@@ -17,7 +17,7 @@ from psycopg.rows import DictRow, dict_row
 from riverui.storage.connect import connect
 from riverui.storage.migrate import migrate
 from tests.interop.conftest import StartWorker, page_on
-from tests.interop.worker import DEADLINE, GoError, GoWorker
+from tests.interop.worker import DEADLINE, Peer, PeerError
 
 pytestmark = pytest.mark.interop
 
@@ -214,7 +214,7 @@ async def test_rows_and_notifications_equal_those_of_go(
         for name, job_id in theirs.items():
             try:
                 await go.ask(verb, id=job_id)
-            except GoError as error:
+            except PeerError as error:
                 refused[name] = str(error)
         heard_theirs = await _heard(connection, {job_id: name for name, job_id in theirs.items()})
 
@@ -295,7 +295,7 @@ async def _state(connection: Connection, id: int) -> tuple[str, int]:
     return row["state"], row["attempt"]
 
 
-async def _started(go: GoWorker, kind: str, **args: Any) -> int:
+async def _started(go: Peer, kind: str, **args: Any) -> int:
     job_id = await go.insert(kind, **args)
     await go.wait("started", id=job_id)
     return job_id

@@ -10,7 +10,7 @@ import httpx2
 import psycopg
 import pytest
 
-from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.jobs import JobShowRow, JobState
 from riverui.storage.interface import Driver
 from tests.interop.conftest import StartWorker
 
@@ -25,7 +25,7 @@ async def _text(page: httpx2.AsyncClient, path: str) -> str:
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", "", body)))
 
 
-async def _job(driver: Driver, job_id: int) -> JobRow:
+async def _job(driver: Driver, job_id: int) -> JobShowRow:
     async with driver.reading() as executor:
         job = await executor.job_get(job_id)
     assert job is not None

@@ -1,4 +1,7 @@
-"""A real Go River client as a child process: commands go in and events come out as JSON lines."""
+"""River clients as child processes, Go's and ours: commands go in and events come out as JSON lines.
+
+Both programs know the same commands and work the same kinds, so that a test can put either in either place.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import contextlib
 import fcntl
 import json
 import shutil
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, fields
@@ -35,6 +40,7 @@ class Event:
     message: str = ""
     queue: str = ""
     ref: str = ""
+    result: Any = None
     seconds: float = 0.0
     state: str = ""
 
@@ -43,12 +49,16 @@ class BuildError(Exception):
     """A Go program cannot be built."""
 
 
-class GoError(Exception):
-    """The Go client answered a command with an error."""
+class PeerError(Exception):
+    """The client answered a command with an error."""
 
 
-class GoWorker:
-    """One running Go program. Every wait has a deadline, and a miss tells what did happen."""
+class PeerGone(Exception):
+    """The program ended before it answered."""
+
+
+class Peer:
+    """One running program. Every wait has a deadline, and a miss tells what did happen."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -56,13 +66,14 @@ class GoWorker:
         self._unread: list[Event] = []
         self._history: list[Event] = []
         self._refs = 0
+        self._ended = False
         self.client_id = ""
         """What River calls this client, as in `attempted_by`."""
 
     async def ask(self, op: str, **parameters: Any) -> Event:
-        """Gives a command and waits for its answer; GoError when Go's client gave an error."""
+        """Gives a command and waits for its answer; PeerError when the client gave an error."""
         self._refs += 1
-        line = json.dumps({"op": op, "ref": str(self._refs), **parameters})
+        line = json.dumps({"op": op, "ref": str(self._refs), **parameters}, ensure_ascii=False)
         assert self._process.stdin is not None
         self._process.stdin.write(line.encode() + b"\n")
         await self._process.stdin.drain()
@@ -70,12 +81,30 @@ class GoWorker:
             "answer", ref=str(self._refs), within=DEADLINE + parameters.get("seconds", 0)
         )
         if answer.error:
-            raise GoError(answer.error)
+            raise PeerError(answer.error)
         return answer
 
     async def insert(self, kind: str, *, opts: dict[str, Any] | None = None, **args: Any) -> int:
-        """Inserts one job through Go's client and gives its id."""
+        """Inserts one job through this client and gives its id."""
         return (await self.ask("insert", kind=kind, args=args, opts=opts or {})).id
+
+    async def driver(self, method: str, **params: Any) -> Any:
+        """Go only: calls a method of River's driver, as Go names it, with Go's params; gives its result."""
+        return (await self.ask("driver", method=method, params=params)).result
+
+    def seen(self, event: str, **expected: Any) -> list[Event]:
+        """What of this there has been so far, taken or not."""
+        return [found for found in self._history if _fits(found, event, expected)]
+
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self._process.pid
+
+    async def kill(self) -> None:
+        """Ends the program as kill -9 does, and waits until it is gone."""
+        self._process.send_signal(signal.SIGKILL)
+        await self._process.wait()
 
     async def wait(self, event: str, *, within: float = DEADLINE, **expected: Any) -> Event:
         """Takes the first event not yet taken that has these fields, as soon as it is there."""
@@ -83,14 +112,16 @@ class GoWorker:
         async with self._news:
             while True:
                 for found in self._unread:
-                    if found.event == event and all(getattr(found, k) == v for k, v in expected.items()):
+                    if _fits(found, event, expected):
                         self._unread.remove(found)
                         return found
+                if self._ended:
+                    raise PeerGone(f"no {event} {expected}: the program ended")
                 left = deadline - time.monotonic()
                 try:
                     await asyncio.wait_for(self._news.wait(), left)
                 except TimeoutError:
-                    seen = "\n".join(map(str, self._history)) or "nothing"
+                    seen = "\n".join(map(_short, self._history[-50:])) or "nothing"
                     raise AssertionError(f"no {event} {expected} within {within} s; seen:\n{seen}") from None
 
     async def listen(self) -> None:
@@ -103,11 +134,16 @@ class GoWorker:
                 self._unread.append(event)
                 self._history.append(event)
                 self._news.notify_all()
+        async with self._news:
+            self._ended = True
+            self._news.notify_all()
 
     async def end(self) -> None:
         """Lets the program finish (end of input makes it stop its client), then makes sure."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+        with contextlib.suppress(ConnectionError):
+            await self._process.stdin.wait_closed()
         try:
             await asyncio.wait_for(self._process.wait(), DEADLINE)
         except TimeoutError:
@@ -116,28 +152,49 @@ class GoWorker:
 
 
 @contextlib.asynccontextmanager
-async def go_worker(
-    binary: Path, database_url: str, *flags: str, start: bool = True
-) -> AsyncIterator[GoWorker]:
-    """A Go client on this database; with `start` it works jobs, without it only answers commands."""
+async def _peer(*command: str | Path, start: bool) -> AsyncIterator[Peer]:
     process = await asyncio.create_subprocess_exec(
-        binary,
-        f"-database-url={database_url}",
-        *flags,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=1 << 26,
+        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 26
     )
-    worker = GoWorker(process)
-    reading = asyncio.create_task(worker.listen())
+    peer = Peer(process)
+    reading = asyncio.create_task(peer.listen())
     try:
-        worker.client_id = (await worker.wait("ready")).message
+        peer.client_id = (await peer.wait("ready")).message
         if start:
-            await worker.ask("start")
-        yield worker
+            await peer.ask("start")
+        yield peer
     finally:
-        await worker.end()
+        await peer.end()
         await reading
+
+
+def go_worker(
+    binary: Path, database_url: str, *flags: str, start: bool = True, schema: str = "", **config: Any
+) -> contextlib.AbstractAsyncContextManager[Peer]:
+    """A Go client on this database; with `start` it works jobs, without it only answers commands.
+
+    `config` is as in `settings.go`.
+    """
+    told = (f"-database-url={database_url}", f"-schema={schema}", f"-config={json.dumps(config)}")
+    return _peer(binary, *told, *flags, start=start)
+
+
+def python_worker(
+    database_url: str, *, start: bool = True, schema: str = "", **config: Any
+) -> contextlib.AbstractAsyncContextManager[Peer]:
+    """Our client on this database, told the same way as Go's."""
+    program = [sys.executable, "-m", "tests.interop.python_worker"]
+    told = (f"--database-url={database_url}", f"--schema={schema}", f"--config={json.dumps(config)}")
+    return _peer(*program, *told, start=start)
+
+
+def _short(event: Event) -> str:
+    told = {field.name: getattr(event, field.name) for field in fields(Event) if field.name != "result"}
+    return " ".join(f"{name}={value!r}" for name, value in told.items() if value)
+
+
+def _fits(found: Event, event: str, expected: dict[str, Any]) -> bool:
+    return found.event == event and all(getattr(found, k) == v for k, v in expected.items())
 
 
 def build(program: str) -> Path:

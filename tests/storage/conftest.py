@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg import AsyncConnection
-from psycopg.rows import DictRow
+from psycopg.rows import DictRow, dict_row
 
 from riverui.domain.jobs import JobListRow
-from riverui.storage.interface import Driver
-from riverui.storage.params import JobCursor, JobFilter, JobListParams, JobOrder, JobPage
+from riverui.storage.connect import connect
+from riverui.storage.interface import Driver, Executor
+from riverui.storage.migrate import migrate
+from riverui.storage.params import (
+    JobCursor,
+    JobFilter,
+    JobInsertParams,
+    JobListParams,
+    JobOrder,
+    JobPage,
+)
 from tests import factory
+from tests.conftest import create_database, drop_database, with_database
+
+NOW = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=UTC)
+SCHEMA = "Jobs_1"
 
 
 class Make:
@@ -82,3 +101,106 @@ async def all_pages(driver: Driver, **params: Any) -> list[JobListRow]:
         else:
             return rows
     raise AssertionError("the list never ends")
+
+
+def insert_params(kind: str = "test_kind", **params: Any) -> JobInsertParams:
+    """A job to insert, with defaults for what a test does not care about."""
+    return JobInsertParams(**{"kind": kind, "args": "{}", "created_at": NOW, "scheduled_at": NOW, **params})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """An executor by one of the ways to get one, each call of which is a transaction of its own."""
+
+    name: str
+    driver: Driver
+    executor: Executor
+    make: Make
+
+
+@pytest.fixture(scope="session")
+def schema_template(admin_url: str) -> Iterator[str]:
+    """The name of a database with River's tables in the schema SCHEMA only."""
+    name = create_database(admin_url)
+    url = with_database(admin_url, name)
+
+    async def fill() -> None:
+        driver = connect(url, schema=SCHEMA)
+        await migrate(driver, "up")
+        await driver.close()
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f'create schema "{SCHEMA}"'.encode())
+    asyncio.run(fill())
+    yield name
+    drop_database(admin_url, name)
+
+
+@pytest.fixture
+def schema_database_url(admin_url: str, schema_template: str) -> Iterator[str]:
+    """A database with River's tables in the schema SCHEMA and nothing in them."""
+    name = create_database(admin_url, template=schema_template)
+    yield with_database(admin_url, name)
+    drop_database(admin_url, name)
+
+
+@pytest.fixture(params=["session", "schema", "autocommit", "asyncpg"])
+def way_name(request: pytest.FixtureRequest) -> str:
+    """Each way to an executor, in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def way_url(way_name: str, request: pytest.FixtureRequest) -> str:
+    """The database for that way."""
+    return str(request.getfixturevalue("schema_database_url" if way_name == "schema" else "database_url"))
+
+
+@pytest.fixture
+async def way(way_name: str, way_url: str) -> AsyncIterator[Way]:
+    """An executor, and how to look behind it."""
+    in_schema = way_name == "schema"
+    driver = connect(way_url, schema=SCHEMA if in_schema else None)
+    async with await AsyncConnection.connect(way_url, autocommit=True, row_factory=dict_row) as connection:
+        if in_schema:
+            await connection.execute(f'set search_path = "{SCHEMA}"'.encode())
+        make = Make(connection)
+        async with _executor(way_name, driver, way_url) as executor:
+            yield Way(name=way_name, driver=driver, executor=executor, make=make)
+    await driver.close()
+
+
+@asynccontextmanager
+async def _executor(name: str, driver: Driver, url: str) -> AsyncIterator[Executor]:
+    if name == "autocommit":
+        async with driver.autocommit() as executor:
+            yield executor
+    elif name == "asyncpg":
+        from sqlalchemy.ext.asyncio import create_async_engine
+
+        engine = create_async_engine(
+            url.replace("postgresql://", "postgresql+asyncpg://", 1), isolation_level="AUTOCOMMIT"
+        )
+        async with engine.connect() as connection:
+            yield await driver.adopt(connection)
+        await engine.dispose()
+    else:
+        async with driver.session(timeout=timedelta(seconds=30)) as executor:
+            yield executor
+
+
+@asynccontextmanager
+async def hearing(driver: Driver, *topics: str) -> AsyncIterator[list[tuple[str, str]]]:
+    """Topics and payloads of what is notified while the block runs."""
+    listener = await driver.listener()
+    await listener.listen(*topics, "test_end")
+    heard: list[tuple[str, str]] = []
+    yield heard
+    async with driver.autocommit() as executor:
+        await executor.notify_many("test_end", ["end"])
+    async with asyncio.timeout(10):
+        async for topic, payload in listener.notifications():
+            if topic == "test_end":
+                break
+            heard.append((topic, payload))
+    await listener.close()

@@ -34,7 +34,8 @@ from riverui.storage.interface import Driver
 from riverui.storage.migrate import migrate
 from riverui.storage.params import Field, JobListParams, Op, Term
 from riverui.storage.postgres import patience
-from riverui.storage.postgres.driver import PostgresDriver, PostgresExecutor
+from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.executor import PostgresExecutor
 from tests import factory
 from tests.conftest import drop_database
 from tests.storage.conftest import Make, one_page

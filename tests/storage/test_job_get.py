@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from riverui.domain.jobs import AttemptError, JobLog, JobRow, JobState
+from riverui.domain.jobs import AttemptError, JobLog, JobShowRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
 from tests.storage.conftest import Make
 
 
-async def _get(driver: Driver, job_id: int, **options: Any) -> JobRow:
+async def _get(driver: Driver, job_id: int, **options: Any) -> JobShowRow:
     async with driver.reading() as executor:
         job = await executor.job_get(job_id, **options)
     assert job is not None

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 
 import pytest
 from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver, Listener
+from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.listener import PostgresListener
 from tests.storage.conftest import Make
 
 
@@ -97,3 +101,184 @@ async def test_nobody_to_listen_to() -> None:
     with pytest.raises(DatabaseUnavailable):
         await driver.listener()
     await driver.close()
+
+
+async def _listener(driver: Driver, **options: float) -> PostgresListener:
+    """One with other times than usual."""
+    assert isinstance(driver, PostgresDriver)
+    return PostgresListener(await driver._pool.dial(), driver.schema, **options)
+
+
+async def _next(reading: AsyncIterator[tuple[str, str]]) -> tuple[str, str]:
+    async with asyncio.timeout(10):
+        return await anext(reading)
+
+
+async def test_what_is_sent_after_listen_is_heard(driver: Driver, make: Make) -> None:
+    listener = await driver.listener()
+    await listener.listen("river_insert", "river_control")
+    await make.notify("river_insert", "one")
+    await make.notify("river_control", "two")
+    reading = listener.notifications()
+    assert await _next(reading) == ("river_insert", "one")
+    await make.notify("river_insert", "three")
+    assert [await _next(reading) for _ in range(2)] == [("river_control", "two"), ("river_insert", "three")]
+    await listener.close()
+
+
+async def test_further_topics_while_somebody_reads(driver: Driver, make: Make) -> None:
+    listener = await driver.listener()
+    heard: list[tuple[str, str]] = []
+    await listener.listen("river_insert")
+    task = asyncio.create_task(_collect(listener, heard))
+    await asyncio.sleep(0.05)
+    for topic in ("river_control", "river_leadership", "river_control"):
+        async with asyncio.timeout(2):
+            await listener.listen(topic)
+        await make.notify(topic, "heard")
+    await make.notify("river_insert", "still heard")
+    for _ in range(500):
+        if len(heard) == 4:
+            break
+        await asyncio.sleep(0.01)
+    assert [payload for _, payload in heard] == ["heard"] * 3 + ["still heard"]
+    await listener.close()
+    await task
+
+
+async def test_many_at_once_in_order(driver: Driver, make: Make) -> None:
+    listener = await driver.listener()
+    await listener.listen("river_insert")
+    reading = listener.notifications()
+    for start in range(0, 3000, 1000):
+        await make.connection.execute(
+            "select pg_notify('public.river_insert', n::text) from generate_series(%s::int, %s::int) n",
+            [start, start + 999],
+        )
+    assert [int((await _next(reading))[1]) for _ in range(3000)] == list(range(3000))
+    await listener.close()
+
+
+async def test_a_quiet_connection_is_asked_whether_it_lives(driver: Driver, make: Make) -> None:
+    listener = await _listener(driver, ping_seconds=0.05)
+    await listener.listen("river_insert")
+    reading = asyncio.create_task(_next(listener.notifications()))
+    asked = (
+        "select query from pg_stat_activity where datname = current_database() and query = 'select 1'"
+        " and state_change > now() - interval '1 second'"
+    )
+    for _ in range(300):
+        if await make.rows(asked):
+            break
+        await asyncio.sleep(0.02)
+    else:
+        raise AssertionError("nobody asked")
+    await make.notify("river_insert", "heard")
+    assert await reading == ("river_insert", "heard")
+    await listener.close()
+
+
+async def test_nothing_is_lost_between_pings(driver: Driver, make: Make) -> None:
+    listener = await _listener(driver, ping_seconds=0.001)
+    await listener.listen("river_insert")
+    heard: list[tuple[str, str]] = []
+    task = asyncio.create_task(_collect(listener, heard))
+    for n in range(300):
+        await make.notify("river_insert", str(n))
+        await asyncio.sleep(0.002)
+    for _ in range(500):
+        if len(heard) == 300:
+            break
+        await asyncio.sleep(0.01)
+    assert [payload for _, payload in heard] == [str(n) for n in range(300)]
+    await listener.close()
+    await task
+
+
+class Gate:
+    """A line to the server that can fall silent without ending."""
+
+    def __init__(self, host: str, port: str) -> None:
+        self.silent = asyncio.Event()
+        self.port = 0
+        self._to = (host, port)
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Gate:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, port = self._to
+        if host.startswith("/"):
+            there = await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+        else:
+            there = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(self._pass(reader, there[1]), self._pass(there[0], writer))
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            if self.silent.is_set():
+                continue
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+
+async def test_a_connection_that_dies_silently(database_url: str) -> None:
+    parts = conninfo_to_dict(database_url)
+    async with Gate(str(parts.get("host") or "127.0.0.1"), str(parts.get("port") or 5432)) as gate:
+        driver = connect(make_conninfo(database_url, host="127.0.0.1", port=gate.port, sslmode="disable"))
+        listener = await _listener(driver, ping_seconds=0.05, answer_seconds=3.2)
+        await listener.listen("river_insert")
+        reading = asyncio.create_task(_next(listener.notifications()))
+        await asyncio.sleep(0.2)
+        assert not reading.done()
+        gate.silent.set()
+        with pytest.raises(DatabaseUnavailable):
+            await reading
+        await listener.close()
+        await driver.close()
+
+
+async def test_a_lost_connection_is_told_to_who_listens(driver: Driver, make: Make) -> None:
+    listener = await driver.listener()
+    await listener.listen("river_insert")
+    await make.rows(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+        " where datname = current_database() and application_name = 'riverui'"
+    )
+    with pytest.raises(DatabaseUnavailable):
+        await listener.listen("river_control")
+    with pytest.raises(DatabaseUnavailable):
+        await _next(listener.notifications())
+    await listener.close()
+
+
+async def test_the_loop_watches_nothing_after_the_end(driver: Driver, make: Make) -> None:
+    """The number of a closed socket may be another's a moment later."""
+    loop = asyncio.get_running_loop()
+    watched: list[int] = []
+    for lose in (False, True):
+        listener = await driver.listener()
+        number = listener._connection.fileno()  # type: ignore[attr-defined]
+        task = asyncio.create_task(_collect(listener, [], "river_insert"))
+        await asyncio.sleep(0.1)
+        if lose:
+            await make.rows(
+                "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+                " where datname = current_database() and application_name = 'riverui'"
+            )
+            with pytest.raises(DatabaseUnavailable):
+                await asyncio.wait_for(task, 10)
+        else:
+            await listener.close()
+            await task
+        watched += [n for n in (number,) if loop.remove_reader(n)]
+        await listener.close()
+    assert watched == []

@@ -8,7 +8,10 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -16,11 +19,21 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from riverui.domain.jobs import JobState
-from riverui.storage.connect import connect
+from riverui.storage.connect import connect, connect_sync
+from riverui.storage.interface import Driver, Executor
 from riverui.storage.migrate import migrate, validate
-from riverui.storage.params import Field, JobFilter, JobOrder, Op, Term
+from riverui.storage.params import (
+    Field,
+    JobDeleteBeforeParams,
+    JobFilter,
+    JobOrder,
+    JobSetStateParams,
+    Op,
+    Term,
+)
 from riverui.storage.postgres.driver import PostgresDriver
-from tests.storage.conftest import Make, all_pages, one_page
+from tests.storage.conftest import NOW, Make, all_pages, insert_params, one_page
+from tests.storage.test_job_work import fetch
 
 
 @pytest.fixture
@@ -135,3 +148,60 @@ async def test_migrations(bouncer_url: str, make: Make) -> None:
     await migrate(driver, "up")
     assert await validate(driver) == []
     await driver.close()
+
+
+async def _engine(driver: Driver, make: Make) -> None:
+    """A worker's day, by every way to an executor."""
+    job = insert_params(unique_key=b"k", unique_states=245)
+    ways: list[Callable[[], AbstractAsyncContextManager[Executor]]] = [
+        driver.autocommit,
+        driver.transaction,
+        partial(driver.session, timeout=timedelta(seconds=10)),
+    ]
+    for way in ways * 3:
+        async with way() as executor:
+            (one, twin) = await executor.job_insert_many([job, job], notify=["default"])
+            assert twin.duplicate
+            assert not one.duplicate
+            assert [row.id for row in await executor.job_get_available(fetch())] == [one.row.id]
+            retry = JobSetStateParams(one.row.id, JobState.RETRYABLE, error="{}", scheduled_at=NOW)
+            assert [row.id for row in await executor.job_set_state_many([retry])] == [one.row.id]
+            assert [row.id for row in await executor.job_schedule(now=NOW, limit=10)] == [one.row.id]
+            (row,) = await executor.job_get_available(fetch())
+            assert list(await executor.job_complete_many([row.id], [NOW])) == [row.id]
+            await executor.queue_upsert("default")
+            leader = await executor.leader_attempt_elect("me", ttl=timedelta(seconds=9))
+            assert leader is not None
+            assert await executor.leader_resign("me", elected_at=leader.elected_at)
+            old = JobDeleteBeforeParams(
+                cancelled_before=None,
+                completed_before=NOW + timedelta(seconds=1),
+                discarded_before=None,
+                limit=10,
+            )
+            assert await executor.job_delete_before(old) == 1
+    async with driver.transaction() as transaction:
+        assert await transaction.job_insert_many_fast([job], notify=["default"]) == 1
+    assert len(await make.rows("select from river_job")) == 1
+
+
+async def test_engine(bouncer_url: str, make: Make) -> None:
+    driver = connect(bouncer_url, max_size=4)
+    before = await _server_settings(bouncer_url)
+    await _engine(driver, make)
+    assert await _server_settings(bouncer_url) == before
+    await driver.close()
+
+
+async def test_sync_inserts(bouncer_url: str, make: Make) -> None:
+    def insert() -> None:
+        driver = connect_sync(bouncer_url)
+        for _ in range(10):
+            driver.insert_many([insert_params()], notify=["default"])
+            driver.insert_many([insert_params()], notify=["default"], fast=True)
+        driver.close()
+
+    before = await _server_settings(bouncer_url)
+    await asyncio.gather(*(asyncio.to_thread(insert) for _ in range(4)))
+    assert await _server_settings(bouncer_url) == before
+    assert len(await make.rows("select from river_job")) == 80

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,8 +18,22 @@ from psycopg import AsyncConnection, AsyncRawCursor
 
 from riverui.domain.jobs import JobState
 from riverui.storage.connect import connect
-from riverui.storage.params import Field, JobCursor, JobFilter, JobListParams, JobOrder, Op, Term
-from riverui.storage.postgres.driver import PostgresDriver, PostgresExecutor
+from riverui.storage.params import (
+    Field,
+    JobCursor,
+    JobDeleteBeforeParams,
+    JobFetchParams,
+    JobFilter,
+    JobListParams,
+    JobOrder,
+    JobRescueParams,
+    JobSelectParams,
+    JobSetStateParams,
+    Op,
+    Term,
+)
+from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.executor import PostgresExecutor
 from tests.conftest import create_database, drop_database, with_database
 
 ROWS = 200_000
@@ -31,6 +45,7 @@ FINALIZED = "river_job_state_and_finalized_at_index"
 KIND = "river_job_kind"
 ARGS = "river_job_args_index"
 METADATA = "river_job_metadata_index"
+UNIQUE = "river_job_unique_idx"
 
 # A busy day: most jobs completed, a backlog in 6 queues, a kind and a queue that only old jobs have.
 _SEED = """
@@ -152,6 +167,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
     yield from _filters(page)
     yield from _counts()
     yield from _others()
+    yield from _engine()
 
 
 def _filters(page: int) -> Iterator[tuple[str, Case]]:
@@ -335,6 +351,92 @@ def _others() -> Iterator[tuple[str, Case]]:
 
         # The rows are found, locked and changed.
         yield verb, Case(call=act, indexes={PKEY}, reads=4 * len(ids))
+
+
+def _engine() -> Iterator[tuple[str, Case]]:
+    now = datetime.now(UTC)
+    some = list(range(1, 2000, 2))
+    everything = JobSelectParams(kinds=("retired",))
+    # Jobs wait in 6 queues, in 4 priorities each.
+    pairs = 2 * 6 * 4
+    calls: dict[str, tuple[Call, set[str], int]] = {
+        "fetch": (
+            lambda x: x.job_get_available(JobFetchParams("me", "queue_1", 100)),
+            {FETCHING, PKEY},
+            4 * 100,
+        ),
+        "fetch of a rare kind": (
+            lambda x: x.job_get_available(JobFetchParams("me", "queue_1", 100, kinds=("retired",))),
+            {FETCHING, PKEY},
+            # Looking further ahead is what a mixed queue costs.
+            20_000 // 6 + 10,
+        ),
+        "complete": (lambda x: x.job_complete_many(some, [now] * 1000), {PKEY}, 2 * 1000),
+        "complete at times": (
+            lambda x: x.job_complete_many(some, [now + timedelta(seconds=n) for n in some]),
+            {PKEY},
+            2 * 1000,
+        ),
+        "set state": (
+            lambda x: x.job_set_state_many(
+                [JobSetStateParams(n, JobState.RETRYABLE, error="{}", scheduled_at=now) for n in some]
+            ),
+            {PKEY},
+            4 * 1000,
+        ),
+        "cancel requested": (lambda x: x.job_cancel_requested(some), {PKEY}, 2 * 1000),
+        "begin": (lambda x: x.job_begin(ROWS - 10, client_id="me", now=now), {PKEY}, 2),
+        "update": (lambda x: x.job_update(500, metadata="{}"), {PKEY}, 2),
+        "whole job": (lambda x: x.job_row_get(500), {PKEY}, 1),
+        "schedule nothing": (
+            lambda x: x.job_schedule(now=now - timedelta(hours=1), limit=1000),
+            {FETCHING, PKEY, UNIQUE},
+            2 * pairs + 10,
+        ),
+        "schedule": (
+            lambda x: x.job_schedule(now=now + timedelta(hours=9), limit=1000),
+            {FETCHING, PKEY, UNIQUE},
+            # Each pair offers as many as are wanted, where it has so many.
+            2 * pairs + 12_000 + 4 * 1000,
+        ),
+        "stuck": (
+            lambda x: x.job_get_stuck(attempted_before=now, after_id=0, limit=50),
+            {FETCHING, PKEY},
+            ROWS // 1000 + 60,
+        ),
+        "rescue": (
+            lambda x: x.job_rescue_many(
+                [JobRescueParams(n, JobState.DISCARDED, "{}", now, now) for n in some], attempted_before=now
+            ),
+            {PKEY},
+            2 * 1000,
+        ),
+        "clean nothing": (lambda x: x.job_delete_before(_old(now - timedelta(days=9))), {FINALIZED, PKEY}, 0),
+        "clean": (lambda x: x.job_delete_before(_old(now)), {FINALIZED, PKEY}, 4 * 1000),
+        "clean by states": (
+            lambda x: x.job_delete_before(replace(_old(now), completed_before=None)),
+            {FINALIZED, PKEY},
+            4 * 1000,
+        ),
+        "rows": (lambda x: x.job_row_list(JobSelectParams()), {PKEY}, 101),
+        "rows of a kind": (lambda x: x.job_row_list(everything), {KIND, PKEY}, 700),
+        "rows by finish": (
+            lambda x: x.job_row_list(
+                JobSelectParams(states=(JobState.COMPLETED,), order="finalized_at", descending=True)
+            ),
+            {FINALIZED},
+            400,
+        ),
+        "delete rows": (lambda x: x.job_row_delete_many(everything), {KIND, PKEY}, 1200),
+    }
+    for name, (call, indexes, reads) in calls.items():
+        yield name, Case(call=call, indexes=indexes, reads=reads)
+
+
+def _old(before: datetime) -> JobDeleteBeforeParams:
+    return JobDeleteBeforeParams(
+        cancelled_before=before, completed_before=before, discarded_before=before, limit=1000
+    )
 
 
 CASES = dict(_cases())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,9 +14,21 @@ from riverui.domain.jobs import JobState
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.migrate import migrate
-from riverui.storage.params import Field, JobFilter, JobListParams, JobOrder, Op, Term
+from riverui.storage.params import (
+    Field,
+    JobDeleteBeforeParams,
+    JobFilter,
+    JobListParams,
+    JobOrder,
+    JobRescueParams,
+    JobSelectParams,
+    JobSetStateParams,
+    Op,
+    Term,
+)
 from tests import factory
-from tests.storage.conftest import Make
+from tests.storage.conftest import NOW, Make, insert_params
+from tests.storage.test_job_work import fetch
 
 
 @pytest.fixture
@@ -79,6 +92,53 @@ async def _use_everything(driver: Driver, make: Make) -> None:
     await driver.ping()
 
 
+async def _work(driver: Driver, make: Make) -> None:
+    """Every operation of an engine once."""
+    job = insert_params(unique_key=b"k", unique_states=245, queue="w")
+    async with driver.session(timeout=timedelta(seconds=10)) as executor:
+        one, twin = await executor.job_insert_many([job, job], notify=["w"])
+        assert twin.row.id == one.row.id
+        assert (await executor.job_insert_many([job]))[0].duplicate
+        assert await executor.job_insert_many_fast([insert_params(queue="x")], notify=["x"]) == 1
+        (row,) = await executor.job_get_available(fetch("w", kinds=("test_kind",)))
+        assert row == await executor.job_row_get(one.row.id)
+        (row,) = await executor.job_set_state_many(
+            [JobSetStateParams(row.id, JobState.RETRYABLE, error="{}", scheduled_at=NOW)]
+        )
+        assert [moved.id for moved in await executor.job_schedule(now=NOW, limit=9)] == [row.id]
+        (row,) = await executor.job_get_available(fetch("w"))
+        future = datetime.now(UTC) + timedelta(hours=1)
+        stuck = await executor.job_get_stuck(attempted_before=future, after_id=0, limit=10_000)
+        assert row in stuck
+        rescue = JobRescueParams(row.id, JobState.RETRYABLE, "{}", NOW)
+        assert list(await executor.job_rescue_many([rescue], attempted_before=future)) == [row.id]
+        assert await executor.job_cancel_requested([row.id]) == []
+        assert await executor.job_update(row.id, metadata='{"a": 1}') is not None
+        assert [r.id for r in await executor.job_row_list(JobSelectParams(queues=("w",)))] == [row.id]
+        assert [r.id for r in await executor.job_row_delete_many(JobSelectParams(queues=("w",)))] == [row.id]
+        (row,) = await executor.job_get_available(fetch("x"))
+        assert list(await executor.job_complete_many([row.id], [NOW])) == [row.id]
+        await executor.job_delete_before(
+            JobDeleteBeforeParams(
+                cancelled_before=NOW, completed_before=future, discarded_before=NOW, limit=99
+            )
+        )
+        await executor.queue_upsert("w")
+        await executor.queue_update("w", metadata='{"a": 1}')
+        assert "w" in [queue.name for queue in await executor.queue_row_list()]
+        assert "w" in await executor.queue_delete_expired(updated_before=future, limit=99)
+        await make.connection.execute("delete from river_leader")
+        leader = await executor.leader_attempt_elect("me", ttl=timedelta(seconds=9))
+        assert leader is not None
+        assert await executor.leader_attempt_reelect(
+            "me", elected_at=leader.elected_at, ttl=timedelta(seconds=9)
+        )
+        assert await executor.leader_resign("me", elected_at=leader.elected_at)
+        assert "river_job_kind" in await executor.index_list()
+        await executor.index_reindex("river_job_kind")
+        await executor.index_drop("river_job_of_another_time")
+
+
 async def _versions(driver: Driver) -> Sequence[int]:
     async with driver.reading() as executor:
         return [row.version for row in await executor.migration_list()]
@@ -93,6 +153,8 @@ async def test_every_version(empty_database_url: str, make_empty: Make, version:
         # It has no default before.
         await make_empty.connection.execute("alter table river_job alter max_attempts set default 25")
     await _use_everything(driver, make_empty)
+    if version >= 6:
+        await _work(driver, make_empty)
     await driver.close()
 
 
@@ -114,6 +176,7 @@ async def test_unknown_columns_tables_and_lines(empty_database_url: str, make_em
     ):
         await make_empty.connection.execute(statement.encode())
     await _use_everything(driver, make_empty)
+    await _work(driver, make_empty)
     assert await _versions(driver) == [*range(1, 10), 1]
     await driver.close()
 
@@ -140,6 +203,7 @@ async def test_schema(empty_database_url: str, make_empty: Make, schema: str) ->
     assert [r["s"] for r in await make_empty.rows("select to_regclass('river_job') s")] == [None]
     await make_empty.connection.execute(f'set search_path = "{schema}"'.encode())
     await _use_everything(driver, make_empty)
+    await _work(driver, make_empty)
     async with driver.reading() as executor:
         assert (await executor.server_get()).schema == schema
     await driver.close()
@@ -153,6 +217,7 @@ async def test_schema_by_the_users_search_path(empty_database_url: str, make_emp
     driver = connect(empty_database_url)
     await migrate(driver, "up")
     await _use_everything(driver, make_empty)
+    await _work(driver, make_empty)
     async with driver.reading() as executor:
         assert (await executor.server_get()).schema == "jobs_2"
     await driver.close()

@@ -10,7 +10,7 @@ import httpx2
 from starlette.types import ASGIApp
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.interface import Executor, Listener, Transaction
+from riverui.storage.interface import Executor, Listener, MigrationSteps, Transaction
 
 
 class DeadDriver:
@@ -31,6 +31,18 @@ class DeadDriver:
 
     def transaction(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Transaction]:
         return self._refuse()
+
+    def autocommit(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
+        return self._refuse()
+
+    def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[Executor]:
+        return self._refuse()
+
+    def migrating(self) -> AbstractAsyncContextManager[MigrationSteps]:
+        raise self.error
+
+    async def adopt(self, transaction: object) -> Executor:
+        raise self.error
 
     @asynccontextmanager
     async def _refuse(self) -> AsyncIterator[Transaction]:

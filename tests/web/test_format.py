@@ -183,7 +183,7 @@ def test_frames_of_libraries_runtime_and_river_are_dimmed() -> None:
         '  File "/app/jobs.py", line 2, in work\n    mine()\nValueError: no'
     )
     assert re.findall(r'<span class="frame-dim">\s*(.*?)\n', python) == [
-        "File &#34;/x/site-packages/httpx/a.py&#34;, line 1, in send",
+        "File &quot;/x/site-packages/httpx/a.py&quot;, line 1, in send",
         "raise x",
     ]
     go = documents.trace(
@@ -214,3 +214,23 @@ def test_log_lines_are_coloured_by_level(line: str, name: str) -> None:
 def test_long_logs_and_lines_are_cut() -> None:
     assert "… 500 more lines" in documents.log("x\n" * 2_500)
     assert len(documents.log("y" * 2_000_000)) < 5_000
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("4096 kB", "4 MB"),
+        ("1048576 kB", "1 GB"),
+        ("128 MB", "128 MB"),
+        ("1536 kB", "1536 kB"),
+        ("60000 ms", "1 min"),
+        ("1500 ms", "1500 ms"),
+        ("0 kB", "0 kB"),
+        ("-1", "-1"),
+        ("on", "on"),
+        ("0.2", "0.2"),
+        ("", ""),
+    ],
+)
+def test_a_server_setting_is_told_in_the_largest_unit_that_keeps_it_whole(value: str, words: str) -> None:
+    assert shown.setting(value) == words

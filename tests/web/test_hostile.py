@@ -210,6 +210,54 @@ async def test_long_searches_end_soon(client: httpx2.AsyncClient, connection: As
         assert answer.elapsed.total_seconds() < 5
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/jobs?q={x}", 400),
+        ("/jobs?kind={x}", 400),
+        ("/jobs?q=a&error={x}", 400),
+        ("/jobs?q=" + "kind:a," * 8_000, 400),
+        ("/jobs?" + "state=running&" * 4_000, 200),
+        ("/jobs?state={x}", 400),
+        ("/jobs?other={x}", 200),
+        ("/jobs/bulk?verb=cancel&q={x}", 400),
+        ("/jobs/bulk?verb=cancel&q=a&next=/jobs?q={x}", 200),
+        ("/jobs/{x}", 404),
+        ("/jobs/" + "9" * 5_000, 404),
+        ("/queues?match={x}", 200),
+        ("/queues/{x}", 404),
+        ("/about?{x}", 200),
+        ("/help?{x}", 200),
+        ("/{x}", 404),
+    ],
+)
+async def test_what_is_too_long_is_not_repeated_all_over_the_page(
+    client: httpx2.AsyncClient, path: str, status: int
+) -> None:
+    answer = await client.get(path.format(x="x" * 50_000))
+    assert answer.status_code == status
+    assert len(answer.content) < 50_000
+
+
+async def test_a_search_that_is_too_long_is_told_and_never_taken_for_another(
+    client: httpx2.AsyncClient,
+) -> None:
+    answer = await client.get("/jobs", params={"q": "kind:" + "y" * 50_000})
+    page = parse(answer.text)
+    told = "This search is not understood. A search takes at most 2,000 characters."
+    assert page.one(class_="banner").text == told
+    box = page.one("input", id="q").attributes["value"]
+    assert box.startswith("kind:yyy")
+    assert len(box) < 3_000
+    # Sent again as it stands in the box, it is still too long.
+    assert (await client.get("/jobs", params={"q": box})).status_code == 400
+    assert page.link("Running0") == "/jobs?state=running"
+    region = page.one(id="jobs-list").attributes
+    assert region["data-final"] == "1"
+    assert (await client.get(region["hx-get"])).status_code == 400
+    assert not [link for link in page.all("a") if "/bulk" in link.attributes["href"]]
+
+
 async def test_forms_that_are_too_much(client: httpx2.AsyncClient) -> None:
     many = {"ids": ["1"] * 3_000}
     assert (await client.post("/jobs/retry", data=many)).status_code == 400

@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx2
 import pytest
+from jinja2 import Template
+from jinja2.environment import TemplateModule
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,6 +18,7 @@ from riverui.web.app import create_app
 from riverui.web.notices import Notice
 from riverui.web.render import done
 from riverui.web.routes import Entry
+from tests.factory import job
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
 
@@ -108,6 +111,25 @@ async def test_odd_htmx_headers_are_no_harm(htmx: Headers) -> None:
             answer = await client.get("/help", headers=htmx() | headers)
             assert answer.status_code == 200
             assert (await client.post("/act", headers=htmx() | headers)).status_code == 200
+
+
+async def test_macros_are_made_once_and_not_for_each_page(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await job(connection)
+    made: list[str | None] = []
+
+    class Counted(TemplateModule):
+        def __init__(self, template: Template, *given: Any, **named: Any) -> None:
+            made.append(template.name)
+            super().__init__(template, *given, **named)
+
+    monkeypatch.setattr("jinja2.environment.TemplateModule", Counted)
+    paths = ("/jobs", "/jobs/1", "/queues", "/queues/default", "/operations", "/about", "/help")
+    for path in paths:
+        await client.get(path)
+    assert made
+    assert len(made) == len(set(made))
 
 
 async def test_the_shell_shows_only_where_one_may_go(reader: httpx2.AsyncClient) -> None:

@@ -314,6 +314,8 @@ class TestPreferences:
             URLSafeTimedSerializer(KEY, salt="riverui").dumps(["dark"], salt="preferences"),
             "x" * 5_000,
         ],
+        # The signed ones hold the time of their making, and each worker of pytest-xdist makes its own.
+        ids=["nonsense", "forged", "another key", "another purpose", "another shape", "endless"],
     )
     async def test_forged_cookies_count_for_nothing(self, cookie: str) -> None:
         async with browser(self.app()) as client:

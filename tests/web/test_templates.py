@@ -9,7 +9,8 @@ import re
 import pytest
 
 from riverui.assets import STATIC, TEMPLATES
-from riverui.web import render
+from riverui.domain.jobs import JobState
+from riverui.web import charts, render
 
 FILES = sorted(TEMPLATES.rglob("*.html"))
 NAMES = [path.relative_to(TEMPLATES).as_posix() for path in FILES]
@@ -55,7 +56,8 @@ def test_every_icon_that_templates_name_is_in_the_sprite() -> None:
             for icon in re.findall(r': "([a-z0-9-]+)"', block)
         }
     assert named
-    assert named <= sprite
+    assert named | set(charts.STATE_ICONS.values()) <= sprite
+    assert charts.STATE_ICONS.keys() == set(JobState)
 
 
 def test_vendored_files_are_what_their_list_says() -> None:

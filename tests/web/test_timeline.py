@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from riverui.domain.jobs import AttemptError, JobLog, JobRow, JobState, JsonText
+from riverui.domain.jobs import AttemptError, JobLog, JobShowRow, JobState, JsonText
 from riverui.domain.queues import LeaderRow, QueueListRow, QueueRow
 from riverui.web import diagnosis, timeline
 
@@ -17,9 +17,9 @@ MINUTE = timedelta(minutes=1)
 EMPTY = JsonText(text="{}", size=2)
 
 
-def row(state: JobState, **changes: Any) -> JobRow:
+def row(state: JobState, **changes: Any) -> JobShowRow:
     ended = state in (JobState.COMPLETED, JobState.CANCELLED, JobState.DISCARDED)
-    plain = JobRow(
+    plain = JobShowRow(
         id=1,
         state=state,
         attempt=0,
@@ -51,7 +51,7 @@ def error(attempt: int, ago: timedelta, text: str = "boom") -> AttemptError:
     return AttemptError(at=NOW - ago, attempt=attempt, error=text, trace="")
 
 
-def names(job: JobRow) -> list[tuple[str, str]]:
+def names(job: JobShowRow) -> list[tuple[str, str]]:
     return [(step.name, step.state) for step in timeline.steps(job, NOW)]
 
 
@@ -264,7 +264,7 @@ LEADER = LeaderRow(leader_id="a", elected_at=NOW - MINUTE, expires_at=NOW + MINU
     ],
 )
 def test_why_a_job_waits(
-    job: JobRow, queue: QueueListRow | None, leader: LeaderRow | None, words: str | None
+    job: JobShowRow, queue: QueueListRow | None, leader: LeaderRow | None, words: str | None
 ) -> None:
     told = diagnosis.waiting(job, queue, leader, NOW)
     assert told is None if words is None else words in (told or "")

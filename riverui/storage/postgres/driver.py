@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import TypeVar
 
 import psycopg
-from psycopg import AsyncRawCursor
+from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg_pool import PoolTimeout
 
 from riverui.errors import DatabaseUnavailable, SchemaMissing, SchemaTooOld
+from riverui.storage.postgres.alchemy import AlchemyExecutor
+from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.postgres.failures import translate
-from riverui.storage.postgres.job_actions import JobActions
-from riverui.storage.postgres.job_suggestions import JobSuggestions
-from riverui.storage.postgres.jobs import Jobs
-from riverui.storage.postgres.leader import Leader
+from riverui.storage.postgres.guests import async_guest
 from riverui.storage.postgres.listener import PostgresListener
 from riverui.storage.postgres.migrations import PostgresMigrations
 from riverui.storage.postgres.patience import patience
 from riverui.storage.postgres.pool import Connection, HostPool, OwnPool
-from riverui.storage.postgres.queues import Queues
-from riverui.storage.postgres.server import Server
-from riverui.storage.postgres.statements import Watch
-from riverui.storage.queries import Queries
-
-_FOLDER = Path(__file__).parent / "sql"
+from riverui.storage.postgres.sessions import configure, hung_up
+from riverui.storage.postgres.statements import Watch, load_queries
 
 _OLDEST_MIGRATION = 5
+_OLDEST_FOR_ENGINES = 6
+"""It brought what makes a job unique."""
 
 # One simple-protocol message opens the transaction and sets its limits, so nothing depends on the session:
 # that is what a pooler in transaction mode needs, and a host's pool gets its connections back as they were.
@@ -45,10 +39,6 @@ _BEGIN = (
     " set local datestyle = 'ISO'; set local jit = off; set local enable_seqscan = off;"
     " set local enable_bitmapscan = off"
 )
-
-
-class PostgresExecutor(Jobs, JobActions, JobSuggestions, Queues, Leader, Server):
-    """All operations, on one connection inside one transaction."""
 
 
 _Kind = TypeVar("_Kind", bound=PostgresExecutor)
@@ -93,9 +83,7 @@ class PostgresDriver:
         self._action_timeout = action_timeout
         self._lock_timeout = lock_timeout
         self._watch = watch
-        self._queries = Queries(sorted(_FOLDER.glob("*.sql")), schema)
-        self._why: tuple[float, DatabaseUnavailable] | None = None
-        self._asking = asyncio.Lock()
+        self._queries = load_queries(schema)
         self._database = ""
         self._found_schema: str | None = None
 
@@ -123,6 +111,23 @@ class PostgresDriver:
     ) -> AbstractAsyncContextManager[PostgresTransaction]:
         """A transaction that may write, under time limits; commits unless an exception leaves it."""
         return self._executing(PostgresTransaction, "read write", timeout or self._action_timeout)
+
+    def autocommit(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[PostgresExecutor]:
+        """A pooled connection on which each call is a transaction of its own: one round trip."""
+        return self._autocommitting(timeout or self._action_timeout)
+
+    def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[PostgresExecutor]:
+        """A connection outside the pool, for a service that speaks all the time; each call commits itself."""
+        return self._in_session(timeout)
+
+    async def adopt(self, transaction: object) -> PostgresExecutor:
+        """Operations inside somebody's own transaction, which stays theirs to commit; TypeError."""
+        guest = await async_guest(transaction)
+        if isinstance(guest, AsyncConnection):
+            return PostgresExecutor(guest, self._queries, self._schema, self._watch)
+        return AlchemyExecutor(guest, self._queries, self._schema, self._watch)
 
     @asynccontextmanager
     async def migrating(self) -> AsyncIterator[PostgresMigrations]:
@@ -165,7 +170,7 @@ class PostgresDriver:
                 async with self._pool.connection() as connection:
                     if not await _begin(connection, begin, last=attempt == self._pool.size):
                         # Without a database, the pool would keep us waiting for another one: ask at once.
-                        await (await self._pool.dial()).close()
+                        await self._pool.pulse.feel(anew=True)
                         continue
                     self._database = connection.info.dbname
                     try:
@@ -183,12 +188,61 @@ class PostgresDriver:
         except psycopg.Error as error:
             raise translate(error) from error
 
+    @asynccontextmanager
+    async def _autocommitting(self, limit: timedelta) -> AsyncIterator[PostgresExecutor]:
+        try:
+            for attempt in range(self._pool.size + 1):
+                async with self._pool.connection() as connection:
+                    if hung_up(connection) and attempt < self._pool.size:
+                        await connection.close()
+                        await self._pool.pulse.feel(anew=True)
+                        continue
+                    self._database = connection.info.dbname
+                    yield self._executor(connection, limit, bounded=False)
+                    return
+        except PoolTimeout as error:
+            raise await self._unavailable() from error
+        except SchemaMissing as error:
+            raise await self._schema_error(error, limit, oldest=_OLDEST_FOR_ENGINES) from error
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    @asynccontextmanager
+    async def _in_session(self, limit: timedelta) -> AsyncIterator[PostgresExecutor]:
+        connection = await self._pool.dial()
+        try:
+            prepares = await configure(connection, limit.total_seconds())
+            self._database = connection.info.dbname
+            yield self._executor(connection, limit, prepares=prepares)
+        except SchemaMissing as error:
+            raise await self._schema_error(error, limit, oldest=_OLDEST_FOR_ENGINES) from error
+        except psycopg.Error as error:
+            raise translate(error) from error
+        finally:
+            with suppress(psycopg.Error, OSError):
+                await connection.close()
+
+    def _executor(
+        self, connection: Connection, limit: timedelta, *, bounded: bool = True, prepares: bool = False
+    ) -> PostgresExecutor:
+        return PostgresExecutor(
+            connection,
+            self._queries,
+            self._schema,
+            self._watch,
+            limit=limit.total_seconds(),
+            bounded=bounded,
+            prepares=prepares,
+        )
+
     def _beginning(self, access: str, limit: timedelta) -> bytes:
         statement = max(1, round(limit.total_seconds() * 1000))
         lock = max(1, min(statement, round(self._lock_timeout.total_seconds() * 1000)))
         return _BEGIN.format(access=access, statement=statement, lock=lock, idle=statement + 10_000).encode()
 
-    async def _schema_error(self, error: SchemaMissing, limit: timedelta) -> Exception:
+    async def _schema_error(
+        self, error: SchemaMissing, limit: timedelta, *, oldest: int = _OLDEST_MIGRATION
+    ) -> Exception:
         """Whether River's tables are missing, too old, or not the cause of this error at all."""
         with suppress(Exception):
             async with self._pool.connection() as connection:
@@ -202,25 +256,20 @@ class PostgresDriver:
                     versions = await statements.versions("main")
                 finally:
                     await _say(connection, b"rollback")
-                if versions and max(versions) < _OLDEST_MIGRATION:
-                    return SchemaTooOld()
+                if versions and max(versions) < oldest:
+                    return SchemaTooOld(
+                        f"River's tables are older than migration {oldest}: run `riverui migrate-up`."
+                    )
         cause = error.__cause__
         return error if cause is None else type(error)(f"River's tables are not as expected: {cause}")
 
     async def _unavailable(self) -> DatabaseUnavailable:
-        """Why the host's pool gives no connection, which it keeps to itself: one dial of our own asks."""
-        async with self._asking:
-            if self._why and time.monotonic() < self._why[0]:
-                return self._why[1]
-            try:
-                connection = await self._pool.dial()
-            except DatabaseUnavailable as error:
-                why = error
-            else:
-                await connection.close()
-                why = DatabaseUnavailable("No database connection became free in time.")
-            self._why = (time.monotonic() + 1, why)
-            return why
+        """Why the pool gives no connection."""
+        try:
+            await self._pool.pulse.feel()
+        except DatabaseUnavailable as error:
+            return error
+        return DatabaseUnavailable("No database connection became free in time.")
 
 
 async def _begin(connection: Connection, begin: bytes, *, last: bool) -> bool:

@@ -66,26 +66,51 @@ def translate(error: Exception) -> Exception:
         return DatabaseUnavailable("No database connection became free in time.")
     if not isinstance(error, psycopg.Error):
         return error
-    state = error.sqlstate
-    if state is None:
+    if error.sqlstate is None:
         return _without_state(error)
-    if isinstance(error, pg.UniqueViolation) and error.diag.constraint_name in _UNIQUE_INDEXES:
+    return _with_state(
+        error.sqlstate,
+        str(error),
+        error.diag.message_primary,
+        error.diag.constraint_name,
+        fatal=isinstance(error, pg.OperationalError) and error.diag.severity_nonlocalized == "FATAL",
+    )
+
+
+def translate_foreign(error: BaseException) -> BaseException:
+    """As `translate`, for what another driver raised, or SQLAlchemy around it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+        diagnosis = getattr(cause, "diag", cause)
+        if isinstance(state, str) and hasattr(diagnosis, "constraint_name"):
+            return _with_state(state, str(cause), _first_line(cause), diagnosis.constraint_name)
+        cause = getattr(cause, "orig", None) or cause.__cause__
+    return error
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "")
+
+
+def _with_state(
+    state: str, whole: str, message: str | None, constraint: str | None, *, fatal: bool = False
+) -> Exception:
+    if state == "23505" and constraint in _UNIQUE_INDEXES:
         return UniqueConflict()
     # The enum of a database below migration 4 does not know `pending`.
-    if state == "22P02" and "river_job_state" in str(error):
+    if state == "22P02" and "river_job_state" in whole:
         return SchemaMissing()
     if state in _STATES:
-        kind, message = _STATES[state]
-        if kind is PermissionDenied and message is None:
-            message = f"{PermissionDenied.__doc__} ({error.diag.message_primary})"
-        return kind(message)
+        kind, words = _STATES[state]
+        if kind is PermissionDenied and words is None:
+            words = f"{PermissionDenied.__doc__} ({message})"
+        return kind(words)
     if state in _MEANINGLESS:
-        return BadRequest(f"The database cannot read a value of this request: {error.diag.message_primary}.")
-    if state.startswith("08") or (
-        isinstance(error, pg.OperationalError) and error.diag.severity_nonlocalized == "FATAL"
-    ):
-        return DatabaseUnavailable(error.diag.message_primary)
-    return DatabaseError(f"{error.diag.message_primary} (SQLSTATE {state})")
+        return BadRequest(f"The database cannot read a value of this request: {message}.")
+    if fatal or state.startswith("08"):
+        return DatabaseUnavailable(message)
+    return DatabaseError(f"{message} (SQLSTATE {state})")
 
 
 def refused(error: Exception) -> DatabaseUnavailable:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
-from riverui.errors import LockTimeout
+from riverui.errors import DatabaseError, DatabaseUnavailable, LockTimeout
 from riverui.storage.params import JobChanges, SkipReason
-from riverui.storage.postgres.statements import Statements
+from riverui.storage.postgres.statements import Row, Statements
 
 _BIGINT = 2**63
 
@@ -30,14 +31,11 @@ class JobActions(Statements):
     async def _change(self, name: str, ids: Sequence[int], **values: str) -> JobChanges:
         possible = [asked for asked in dict.fromkeys(ids) if -_BIGINT <= asked < _BIGINT]
         parameters = {"ids": possible, "schema": self._schema, **values}
-        await self._run("savepoint riverui_change")
         try:
-            rows = await self._rows(name, parameters)
+            rows = await self._guarded(name, parameters)
         except LockTimeout:
             # Somebody else holds one of the rows: do the rest.
-            await self._run("rollback to savepoint riverui_change")
-            rows = await self._rows(name, parameters, wait="skip locked")
-        await self._run("release savepoint riverui_change")
+            rows = await self._guarded(name, parameters, wait="skip locked")
         outcomes: dict[int, str] = {row[0]: row[1] for row in rows}
         return JobChanges(
             changed=tuple(job for job, outcome in outcomes.items() if outcome == "changed"),
@@ -48,6 +46,21 @@ class JobActions(Statements):
                 if outcomes.get(job) not in ("changed", "requested")
             ),
         )
+
+    async def _guarded(self, name: str, parameters: Mapping[str, Any], **clauses: str) -> list[Row]:
+        """Rows of a block whose failure leaves somebody's transaction usable."""
+        if not self._in_transaction:
+            return await self._rows(name, parameters, **clauses)
+        await self._run("savepoint riverui_change")
+        try:
+            rows = await self._rows(name, parameters, **clauses)
+        except DatabaseUnavailable:
+            raise
+        except DatabaseError:
+            await self._run("rollback to savepoint riverui_change; release savepoint riverui_change")
+            raise
+        await self._run("release savepoint riverui_change")
+        return rows
 
 
 def rfc3339_nano(at: datetime) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.jobs import JobShowRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.params import (
     Count,
@@ -122,7 +122,7 @@ class Jobs(Walks):
         assert row is not None
         return JobCutoff(id=row[0], at=row[1])
 
-    async def job_get(self, id: int, *, cut: int = 200_000) -> JobRow | None:
+    async def job_get(self, id: int, *, cut: int = 200_000) -> JobShowRow | None:
         """One whole job, its long texts cut to `cut` characters (logs keep their end), or None."""
         if not -_BIGINT <= id < _BIGINT:
             return None

@@ -3,67 +3,163 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import suppress
 
 import psycopg
-from psycopg import sql
+from psycopg import AsyncRawCursor, sql
+from psycopg.pq import PGnotify
 from psycopg.rows import tuple_row
 
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.postgres.failures import translate
+from riverui.storage.postgres.patience import GRACE_SECONDS, patience
 from riverui.storage.postgres.pool import Connection
+
+PING_SECONDS = 5.0
+"""Silence after which the connection is asked whether it lives, as River's notifier does."""
+ANSWER_SECONDS = 10.0
+"""How long it may take to answer."""
+_MOST = 10_000
+"""Notifications kept for a reader that does not read; the oldest go first."""
 
 
 class PostgresListener:
     """LISTENs to `<schema>.<topic>` channels. A pooler in transaction mode cannot carry this."""
 
-    def __init__(self, connection: Connection, schema: str | None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        schema: str | None,
+        *,
+        ping_seconds: float = PING_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
         self._connection = connection
         self._schema = schema
-        self._closing = asyncio.Event()
+        self._ping_seconds = ping_seconds
+        self._answer_seconds = answer_seconds
+        self._closing = False
+        self._heard: deque[tuple[str, str]] = deque(maxlen=_MOST)
+        self._listening: set[str] = set()
+        self._lost: psycopg.Error | None = None
+        self._prefix: str | None = None
+        self._speaking = asyncio.Lock()
+        self._wake = asyncio.Event()
+        self._watched: int | None = None
+
+    async def listen(self, *topics: str) -> None:
+        """Returns once the server sends what is notified from now on; DatabaseUnavailable when it is lost."""
+        try:
+            async with self._speaking:
+                if self._closing:
+                    return
+                if self._prefix is None:
+                    self._connection.add_notify_handler(self._keep)
+                    self._prefix = f"{await self._current_schema()}."
+                for topic in topics:
+                    if topic not in self._listening:
+                        channel = sql.Identifier(self._prefix + topic).as_string(self._connection)
+                        await self._say(f"listen {channel}")
+                        self._listening.add(topic)
+            # Whoever reads already has to watch the socket again.
+            self._wake.set()
+        except psycopg.Error as error:
+            if not self._closing:
+                raise self._failure(error) from error
 
     async def notifications(self, *topics: str) -> AsyncIterator[tuple[str, str]]:
-        """Pairs of topic and payload until closed; DatabaseUnavailable when the connection is lost."""
-        closing = asyncio.ensure_future(self._closing.wait())
-        coming: asyncio.Task[psycopg.Notify | None] | None = None
+        """Pairs of topic and payload until closed; DatabaseUnavailable when the connection is lost.
+
+        Listens to the topics first, unless `listen` has done so.
+        """
+        await self.listen(*topics)
+        loop = asyncio.get_running_loop()
         try:
-            prefix = await self._listen(topics)
-            stream = self._connection.notifies()
-            while True:
-                coming = asyncio.ensure_future(anext(stream, None))
-                await asyncio.wait({closing, coming}, return_when=asyncio.FIRST_COMPLETED)
-                if not coming.done() or (notify := coming.result()) is None:
+            while not self._closing:
+                self._watch(loop)
+                while self._heard:
+                    yield self._heard.popleft()
+                if self._closing:
                     return
-                yield notify.channel.removeprefix(prefix), notify.payload
+                if self._lost is not None:
+                    raise self._lost
+                self._wake.clear()
+                if self._heard:
+                    continue
+                try:
+                    async with asyncio.timeout(self._ping_seconds):
+                        await self._wake.wait()
+                except TimeoutError:
+                    async with self._speaking:
+                        await self._say("select 1")
         except psycopg.Error as error:
-            if self._closing.is_set():
-                return
-            if isinstance(error, psycopg.OperationalError):
-                raise DatabaseUnavailable("The connection to the database was lost.") from error
-            raise translate(error) from error
+            if not self._closing:
+                raise self._failure(error) from error
         finally:
-            closing.cancel()
-            if coming is not None and not coming.done():
-                coming.cancel()
-                with suppress(asyncio.CancelledError, psycopg.Error):
-                    await coming
+            self._unwatch(loop)
 
     async def close(self) -> None:
         """Ends the connection; safe to call twice."""
-        self._closing.set()
-        # Gives a waiting `notifications` its turn to let go of the connection.
-        await asyncio.sleep(0)
-        await self._connection.close()
+        self._closing = True
+        self._wake.set()
+        if not self._connection.closed:
+            self._unwatch(asyncio.get_running_loop())
+            # Gives a waiting `notifications` its turn to see that it is over.
+            await asyncio.sleep(0)
+            await self._connection.close()
 
-    async def _listen(self, topics: tuple[str, ...]) -> str:
-        schema = self._schema
-        if schema is None:
-            cursor = self._connection.cursor(row_factory=tuple_row)
-            await cursor.execute("select coalesce(current_schema(), '')", prepare=False)
-            row = await cursor.fetchone()
-            schema = row[0] if row else ""
-        prefix = f"{schema}."
-        for topic in topics:
-            await self._connection.execute(sql.SQL("listen {}").format(sql.Identifier(prefix + topic)))
-        return prefix
+    async def _current_schema(self) -> str:
+        if self._schema is not None:
+            return self._schema
+        rows = await self._say("select coalesce(current_schema(), '')")
+        return str(rows[0][0])
+
+    async def _say(self, words: str) -> list[tuple[object, ...]]:
+        """A statement of our own on the connection, which has to be answered soon."""
+        # psycopg waits for the socket itself meanwhile, and hands notifications to `_keep`.
+        self._unwatch(asyncio.get_running_loop())
+        cursor = AsyncRawCursor(self._connection, row_factory=tuple_row)
+        with patience(self._connection, self._answer_seconds - GRACE_SECONDS):
+            await cursor.execute(words.encode(), prepare=False)
+        return await cursor.fetchall() if cursor.description else []
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Has notifications read as they come, without a task that waits for each."""
+        if self._lost is None and not self._connection.closed and not self._speaking.locked():
+            self._read()
+            self._watched = self._connection.fileno()
+            loop.add_reader(self._watched, self._read)
+
+    def _unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
+        # By its number, which the connection forgets when it is lost.
+        if self._watched is not None:
+            loop.remove_reader(self._watched)
+            self._watched = None
+
+    def _read(self) -> None:
+        pgconn = self._connection.pgconn
+        try:
+            pgconn.consume_input()
+            while (notify := pgconn.notifies()) is not None:
+                self._hear(notify)
+        except psycopg.Error as error:
+            self._lost = error
+            self._unwatch(asyncio.get_running_loop())
+            self._wake.set()
+
+    def _hear(self, notify: PGnotify) -> None:
+        encoding = self._connection.info.encoding
+        self._keep(
+            psycopg.Notify(notify.relname.decode(encoding), notify.extra.decode(encoding), notify.be_pid)
+        )
+
+    def _keep(self, notify: psycopg.Notify) -> None:
+        assert self._prefix is not None
+        self._heard.append((notify.channel.removeprefix(self._prefix), notify.payload))
+        self._wake.set()
+
+    def _failure(self, error: psycopg.Error) -> Exception:
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            return DatabaseUnavailable("The connection to the database was lost.")
+        return translate(error)

@@ -6,8 +6,10 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import psycopg
+from psycopg import BaseConnection
 
 from riverui.storage.postgres.pool import Connection
 
@@ -16,23 +18,39 @@ GRACE_SECONDS = 3.0
 
 
 @contextmanager
-def patience(connection: Connection, limit: float | None) -> Iterator[None]:
+def patience(connection: Connection, limit: float | None, *, stop: bool = False) -> Iterator[None]:
     """Hangs up where the server says nothing for `limit` seconds and the grace; None waits for ever.
 
     A frozen host, or a network that swallows packets, would otherwise keep a connection, and the page that
-    waits for it, until the operating system gives up: a quarter of an hour and more.
+    waits for it, until the operating system gives up: a quarter of an hour and more. `stop` is for where the
+    server has no limit of its own: it is asked to stop the statement before that, which then fails.
     """
     if limit is None:
         yield
         return
-    alarm = asyncio.get_running_loop().call_later(limit + GRACE_SECONDS, _hang_up, connection)
+    loop = asyncio.get_running_loop()
+    asking: list[asyncio.Task[None]] = []
+    alarms = [loop.call_later(limit + GRACE_SECONDS, hang_up, connection)]
+    if stop:
+        alarms.append(
+            loop.call_later(limit, lambda: asking.append(loop.create_task(_ask_to_stop(connection))))
+        )
     try:
         yield
     finally:
-        alarm.cancel()
+        for alarm in alarms:
+            alarm.cancel()
+        for task in asking:
+            task.cancel()
 
 
-def _hang_up(connection: Connection) -> None:
+async def _ask_to_stop(connection: Connection) -> None:
+    with suppress(OSError, psycopg.Error):
+        await connection.cancel_safe(timeout=GRACE_SECONDS)
+
+
+def hang_up(connection: BaseConnection[Any]) -> None:
+    """Ends the connection under whoever waits for it."""
     # Shut down, not closed: whoever waits for the socket sees its end, and psycopg reports a lost connection.
     with (
         suppress(OSError, psycopg.Error),

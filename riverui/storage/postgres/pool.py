@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -18,12 +18,67 @@ from riverui.storage.postgres.failures import refused
 
 Connection = AsyncConnection[Any]
 
-_FAILURE_LASTS = 1.0
-"""Seconds for which one failed dial answers everyone: nobody queues up behind a dead host."""
+_ANSWER_HOLDS = 1.0
+"""Seconds for which one dial tells everyone: nobody queues up behind a dead host."""
+_DOUBT = 0.5
+"""Seconds of waiting for a connection after which it is asked whether there is a database at all."""
 _LIFETIME = 1800.0
 """Seconds after which a connection is not used again: poolers, DNS and secrets move on."""
 # No prepared statements: through a pooler in transaction mode they would land on another server.
 _KEYWORDS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
+
+
+class Pulse:
+    """Whether there is a database: psycopg's pool keeps to itself why it gives no connection."""
+
+    def __init__(self, dial: Callable[[], Awaitable[Connection]]) -> None:
+        self._dial = dial
+        self._dialling = asyncio.Lock()
+        self._failure: DatabaseUnavailable | None = None
+        self._felt_at = -_ANSWER_HOLDS
+
+    async def feel(self, *, anew: bool = False) -> None:
+        """LoginRefused, DatabaseMissing or DatabaseUnavailable where no connection can be made.
+
+        One dial answers everyone for a second. `anew` is for who met a dead connection: only a failure is
+        believed then.
+        """
+        async with self._dialling:
+            fresh = time.monotonic() < self._felt_at + _ANSWER_HOLDS
+            if not fresh or (anew and not self._failure):
+                self._failure = None
+                try:
+                    await (await self._dial()).close()
+                except DatabaseUnavailable as error:
+                    self._failure = error
+                self._felt_at = time.monotonic()
+            if self._failure:
+                raise self._failure
+
+    @asynccontextmanager
+    async def felt(self) -> AsyncIterator[None]:
+        """Ends what is waited for inside, and raises as `feel`, once there is no database any more."""
+        doubts: list[asyncio.Task[None]] = []
+        try:
+            async with asyncio.timeout(None) as wait:
+                loop = asyncio.get_running_loop()
+                # A task only where it comes to a wait: mostly there is none.
+                alarm = loop.call_later(_DOUBT, lambda: doubts.append(loop.create_task(self._doubt(wait))))
+                try:
+                    yield
+                finally:
+                    alarm.cancel()
+                    for doubt in doubts:
+                        doubt.cancel()
+        except TimeoutError as error:
+            raise (self._failure or DatabaseUnavailable()) from error
+
+    async def _doubt(self, wait: asyncio.Timeout) -> None:
+        with suppress(DatabaseUnavailable):
+            while True:
+                await self.feel()
+                await asyncio.sleep(_ANSWER_HOLDS)
+        wait.reschedule(asyncio.get_running_loop().time())
 
 
 class OwnPool:
@@ -31,8 +86,8 @@ class OwnPool:
 
     def __init__(self, conninfo: str, *, size: int, timeout: float) -> None:
         self.size = size
+        self.pulse = Pulse(self.dial)
         self._conninfo = conninfo
-        self._failure: tuple[float, DatabaseUnavailable] | None = None
         self._opening = asyncio.Lock()
         self._pool: AsyncConnectionPool[Connection] | None = None
         self._timeout = timeout
@@ -40,24 +95,20 @@ class OwnPool:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Lends a connection; PoolTimeout when none is free in time, DatabaseUnavailable without database."""
-        pool = self._pool
-        if pool is None or not _size(pool):
-            pool = await self._open()
-        async with pool.connection(timeout=self._timeout) as connection:
+        pool = await self._open()
+        if not pool.get_stats().get("pool_size", 0):
+            await self.pulse.feel()
+        async with AsyncExitStack() as stack:
+            async with _cancellable(), self.pulse.felt():
+                connection = await stack.enter_async_context(pool.connection(timeout=self._timeout))
             yield connection
 
     async def dial(self) -> Connection:
         """A connection outside the pool; LoginRefused, DatabaseMissing or DatabaseUnavailable."""
-        if self._failure and time.monotonic() < self._failure[0]:
-            raise self._failure[1]
         try:
-            connection: Connection = await AsyncConnection.connect(self._conninfo, **_KEYWORDS)
+            return await AsyncConnection.connect(self._conninfo, **_KEYWORDS)
         except (psycopg.Error, OSError) as error:
-            failure = refused(error)
-            self._failure = (time.monotonic() + _FAILURE_LASTS, failure)
-            raise failure from error
-        self._failure = None
-        return connection
+            raise refused(error) from error
 
     async def close(self) -> None:
         """Closes idle connections now and lent ones when they come back."""
@@ -66,10 +117,11 @@ class OwnPool:
             await pool.close()
 
     async def _open(self) -> AsyncConnectionPool[Connection]:
-        """The pool with a connection in it; why it gets none it would keep to itself, so we dial first."""
+        if self._pool is not None:
+            return self._pool
         async with self._opening:
             if self._pool is None:
-                self._pool = AsyncConnectionPool(
+                pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
                     self._conninfo,
                     kwargs=_KEYWORDS,
                     max_lifetime=_LIFETIME,
@@ -80,19 +132,16 @@ class OwnPool:
                     # Give up at once: the next request asks again, and is answered once the database is up.
                     reconnect_timeout=0,
                 )
-                await self._pool.open()
-            pool = self._pool
-            if not _size(pool):
-                await (await self.dial()).close()
-                async with pool.connection(timeout=self._timeout):
-                    pass
-            return pool
+                await pool.open()
+                self._pool = pool
+            return self._pool
 
 
 class HostPool:
     """The host app's pool: its connections are given back as they were, and it is never closed from here."""
 
     def __init__(self, pool: AsyncConnectionPool[Any], *, timeout: float) -> None:
+        self.pulse = Pulse(self.dial)
         self._pool = pool
         self._timeout = timeout
 
@@ -104,7 +153,9 @@ class HostPool:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Lends a connection in autocommit mode; the pool's own errors are raised as they are."""
-        async with self._pool.connection(timeout=self._timeout) as connection:
+        async with AsyncExitStack() as stack:
+            async with _cancellable(), self.pulse.felt():
+                connection = await stack.enter_async_context(self._pool.connection(timeout=self._timeout))
             autocommit = connection.autocommit
             if not autocommit:
                 await connection.set_autocommit(True)
@@ -131,8 +182,16 @@ class HostPool:
         """Nothing: the pool is the host's."""
 
 
-def _size(pool: AsyncConnectionPool[Any]) -> int:
-    return pool.get_stats().get("pool_size", 0)
+@asynccontextmanager
+async def _cancellable() -> AsyncIterator[None]:
+    """Keeps a cancellation that comes just when the connection does: in psycopg's pool, `wait_for` of Python
+    before 3.12 may swallow it.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    yield
+    if task and task.cancelling() > before:
+        raise asyncio.CancelledError
 
 
 async def _value(given: Any) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
 from riverui.domain.queues import QueueListRow, QueueRow
 from riverui.errors import NotFound
 from riverui.storage.params import Count, CountKind
+from riverui.storage.postgres import literals
 from riverui.storage.postgres.filters import contains_pattern, storable
 from riverui.storage.postgres.rows import job_list_row, queue_list_row, queue_row
 from riverui.storage.postgres.statements import Statements
@@ -97,6 +99,39 @@ class Queues(Statements):
     async def queue_resume(self, name: str) -> Sequence[str]:
         """River's QueueResume, `*` for every queue; gives the queues it changed. NotFound without a row."""
         return await self._set_paused("resume", name)
+
+    async def queue_upsert(self, name: str, *, now: datetime | None = None) -> QueueRow:
+        """Creates the queue's row or sets its updated_at; never touches metadata or paused_at."""
+        (row,) = await self._rows("queue_upsert", {"name": name, "now": now})
+        return queue_row(row)
+
+    async def queue_row_list(self, *, after: str = "", limit: int = 100) -> Sequence[QueueRow]:
+        """Queue rows by name."""
+        rows = await self._rows("queue_row_list", {"after": after, "limit": limit})
+        return [queue_row(row) for row in rows]
+
+    async def queue_update(self, name: str, *, metadata: str) -> QueueRow:
+        """Replaces the metadata (JSON text) and tells the workers; NotFound without a row."""
+        told = json.dumps(name, ensure_ascii=False)
+        payload = f'{{"action":"metadata_changed","metadata":{metadata},"queue":{told}}}'
+        row = await self._row(
+            "queue_update",
+            {"name": name, "metadata": metadata, "schema": self._schema, "payload": payload},
+        )
+        if row is None:
+            raise NotFound(f"There is no queue “{name}” that a client has served.")
+        return queue_row(row)
+
+    async def queue_delete_expired(self, *, updated_before: datetime, limit: int) -> Sequence[str]:
+        """Removes rows of queues that nobody has reported since; their names."""
+        rows = await self._rows("queue_delete_expired", {"updated_before": updated_before, "limit": limit})
+        return sorted(row[0] for row in rows)
+
+    async def notify_many(self, topic: str, payloads: Sequence[str]) -> None:
+        """Sends each payload on the schema's channel of that topic."""
+        if payloads:
+            told = {"schema": self._schema, "topic": topic, "payloads": literals.texts(payloads)}
+            await self._rows("notify_many", told)
 
     async def _set_paused(self, action: str, name: str) -> Sequence[str]:
         rows = await self._rows(f"queue_{action}", {"name": name}) if storable(name) else []

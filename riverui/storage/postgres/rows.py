@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from riverui.domain.jobs import AttemptError, JobListRow, JobLog, JobRow, JobState, JsonText
+from riverui.domain.jobs import AttemptError, JobListRow, JobLog, JobShowRow, JobState, JsonText
 from riverui.domain.queues import QueueListRow, QueueRow
 
 _GO_TIME = re.compile(
@@ -60,9 +60,9 @@ def job_list_row(row: Sequence[Any]) -> JobListRow:
     )
 
 
-def job_row(row: Sequence[Any]) -> JobRow:
+def job_row(row: Sequence[Any]) -> JobShowRow:
     """A row of `job_get`."""
-    return JobRow(
+    return JobShowRow(
         id=row[0],
         state=JobState(row[1]),
         attempt=row[2],

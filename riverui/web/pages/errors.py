@@ -25,3 +25,5 @@ class ErrorShow:
     request_id: str = ""
     retry_url: str = ""
     """Where "Try again" leads; empty where trying again is no use."""
+    back: tuple[str, str] | None = None
+    """Label and address of the list to go on from, where that helps and may be seen."""

@@ -10,7 +10,7 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from riverui.domain.jobs import FINALIZED, WAITING, JobRow, JobState
+from riverui.domain.jobs import FINALIZED, WAITING, JobShowRow, JobState
 from riverui.errors import NotFound
 from riverui.storage.params import Field
 from riverui.web import diagnosis, outcomes, query, timeline
@@ -31,7 +31,7 @@ class JobsShow:
     template: ClassVar[str] = "jobs/show.html"
     fragments: ClassVar[Mapping[str, str]] = {"job": "jobs/_job.html"}
 
-    job: JobRow
+    job: JobShowRow
     steps: tuple[Step, ...]
     attempts: tuple[Attempt, ...]
     """Newest first."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar
+from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -132,6 +133,8 @@ class JobsIndex:
     clear_url: str
     """This list without any filter term (the state stays)."""
     rows: tuple[JobListRow, ...]
+    when: str
+    """What the time is that a row shows."""
     orders: tuple[Choice, ...]
     limits: tuple[Choice, ...]
     order: str
@@ -145,13 +148,16 @@ class JobsIndex:
     on_first_page: bool
     search: SearchNote | None
     problem: Problem | None
+    final: bool
+    """Asking again tells nothing new: the search is not understood."""
     matching: Count | None
     """How many jobs match, where that is known cheaply; for "select all N matching"."""
     hide_args: bool
     filtered: bool
     """Whether any term besides the state narrows the list."""
-    actions: tuple[str, ...]
-    """Verbs that fit the states shown and the viewer's rights: of retry, cancel, delete."""
+    actions: Mapping[str, str]
+    """Verbs that fit the states shown and the viewer's rights (of retry, cancel, delete), each with the
+    address that shows what it would do to all matching jobs. None for a search that is not understood."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -231,7 +237,8 @@ def search_problem(search: query.Search) -> Problem | None:
     told = []
     for error in search.errors[:3]:
         piece = search.text[error.start : error.end].strip()[:40]
-        told.append(error.message if piece in error.message else f"“{piece}”: {error.message}")
+        clear = search.too_long or piece in error.message
+        told.append(error.message if clear else f"“{piece}”: {error.message}")
     return Problem(title="This search is not understood.", detail=plain(" ".join(told)))
 
 
@@ -279,6 +286,7 @@ async def _index(
         ),
         clear_url=list_url(request, listing, listing.query(q="")),
         rows=page.rows,
+        when=listing.when,
         orders=tuple(
             Choice(
                 value=order.value,
@@ -302,14 +310,15 @@ async def _index(
         newer_url=newer,
         older_url=older,
         first_url=list_url(request, listing, listing.query()),
-        self_url=list_url(request, listing),
+        self_url=list_url(request, listing, listing.query(q=search.text, cursor=listing.cursor)),
         on_first_page=listing.cursor is None,
         search=_search_note(request, listing, page.searched),
         problem=problem,
+        final=bool(search.errors),
         matching=None if problem else await _matching(request, listing, page, snapshot),
         hide_args=config.hide_args if shown is None else not shown,
         filtered=bool(search.text.strip()),
-        actions=outcomes.allowed(request, listing.states),
+        actions={} if search.errors else _actions(request, listing),
     )
 
 
@@ -364,6 +373,20 @@ def _rail(request: Request, listing: Listing, snapshot: Snapshot) -> tuple[State
             for state in _RAIL
         ),
     )
+
+
+def _actions(request: Request, listing: Listing) -> dict[str, str]:
+    preview = url(request, "jobs.bulk")
+    fixed = urlencode(
+        [
+            ("q", listing.search.text),
+            *(("state", state.value) for state in listing.states),
+            ("next", list_url(request, listing)),
+        ],
+        safe="/",
+        quote_via=quote,
+    )
+    return {verb: f"{preview}?verb={verb}&{fixed}" for verb in outcomes.allowed(request, listing.states)}
 
 
 async def _matching(request: Request, listing: Listing, page: JobPage, snapshot: Snapshot) -> Count | None:

@@ -139,3 +139,46 @@ select c.name, x.name is not null from chosen c left join changed x on x.name = 
 
 -- name: notify
 select pg_notify(concat(coalesce(:schema::text, current_schema()), '.', :topic::text), :payload::text);
+
+-- name: notify_many
+-- River: PGNotifyMany.
+select pg_notify(concat(coalesce(:schema::text, current_schema()), '.', :topic::text), p.payload)
+from unnest(:payloads::text::text[]) as p (payload);
+
+-- name: queue_upsert
+-- River: QueueCreateOrSetUpdatedAt.
+insert into /* schema */river_queue as q (name, created_at, updated_at)
+values (:name::text, coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
+on conflict (name) do update set updated_at = excluded.updated_at
+returning q.name, q.created_at, left(q.metadata::text, 100000), char_length(q.metadata::text), q.paused_at, q.updated_at;
+
+-- name: queue_row_list
+-- River: QueueList.
+select name, created_at, left(metadata::text, 100000), char_length(metadata::text), paused_at, updated_at
+from /* schema */river_queue
+where name > :after::text
+order by name
+limit :limit::bigint;
+
+-- name: queue_update
+-- River: QueueUpdate and its notification.
+with changed as (
+  update /* schema */river_queue q
+  set metadata = :metadata::jsonb, updated_at = now()
+  where q.name = :name::text
+  returning q.name, q.created_at, q.metadata, q.paused_at, q.updated_at
+)
+select c.name, c.created_at, left(c.metadata::text, 100000), char_length(c.metadata::text), c.paused_at, c.updated_at,
+  pg_notify(concat(coalesce(:schema::text, current_schema()), '.river_control'), :payload::text)
+from changed c;
+
+-- name: queue_delete_expired
+-- River: QueueDeleteExpired.
+delete from /* schema */river_queue q
+where q.name in (
+  select e.name from /* schema */river_queue e
+  where e.updated_at < :updated_before::timestamptz
+  order by e.name
+  limit :limit::bigint
+) and q.updated_at < :updated_before::timestamptz
+returning q.name;

@@ -1,0 +1,46 @@
+"""The smallest worker there is. Here: `riverui worker jobs:client`, and `python jobs.py` gives it a job."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from dataclasses import dataclass
+from typing import ClassVar
+
+from riverui import Client, ClientConfig, Job, QueueConfig, Workers
+
+log = logging.getLogger(__name__)
+workers = Workers()
+
+
+@dataclass
+class Sort:
+    """Put strings in order."""
+
+    kind: ClassVar[str] = "sort"
+
+    strings: list[str]
+
+
+@workers.work(Sort)
+async def sort(job: Job[Sort]) -> None:
+    """Logs them in order; the dashboard shows the log beside the job."""
+    log.info("sorted: %s", ", ".join(sorted(job.args.strings)))
+
+
+# Without it, libpq's PGHOST, PGDATABASE, … are used.
+DATABASE_URL = os.environ.get("DATABASE_URL")
+
+client = Client(DATABASE_URL, ClientConfig(queues={"default": QueueConfig(max_workers=10)}, workers=workers))
+
+
+async def main() -> None:
+    """Inserts a job, through a client that has no queues and so works none."""
+    async with Client(DATABASE_URL) as inserting:
+        result = await inserting.insert(Sort(strings=["whale", "tiger", "bear"]))
+        print(result.job.id)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

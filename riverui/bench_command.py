@@ -1,0 +1,63 @@
+"""`riverui bench`, with the flags and the output of River's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from riverui.errors import ConfigError
+from riverui.settings import choose, database_url, settings_options, texts
+
+if TYPE_CHECKING:
+    from riverui.storage.interface import Driver
+
+
+@settings_options("database_url", "schema")
+@click.command("bench")
+@click.option(
+    "--duration", default="", metavar="TIME", help="Stop after this time, such as 1m; without it never."
+)
+@click.option(
+    "--num-total-jobs",
+    "-n",
+    default=0,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Insert so many jobs first, work them, and stop. Without it, insert and work on and on.",
+)
+@click.option("--yes", is_flag=True, help="Do empty river_job, whatever is in it and whoever works on it.")
+@click.pass_obj
+def bench(environ: Mapping[str, str], /, duration: str, num_total_jobs: int, yes: bool, **flags: Any) -> int:
+    """Measure how many jobs a second can be worked here.
+
+    EMPTIES river_job first. Where other jobs than its own are in it, or somebody works on this database, it
+    refuses, unless --yes says that they may be lost.
+    """
+    from riverui.domain.schedules import go_duration
+    from riverui.engine.loop import loop_factory, spare_collector
+    from riverui.storage.connect import connect
+
+    values = choose(texts(flags), environ)
+    try:
+        seconds = go_duration(duration).total_seconds() if duration else 0.0
+    except ValueError:
+        raise ConfigError(f"--duration {duration}: write it like 30s or 1m") from None
+    driver = connect(database_url(values, environ), schema=values.text("schema") or None)
+    spare_collector()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_run(driver, num_total_jobs, seconds, consent=yes))
+    return 0
+
+
+async def _run(driver: Driver, total: int, duration: float, *, consent: bool) -> None:
+    from riverui.bench import Benchmark
+
+    try:
+        benchmark = Benchmark(driver, say=click.echo)
+        await benchmark.prepare(consent=consent)
+        await benchmark.run(total=total, duration=duration)
+    finally:
+        await driver.close()

@@ -1,0 +1,77 @@
+"""Opens the demo shop: two clients that work its jobs, and customers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+from riverui.demo.customers import Customers, periodic_jobs
+from riverui.demo.shop import LANGUAGE, QUEUES, client_ids
+from riverui.demo.workers import shop_workers
+from riverui.domain.jobs import JobState
+from riverui.engine.client import Client
+from riverui.engine.config import ClientConfig, QueueConfig
+from riverui.storage.interface import Driver
+from riverui.storage.params import JobSelectParams, JobSetStateParams
+
+_RESCUED_AFTER = timedelta(minutes=10)
+
+
+@asynccontextmanager
+async def working(driver: Driver) -> AsyncIterator[list[Client]]:
+    """The shop is open as long as the block lasts; what is under way at its end is given back."""
+    # The jobs' logs are for the dashboard, not for the terminal.
+    for name in ("shop", "riverui.engine"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
+    logging.getLogger("shop").setLevel(logging.DEBUG)
+    now, rng = datetime.now(UTC), Random()
+    clients = [_client(driver, language, now, rng) for language in sorted(set(LANGUAGE.values()))]
+    for client in clients:
+        await client.start()
+    ordering = asyncio.create_task(Customers(clients[0], rng).run())
+    try:
+        yield clients
+    finally:
+        ordering.cancel()
+        await asyncio.wait([ordering])
+        await asyncio.gather(*(client.stop_and_cancel() for client in clients))
+
+
+async def give_back(driver: Driver) -> None:
+    """Makes jobs available that a killed demo has left running, without waiting for their rescue."""
+    now = datetime.now(UTC)
+    async with driver.transaction() as db:
+        running = await db.job_row_list(JobSelectParams(states=(JobState.RUNNING,), limit=1_000))
+        # One of them is stuck on purpose, for hours.
+        left = [row for row in running if row.attempted_at and now - row.attempted_at < timedelta(hours=1)]
+        await db.job_set_state_many(
+            [
+                JobSetStateParams(
+                    id=row.id,
+                    state=JobState.AVAILABLE,
+                    attempt=max(row.attempt - 1, 0),
+                    scheduled_at=now,
+                )
+                for row in left
+            ]
+        )
+
+
+def _client(driver: Driver, language: str, now: datetime, rng: Random) -> Client:
+    config = ClientConfig(
+        id=client_ids(language, now)[0],
+        job_timeout=timedelta(minutes=2),
+        periodic_jobs=periodic_jobs(rng),
+        queues={
+            queue.name: QueueConfig(max_workers=queue.workers)
+            for queue in QUEUES
+            if queue.language == language
+        },
+        rescue_stuck_jobs_after=_RESCUED_AFTER,
+        workers=shop_workers(),
+    )
+    return Client(driver, config)

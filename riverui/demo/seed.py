@@ -1,0 +1,60 @@
+"""Fills the demo's database with the shop's past: a whole day at first, later what it slept through."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from psycopg import AsyncConnection, AsyncRawCursor
+from psycopg.rows import dict_row
+
+from riverui.demo.history import PAUSED_FOR, encode, history
+from riverui.demo.shop import QUEUES
+from riverui.storage.queries import number, read_blocks
+
+_FIRST_ID = 4_812_000
+_INSERTED_AT_ONCE = 1_000
+
+Connection = AsyncConnection[dict[str, Any]]
+
+
+async def seed(url: str, rng: Random, *, jobs: int) -> None:
+    """Inserts a past of so many jobs a day, up to now."""
+    now = datetime.now(UTC)
+    sql = read_blocks(Path(__file__).with_name("seed.sql").read_text(encoding="utf-8"))
+    async with (
+        await AsyncConnection.connect(
+            url, autocommit=True, cursor_factory=AsyncRawCursor, row_factory=dict_row
+        ) as connection,
+        connection.transaction(),
+    ):
+        (newest,) = await _run(connection, sql["job_get_newest"])
+        since = newest["created_at"]
+        if since is None:
+            await _run(connection, sql["sequence_start"], id=_FIRST_ID)
+            await _run(connection, sql["queue_create"], queues=encode(_queues(now)))
+        rows = list(history(now, rng, jobs=jobs, since=since))
+        for first in range(0, len(rows), _INSERTED_AT_ONCE):
+            await _run(connection, sql["job_insert"], jobs=encode(rows[first : first + _INSERTED_AT_ONCE]))
+    async with await AsyncConnection.connect(url, autocommit=True) as plain:
+        await plain.execute("analyze")
+
+
+def _queues(now: datetime) -> list[dict[str, object]]:
+    return [
+        {
+            "name": queue.name,
+            "created_at": now - timedelta(days=41),
+            "updated_at": now,
+            "paused_at": now - PAUSED_FOR if queue.paused else None,
+        }
+        for queue in QUEUES
+    ]
+
+
+async def _run(connection: Connection, block: str, **values: Any) -> list[dict[str, Any]]:
+    text, names = number(block)
+    cursor = await connection.execute(text.encode(), [values[name] for name in names])
+    return await cursor.fetchall() if cursor.description else []

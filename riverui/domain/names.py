@@ -1,0 +1,22 @@
+"""What queues and kinds may be called; River refuses other names."""
+
+from __future__ import annotations
+
+import re
+
+MOST_QUEUE_NAME_BYTES = 64
+MOST_KIND_CHARACTERS = 127
+"""What the table's own check allows."""
+
+_QUEUE = re.compile(r"[a-z0-9]+(?:[_|\-][a-z0-9]+)*")
+_KIND = re.compile(r"\w[\w\-\[\]<>/.·:+]+", re.ASCII)
+
+
+def is_queue_name(name: str) -> bool:
+    """Lower-case letters and digits, in between single underscores, hyphens or bars; at most 64 bytes."""
+    return 0 < len(name) <= MOST_QUEUE_NAME_BYTES and _QUEUE.fullmatch(name) is not None
+
+
+def is_kind(name: str) -> bool:
+    """Two or more letters, digits, underscores and (not first) `-[]<>/.·:+`; so are ids of periodic jobs."""
+    return len(name) <= MOST_KIND_CHARACTERS and _KIND.fullmatch(name) is not None

@@ -1,0 +1,28 @@
+"""When a failed job is tried again, unless a worker or the client says otherwise."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+from riverui.domain.jobs import JobRow
+
+_JITTER = 0.1
+_MOST = (2**63 - 1) / 1e9
+"""Seconds in Go's longest duration, about 292 years: River's cap."""
+
+
+def default_retry(job: JobRow, *, now: datetime | None = None) -> datetime:
+    """River's policy: the fourth power of the number of failures, this one included, in seconds ±10 %.
+
+    Errors are counted, not attempts, since `job.errors` does not hold the newest one yet.
+    """
+    return (now or datetime.now(UTC)) + retry_delay(len(job.errors) + 1)
+
+
+def retry_delay(failures: int) -> timedelta:
+    """How long to wait after so many failures."""
+    seconds = min(float(failures**4), _MOST)
+    if seconds < _MOST:
+        seconds = min(seconds * random.uniform(1 - _JITTER, 1 + _JITTER), _MOST)  # noqa: S311
+    return timedelta(seconds=seconds)

@@ -1,0 +1,287 @@
+"""When something that comes again and again comes next: intervals, cron expressions, anything with `next`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from fractions import Fraction
+from typing import NamedTuple, Protocol
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from riverui.errors import ConfigError
+
+NEVER = datetime.max.replace(tzinfo=UTC)
+"""The `next` of what does not come again."""
+
+
+class Schedule(Protocol):
+    """Says when the next time is; any object will do."""
+
+    def next(self, after: datetime) -> datetime:
+        """The first time after `after`; both are aware. NEVER for none."""
+        ...
+
+
+def next_time(schedule: Schedule, after: datetime) -> datetime:
+    """What any schedule says; ValueError where that is no later time, for whoever waits for it in a loop."""
+    found = schedule.next(after)
+    if found.tzinfo is None or found <= after:
+        raise ValueError(f"{schedule!r} says {found}, which does not come after {after}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicInterval:
+    """Comes again after a fixed time, counted from the time before and not from a full hour or day."""
+
+    interval: timedelta
+
+    def __post_init__(self) -> None:
+        if self.interval <= timedelta(0):
+            raise ConfigError(f"The interval of a schedule is more than nothing, not {self.interval}.")
+
+    def next(self, after: datetime) -> datetime:
+        """`after` and the interval."""
+        try:
+            return after + self.interval
+        except OverflowError:
+            return NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class NeverSchedule:
+    """Does not come at all."""
+
+    def next(self, after: datetime) -> datetime:
+        """NEVER."""
+        return NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class DailyMidnight:
+    """Midnight UTC, the schedule of River's reindexer."""
+
+    def next(self, after: datetime) -> datetime:
+        """The next midnight."""
+        tomorrow = after.astimezone(UTC) + timedelta(days=1)
+        return tomorrow.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+class CronSchedule:
+    """A cron expression as robfig/cron reads it, which is what Go programs give to River.
+
+    Five fields (minute, hour, day of month, month, day of week; `*` or `?`, names, ranges, steps, lists), or
+    `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`, or `@every 1h30m`. A time
+    zone may stand before it: `CRON_TZ=Europe/Berlin 0 9 * * mon-fri`. Where both days are restricted, one of
+    them is enough. A local time that a change of clocks leaves out does not come, one that it repeats comes
+    twice. Sunday is 0 or 7. ConfigError for anything else.
+    """
+
+    __slots__ = ("_every", "_expression", "text", "zone")
+
+    def __init__(self, text: str, timezone: str | tzinfo = UTC) -> None:
+        """`timezone` is for an expression that does not name one."""
+        self.text = text
+        words = text.split()
+        if words and words[0].startswith(("TZ=", "CRON_TZ=")):
+            timezone = words.pop(0).partition("=")[2]
+        self.zone = _zone(timezone) if isinstance(timezone, str) else timezone
+        self._every: timedelta | None = None
+        self._expression = ""
+        if words[:1] == ["@every"]:
+            self._every = _every(" ".join(words[1:]), text)
+        else:
+            self._expression = _expression(words, text)
+
+    def __repr__(self) -> str:
+        return f"CronSchedule({self.text!r}, {str(self.zone)!r})"
+
+    def next(self, after: datetime) -> datetime:
+        """The first time after `after`, in UTC; both on whole seconds."""
+        if after.tzinfo is None:
+            raise ValueError("a schedule needs to know the time zone of a time")
+        at = after.astimezone(UTC).replace(microsecond=0)
+        try:
+            if self._every is not None:
+                return at + self._every
+            # Between two changes of the clocks local time is plain arithmetic, and cronsim is asked for that.
+            begin = at
+            while True:
+                offset = _offset(self.zone, begin)
+                local = next(CronSim(self._expression, at.replace(tzinfo=None) + offset))
+                found = (local - offset).replace(tzinfo=UTC)
+                change = _clock_change(self.zone, begin, found)
+                if change is None:
+                    return found
+                begin, at = change, change - timedelta(seconds=1)
+        except (OverflowError, StopIteration):
+            return NEVER
+
+
+_MOST_NANOSECONDS = 2**63 - 1
+
+_NANOSECONDS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,  # the micro sign
+    "μs": 1_000,  # the Greek letter
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+
+
+class _Field(NamedTuple):
+    name: str
+    first: int
+    last: int
+    names: tuple[str, ...] = ()
+    """In order, from `first` on."""
+
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_FIELDS = (
+    _Field("minute", 0, 59),
+    _Field("hour", 0, 23),
+    _Field("day of the month", 1, 31),
+    _Field("month", 1, 12, _MONTHS),
+    _Field("day of the week", 0, 6, _DAYS),
+)
+
+_DESCRIPTORS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+
+def go_duration(text: str) -> timedelta:
+    """A span as Go writes it (`1h30m`, `1.5h`, `250ms`), to the microsecond; ValueError for anything else."""
+    rest = text.removeprefix("+")
+    if rest == "0":
+        return timedelta(0)
+    nanoseconds = Fraction(0)
+    place = 0
+    while place < len(rest):
+        part = _DURATION_PART.match(rest, place)
+        if part is None:
+            break
+        nanoseconds += Fraction(part[1]) * _NANOSECONDS[part[2]]
+        place = part.end()
+    if not rest or place < len(rest) or nanoseconds > _MOST_NANOSECONDS:
+        raise ValueError(f"“{text}” is not a duration such as 1h30m")
+    return timedelta(microseconds=int(nanoseconds / 1000))
+
+
+def _every(duration: str, text: str) -> timedelta:
+    """As robfig/cron: whole seconds, one at least."""
+    try:
+        every = go_duration(duration)
+    except ValueError as error:
+        raise ConfigError(f"“{text}” is not a schedule: {error}.") from None
+    if every <= timedelta(0):
+        raise ConfigError(f"“{text}” is not a schedule: the duration is more than nothing.")
+    return timedelta(seconds=max(1, every // timedelta(seconds=1)))
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):
+        raise ConfigError(f"There is no time zone “{name}” here (does the system have tzdata?).") from None
+
+
+def _expression(words: list[str], text: str) -> str:
+    """The expression in plain numbers, for cronsim, whose own reading differs from robfig's."""
+    if len(words) == 1 and words[0].startswith("@"):
+        if words[0] not in _DESCRIPTORS:
+            known = ", ".join([*_DESCRIPTORS, "@every 1h30m"])
+            raise ConfigError(f"“{text}” is not a schedule: there are {known}.")
+        words = _DESCRIPTORS[words[0]].split()
+    if len(words) != len(_FIELDS):
+        raise ConfigError(f"“{text}” is not a schedule: a cron expression has five fields, not {len(words)}.")
+    try:
+        expression = " ".join(_field(word, field) for word, field in zip(words, _FIELDS, strict=True))
+    except ValueError as error:
+        raise ConfigError(f"“{text}” is not a schedule: {error}.") from None
+    try:
+        CronSim(expression, datetime(2000, 1, 1))  # noqa: DTZ001 (cronsim's own arithmetic, without zones)
+    except CronSimError:
+        raise ConfigError(f"“{text}” is not a schedule: there is no such day in these months.") from None
+    return expression
+
+
+def _field(word: str, field: _Field) -> str:
+    """`*` where the field does not restrict (then the days must both match), else its numbers."""
+    numbers: set[int] = set()
+    free = False
+    for part in word.lower().split(","):
+        values, star = _part(part, field)
+        numbers.update(values)
+        free = free or star
+    return "*" if free else ",".join(map(str, sorted(numbers)))
+
+
+def _part(part: str, field: _Field) -> tuple[set[int], bool]:
+    span, slash, step_text = part.partition("/")
+    step = 1
+    if slash:
+        step = int(step_text) if step_text.isascii() and step_text.isdigit() else 0
+        if step < 1:
+            raise ValueError(f"“{part}” has no step that is a positive number")
+    low, dash, high = span.partition("-")
+    if low in ("*", "?") and not dash:
+        return set(range(field.first, field.last + 1, step)), step == 1
+    start = _number(low, field)
+    end = _number(high, field) if dash else field.last if slash else start
+    if start > end:
+        raise ValueError(f"“{part}” ends before it begins")
+    values = set(range(start, end + 1, step))
+    if field.names is _DAYS and 7 in values:
+        values = values - {7} | {0}
+    return values, False
+
+
+def _number(word: str, field: _Field) -> int:
+    if word in field.names:
+        return field.first + field.names.index(word)
+    if not (word.isascii() and word.isdigit()):
+        raise ValueError(f"“{word}” is not a {field.name}")
+    last = 7 if field.names is _DAYS else field.last
+    if not field.first <= int(word) <= last:
+        raise ValueError(f"the {field.name} is {field.first} to {last}, not {word}")
+    return int(word)
+
+
+def _offset(zone: tzinfo, at: datetime) -> timedelta:
+    return at.astimezone(zone).utcoffset() or timedelta(0)
+
+
+def _clock_change(zone: tzinfo, after: datetime, until: datetime) -> datetime | None:
+    """The first second in (after, until] with another offset than `after`; looks at one instant a day."""
+    if zone is UTC:
+        return None
+    offset = _offset(zone, after)
+    same = after
+    while same < until:
+        other = min(same + timedelta(days=1), until)
+        if _offset(zone, other) != offset:
+            while other - same > timedelta(seconds=1):
+                middle = same + timedelta(seconds=(other - same) // timedelta(seconds=2))
+                if _offset(zone, middle) == offset:
+                    same = middle
+                else:
+                    other = middle
+            return other
+        same = other
+    return None

@@ -1,0 +1,246 @@
+"""The client: inserts jobs, works them, keeps house, and lets a program look after its jobs and queues."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from riverui.engine import attempt
+from riverui.engine.administration import Administration
+from riverui.engine.config import ClientConfig, QueueConfig
+from riverui.engine.events import EventKind, Events, Subscription
+from riverui.engine.hooks import Extensions
+from riverui.engine.inserting import Inserting
+from riverui.engine.machinery import Machinery
+from riverui.engine.notifier import Notifier
+from riverui.engine.periodic import PeriodicJobs
+from riverui.engine.phases import serve
+from riverui.errors import ConfigError
+from riverui.storage.connect import connect
+
+if TYPE_CHECKING:
+    from psycopg_pool import AsyncConnectionPool
+
+    from riverui.storage.interface import Driver
+
+_MOST_HOST_BYTES = 60
+
+
+class Client(Inserting, Administration):
+    """A client of one River database.
+
+    `database` is a URL, a psycopg AsyncConnectionPool (never closed from here) or a Driver; None leaves it to
+    libpq's `PG*` variables. Nothing is connected before the first use. Without `config.queues` the client
+    only inserts; with them `start`, or `async with`, begins to work jobs:
+
+        config = ClientConfig(queues={"default": QueueConfig(max_workers=100)}, workers=workers)
+        async with Client(url, config) as client:
+            await client.insert(SendMail(to="ann@example.com"))
+    """
+
+    def __init__(
+        self,
+        database: str | AsyncConnectionPool[Any] | Driver | None = None,
+        config: ClientConfig | None = None,
+        *,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
+        self.config = config or ClientConfig()
+        """Its queues may be replaced until the start."""
+        self.clock: Callable[[], datetime] = clock or _utc_now
+        self.driver, self._owns_driver = _driver(database, self.config.schema)
+        self.extensions = Extensions.of(self.config)
+        self.id = self.config.id or default_client_id(platform.node(), self.clock())
+        self.logger = self.config.logger or logging.getLogger("riverui.engine")
+        self.events = Events(self.logger)
+        self.periodic_jobs = PeriodicJobs(self.config.periodic_jobs)
+        self.queues = QueueBundle(self)
+        self._machinery: Machinery | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._init_inserting()
+
+    async def __aenter__(self) -> Self:
+        if self.config.queues:
+            await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def started(self) -> bool:
+        """Whether it works jobs; also while it stops."""
+        return self._machinery is not None
+
+    @property
+    def running(self) -> int:
+        """How many jobs it works right now."""
+        return self._machinery.running if self._machinery else 0
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this client does the maintenance, as far as it knows."""
+        elector = self._machinery.elector if self._machinery else None
+        return elector is not None and elector.is_leader
+
+    @property
+    def last_fetched_at(self) -> datetime | None:
+        """When the database last answered a question for jobs."""
+        producers = self._machinery.producers.values() if self._machinery else ()
+        return max((at for producer in producers if (at := producer.last_fetched_at)), default=None)
+
+    @property
+    def notifier(self) -> Notifier | None:
+        """What hears notifications, while it works jobs and unless `poll_only`."""
+        return self._machinery.notifier if self._machinery else None
+
+    async def start(self) -> None:
+        """Begins to work jobs, and to stand for election; nothing when it does already.
+
+        ConfigError without queues or workers, DatabaseUnavailable, SchemaMissing and others for what the
+        database has to say; then nothing runs.
+        """
+        if self._machinery is not None:
+            return
+        if not self.config.queues:
+            raise ConfigError("queues is empty: this client only inserts jobs.")
+        # Whatever is begun from here on finds its client in the context.
+        context = copy_context()
+        context.run(attempt.client.set, self)
+        self._machinery = machinery = Machinery(self)
+        try:
+            await asyncio.get_running_loop().create_task(machinery.start(), context=context)
+        except BaseException:
+            self._machinery = None
+            raise
+        self.logger.info("client %s works on %s", self.id, ", ".join(self.config.queues))
+
+    async def stop(self) -> None:
+        """Fetches no more jobs, and comes back once those at work have ended and are written.
+
+        They are cancelled after `config.soft_stop_timeout`, or with `stop_and_cancel`; what a cancellation
+        interrupts gets its attempt back and is available at once.
+        """
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._take_down(), name="riverui stop")
+        # Whoever gives up waiting does not stop the stop.
+        await asyncio.shield(self._stopping)
+
+    async def stop_and_cancel(self) -> None:
+        """Stops, and cancels the jobs at work at once; also while `stop` is under way."""
+        if self._machinery is not None:
+            self._machinery.cancel_jobs()
+        await self.stop()
+
+    async def stop_and_abandon(self) -> None:
+        """Stops without waiting for jobs any longer; also while `stop` is under way.
+
+        They go on as they please, but their outcomes are not written: the jobs are rescued later.
+        """
+        if self._machinery is not None:
+            self._machinery.abandon()
+        await self.stop()
+
+    async def run(
+        self, *, soft_stop_timeout: timedelta | None = None, hard_stop_timeout: timedelta | None = None
+    ) -> None:
+        """Works jobs until SIGINT or SIGTERM, and stops in three phases, a further signal beginning the next.
+
+        Jobs may end, for `soft_stop_timeout` (the config's unless given); then they are cancelled; and after
+        another `hard_stop_timeout` the process exits without them. None waits for ever.
+        """
+        soft_stop = self.config.soft_stop_timeout if soft_stop_timeout is None else soft_stop_timeout
+        await serve(self, soft_stop=soft_stop, hard_stop=hard_stop_timeout)
+
+    def subscribe(self, *kinds: EventKind | str, size: int = 1000) -> Subscription:
+        """Events of these kinds as they come, with room for `size` not taken yet, until the client stops."""
+        if not self.config.queues:
+            raise ConfigError("queues is empty: this client works no jobs, so it has no events.")
+        return self.events.subscribe(*kinds, size=size)
+
+    def _wake(self, queue: str, *, notified: bool) -> None:
+        # Woken twice, it would fetch twice, and the second fetch would hold the next job up.
+        if self._machinery is not None and not (notified and self.notifier):
+            producer = self._machinery.producers.get(queue)
+            if producer is not None:
+                producer.wake()
+
+    async def _take_down(self) -> None:
+        try:
+            if self._machinery is not None:
+                await self._machinery.stop()
+                self.logger.info("client %s has stopped", self.id)
+        finally:
+            self._machinery = None
+            self._stopping = None
+            self.events.close()
+            if self._owns_driver:
+                await self.driver.close()
+
+
+class QueueBundle:
+    """The queues that a client works, also while it runs."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those worked now, or from the start on."""
+        machinery = self._client._machinery
+        return tuple(machinery.producers if machinery else self._client.config.queues)
+
+    async def add(self, name: str, queue: QueueConfig) -> None:
+        """Begins to work a queue, at once or with the start. ConfigError where it cannot, or is already."""
+        client = self._client
+        if not client.config.queues:
+            raise ConfigError("queues is empty: this client only inserts jobs.")
+        client.config.check_queue(name, queue)
+        if name in self.names:
+            raise ConfigError(f"The queue {name!r} is worked already.")
+        if client._machinery is not None:
+            await client._machinery.add_queue(name, queue)
+        client.config = replace(client.config, queues={**client.config.queues, name: queue})
+
+    async def remove(self, name: str) -> None:
+        """Leaves a queue; comes back once its jobs have ended. ConfigError where it is not worked."""
+        client = self._client
+        if name not in self.names:
+            raise ConfigError(f"The queue {name!r} is not worked.")
+        if client._machinery is not None:
+            await client._machinery.remove_queue(name)
+        left = {other: queue for other, queue in client.config.queues.items() if other != name}
+        client.config = replace(client.config, queues=left)
+
+
+def default_client_id(host: str, now: datetime) -> str:
+    """Host name and time, as River makes it: all of it one word in most terminals."""
+    host = host.replace(".", "_").encode()[:_MOST_HOST_BYTES].decode(errors="ignore")
+    return f"{host or 'unknown_host'}_{now.astimezone(UTC):%Y_%m_%dT%H_%M_%S_%f}"
+
+
+def _driver(
+    database: str | AsyncConnectionPool[Any] | Driver | None, schema: str | None
+) -> tuple[Driver, bool]:
+    """The driver, and whether it is the client's own."""
+    if database is None or isinstance(database, str):
+        return connect(database, schema=schema), True
+    if hasattr(database, "autocommit"):
+        driver: Driver = database  # type: ignore[assignment]
+        if schema is not None and schema != driver.schema:
+            raise ConfigError("schema differs from the driver's: give it to the driver alone.")
+        return driver, False
+    return connect(pool=database, schema=schema), True
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)

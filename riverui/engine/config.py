@@ -1,0 +1,204 @@
+"""How a client works: River's Config, with River's names, defaults and limits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from riverui.domain.names import is_kind, is_queue_name
+from riverui.errors import ConfigError
+from riverui.storage.queries import check_schema
+
+if TYPE_CHECKING:
+    from riverui.engine.hooks import Hook, Middleware, Plugin
+    from riverui.engine.periodic import PeriodicJob, Schedule
+    from riverui.engine.worker import ErrorHandler, RetryPolicy, StuckHandler, Workers
+
+NO_LIMIT = timedelta(seconds=-1)
+"""River's −1: no timeout, or keep for ever."""
+
+SCHEDULER_INTERVAL = timedelta(seconds=5)
+"""How often the leader looks for jobs that are due: what is due sooner is made available at once."""
+
+_HOUR = timedelta(hours=1)
+_MILLISECOND = timedelta(milliseconds=1)
+_MINUTE = timedelta(minutes=1)
+_NOTHING = timedelta(0)
+_MOST_ID = 100
+_MOST_LOG_BYTES = 64 * 1024 * 1024
+_MOST_WORKERS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueConfig:
+    """How one queue is worked."""
+
+    max_workers: int
+    """Jobs of this queue that run at once in this process, 1 to 10,000."""
+    fetch_cooldown: timedelta | None = None
+    """The client's unless given."""
+    fetch_poll_interval: timedelta | None = None
+    """The client's unless given."""
+
+    def __post_init__(self) -> None:
+        _check_number("max_workers", self.max_workers, least=1, most=_MOST_WORKERS)
+        for name in ("fetch_cooldown", "fetch_poll_interval"):
+            if getattr(self, name) is not None:
+                _check_span(name, getattr(self, name), least=_MILLISECOND)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientConfig:
+    """Everything a Client can be told. ConfigError on creation names the setting that is wrong.
+
+    Without `queues` the client only inserts. Names, defaults and limits are those of River's Config; where a
+    default differs, its line says why.
+    """
+
+    queues: Mapping[str, QueueConfig] = field(default_factory=dict)
+    workers: Workers | None = None
+    periodic_jobs: Sequence[PeriodicJob] = ()
+    schema: str | None = None
+    id: str | None = None
+    """Up to 100 characters, unique in the schema; None makes one of host name and time."""
+    logger: logging.Logger | None = None
+    """`riverui.engine` unless given."""
+
+    # Fetching
+    fetch_cooldown: timedelta = timedelta(milliseconds=100)
+    fetch_poll_interval: timedelta = timedelta(seconds=1)
+    fetch_only_known_kinds: bool = True
+    """Leaves jobs of other kinds to other clients, so that Go and Python can share a queue."""
+    poll_only: bool = False
+    """No LISTEN: for poolers in transaction mode."""
+
+    # Working
+    job_timeout: timedelta = _MINUTE
+    """NO_LIMIT for none; a worker's own wins."""
+    job_stuck_threshold: timedelta = timedelta(seconds=10)
+    """How long past its timeout a job may go on before it counts as stuck."""
+    stuck_handler: StuckHandler | None = None
+    max_attempts: int = 25
+    retry_policy: RetryPolicy | None = None
+    """`domain.retries.default_retry` unless given."""
+    error_handler: ErrorHandler | None = None
+    soft_stop_timeout: timedelta | None = None
+    """How long `stop` waits for running jobs before it cancels them; None waits for ever."""
+    hooks: Sequence[Hook] = ()
+    middleware: Sequence[Middleware] = ()
+    plugins: Sequence[Plugin] = ()
+    log_jobs: bool = True
+    """Collects what a job logs into metadata `river:log` (River's riverlog)."""
+    job_log_formatter: logging.Formatter | None = None
+    """How a record becomes a line of a job's log; time, level, logger and message unless given."""
+    job_log_bytes: int = 2 * 1024 * 1024
+    """Most that one attempt's log may hold."""
+    job_log_total_bytes: int = 8 * 1024 * 1024
+    """Most that all attempts' logs may hold; the oldest go first. At most 64 MiB."""
+    threads: int | None = None
+    """Threads for synchronous workers; None makes as many as the queues have workers, up to 64."""
+    skip_kind_validation: bool = False
+    skip_unknown_job_check: bool = False
+    """Lets jobs be inserted whose kind has no worker here."""
+
+    # Keeping house
+    leader_election_disabled: bool = False
+    discard_unknown_stuck_jobs: bool = False
+    """River's leader discards a stuck job of a kind it does not know. Ours leaves it alone unless told so."""
+    rescue_stuck_jobs_after: timedelta | None = None
+    """None is an hour, or an hour more than a `job_timeout` that is not the default."""
+    cancelled_job_retention_period: timedelta = timedelta(hours=24)
+    completed_job_retention_period: timedelta = timedelta(hours=24)
+    discarded_job_retention_period: timedelta = timedelta(days=7)
+    job_cleaner_timeout: timedelta = timedelta(seconds=30)
+    reindexer_schedule: Schedule | None = None
+    """Daily at midnight UTC unless given."""
+    reindexer_index_names: Sequence[str] | None = None
+    """None is River's list; an empty one rebuilds nothing."""
+    reindexer_timeout: timedelta = _MINUTE
+
+    def __post_init__(self) -> None:
+        check_schema(self.schema)
+        if self.id is not None and not 0 < len(self.id) <= _MOST_ID:
+            raise ConfigError(f"id must have 1 to {_MOST_ID} characters.")
+        _check_span("fetch_cooldown", self.fetch_cooldown, least=_MILLISECOND)
+        _check_span("fetch_poll_interval", self.fetch_poll_interval, least=_MILLISECOND)
+        _check_span("job_stuck_threshold", self.job_stuck_threshold)
+        _check_span("job_cleaner_timeout", self.job_cleaner_timeout, least=_MILLISECOND)
+        if self.soft_stop_timeout is not None:
+            _check_span("soft_stop_timeout", self.soft_stop_timeout)
+        for name in ("job_timeout", "reindexer_timeout"):
+            _check_span(name, getattr(self, name), least=_MILLISECOND, or_no_limit=True)
+        for state in ("cancelled", "completed", "discarded"):
+            name = f"{state}_job_retention_period"
+            _check_span(name, getattr(self, name), or_no_limit=True)
+        _check_span("rescue_stuck_jobs_after", self.rescue_after)
+        if self.rescue_after < self.job_timeout:
+            raise ConfigError("rescue_stuck_jobs_after may not be shorter than job_timeout.")
+        if self.fetch_poll_interval < self.fetch_cooldown:
+            raise ConfigError("fetch_poll_interval may not be shorter than fetch_cooldown.")
+        _check_number("max_attempts", self.max_attempts, least=1)
+        _check_number("job_log_bytes", self.job_log_bytes, least=1)
+        _check_number("job_log_total_bytes", self.job_log_total_bytes, least=1, most=_MOST_LOG_BYTES)
+        if self.threads is not None:
+            _check_number("threads", self.threads, least=1)
+        if self.leader_election_disabled and self.periodic_jobs:
+            raise ConfigError("periodic_jobs must be empty with leader_election_disabled.")
+        if self.queues and self.workers is None:
+            raise ConfigError("workers must be given with queues.")
+        for name, queue in self.queues.items():
+            self.check_queue(name, queue)
+        self.check_kinds()
+
+    @property
+    def rescue_after(self) -> timedelta:
+        """When a running job counts as lost, from its start."""
+        if self.rescue_stuck_jobs_after is not None:
+            return self.rescue_stuck_jobs_after
+        explicit = self.job_timeout > _NOTHING and self.job_timeout != _MINUTE
+        return self.job_timeout + _HOUR if explicit else _HOUR
+
+    def check_queue(self, name: str, queue: QueueConfig) -> None:
+        """ConfigError where a queue cannot be worked under this name with these settings."""
+        if not is_queue_name(name):
+            raise ConfigError(
+                f"queues: {name!r} is no queue name: up to 64 lower-case letters and digits, with single"
+                " underscores or hyphens between them."
+            )
+        if not isinstance(queue, QueueConfig):
+            raise ConfigError(f"queues: {name!r} needs a QueueConfig.")
+        cooldown = queue.fetch_cooldown or self.fetch_cooldown
+        if (queue.fetch_poll_interval or self.fetch_poll_interval) < cooldown:
+            raise ConfigError(
+                f"queues: {name!r}: fetch_poll_interval may not be shorter than fetch_cooldown."
+            )
+
+    def check_kinds(self) -> None:
+        """ConfigError where a worker's kind has a form that River refuses, unless `skip_kind_validation`."""
+        if self.workers is None or self.skip_kind_validation:
+            return
+        for kind in self.workers.kinds:
+            if not is_kind(kind):
+                raise ConfigError(
+                    f"workers: {kind!r} is no job kind: two or more letters, digits and underscores, after"
+                    " the first also -[]<>/.·:+ (skip_kind_validation lets others pass)."
+                )
+
+
+def _check_span(
+    name: str, value: timedelta, *, least: timedelta = _NOTHING, or_no_limit: bool = False
+) -> None:
+    if not isinstance(value, timedelta):
+        raise ConfigError(f"{name} must be a timedelta.")
+    if value < least and not (or_no_limit and value == NO_LIMIT):
+        words = f"at least {least.total_seconds() * 1000:g} ms" if least else "not negative"
+        raise ConfigError(f"{name} must be {words}{', or NO_LIMIT' if or_no_limit else ''}.")
+
+
+def _check_number(name: str, value: int, *, least: int, most: int | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or value > (most or value):
+        words = f"from {least:,} to {most:,}" if most else f"of at least {least:,}"
+        raise ConfigError(f"{name} must be a whole number {words}.")

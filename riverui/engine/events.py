@@ -1,0 +1,132 @@
+"""What a client tells its subscribers: River's event kinds. Local to the process."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from riverui.domain.jobs import JobRow
+from riverui.domain.queues import QueueRow
+from riverui.engine.service import Bell
+
+
+class EventKind(StrEnum):
+    """The events there are."""
+
+    JOB_CANCELLED = "job_cancelled"
+    JOB_COMPLETED = "job_completed"
+    JOB_FAILED = "job_failed"
+    JOB_INTERRUPTED = "job_interrupted"
+    JOB_SNOOZED = "job_snoozed"
+    QUEUE_PAUSED = "queue_paused"
+    QUEUE_RESUMED = "queue_resumed"
+
+
+class JobStats(NamedTuple):
+    """How long a job waited, ran, and took to be written."""
+
+    complete_duration: timedelta
+    queue_wait_duration: timedelta
+    run_duration: timedelta
+
+
+class Event(NamedTuple):
+    """One event; `job` and `stats` for those of jobs, `queue` for those of queues."""
+
+    kind: EventKind
+    job: JobRow | None = None
+    stats: JobStats | None = None
+    queue: QueueRow | None = None
+
+
+class Subscription(AsyncIterator[Event]):
+    """Events as they come: iterate over it, and `close` it (or use it with `with`) when they are not wanted.
+
+    It holds `size` events that were not taken yet; further ones are dropped, and counted in `dropped`. It
+    ends by itself when the client has stopped and everything was taken.
+    """
+
+    def __init__(self, events: Events, kinds: frozenset[EventKind], size: int) -> None:
+        self.kinds = kinds
+        self.dropped = 0
+        self._bell = Bell()
+        self._closed = False
+        self._events = events
+        self._held: deque[Event] = deque()
+        self._size = size
+
+    async def __anext__(self) -> Event:
+        while not self._held:
+            if self._closed:
+                raise StopAsyncIteration
+            await self._bell.wait()
+        return self._held.popleft()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends it; what is held can still be taken. Safe to call twice."""
+        self._closed = True
+        self._events.subscriptions.discard(self)
+        self._bell.ring()
+
+    def offer(self, event: Event) -> bool:
+        """Holds an event for whoever iterates; False where there is no room."""
+        if len(self._held) >= self._size:
+            self.dropped += 1
+            return False
+        self._held.append(event)
+        self._bell.ring()
+        return True
+
+
+class Events:
+    """Hands the events of one client to its subscriptions."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self.subscriptions: set[Subscription] = set()
+        self._logger = logger
+
+    def subscribe(self, *kinds: EventKind | str, size: int = 1000) -> Subscription:
+        """A new subscription to these kinds. ValueError for one that is not there, or no kind at all."""
+        if not kinds:
+            raise ValueError("name the kinds of events to subscribe to: later versions may add kinds")
+        if size < 1:
+            raise ValueError("size must be at least 1")
+        subscription = Subscription(self, frozenset(map(EventKind, kinds)), size)
+        self.subscriptions.add(subscription)
+        return subscription
+
+    def wants(self, kind: EventKind) -> bool:
+        """Whether anybody listens for this kind, so that it is worth making."""
+        return any(kind in subscription.kinds for subscription in self.subscriptions)
+
+    def publish(self, event: Event) -> None:
+        """Gives an event to whom it concerns; never waits for anybody."""
+        for subscription in self.subscriptions:
+            if (
+                event.kind in subscription.kinds
+                and not subscription.offer(event)
+                and (
+                    # The first one is told, then ever fewer.
+                    subscription.dropped & (subscription.dropped - 1) == 0
+                )
+            ):
+                self._logger.warning(
+                    "a subscription is too slow: %s events dropped so far, now a %s",
+                    subscription.dropped,
+                    event.kind,
+                )
+
+    def close(self) -> None:
+        """Ends every subscription."""
+        for subscription in tuple(self.subscriptions):
+            subscription.close()

@@ -1,0 +1,187 @@
+"""Works fetched jobs, each in a task of its own, and tells the completer how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from riverui.engine import outcome
+from riverui.engine.attempt import Attempt, Cause, Slots, running
+from riverui.engine.hooks import Extensions, settle
+from riverui.engine.outcome import Outcome
+from riverui.engine.pipeline import Work, pipeline
+from riverui.engine.worker import JobCancel, JobSnooze
+from riverui.errors import UnknownJobKind
+
+if TYPE_CHECKING:
+    import logging
+
+    from riverui.domain.jobs import JobRow
+    from riverui.engine.completer import Completer
+    from riverui.engine.config import ClientConfig
+    from riverui.engine.deadlines import Deadlines
+    from riverui.engine.joblog import JobLogs
+    from riverui.engine.threads import Threads
+
+
+class Executor:
+    """Works the jobs of one client."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        extensions: Extensions,
+        *,
+        clock: Callable[[], datetime],
+        completer: Completer,
+        deadlines: Deadlines,
+        logger: logging.Logger,
+        logs: JobLogs | None,
+        threads: Threads,
+    ) -> None:
+        self._clock = clock
+        self._completer = completer
+        self._config = config
+        self._deadlines = deadlines
+        self._extensions = extensions
+        self._logger = logger
+        self._logs = logs
+        self._loop = asyncio.get_running_loop()
+        self._pipelines: dict[str, Work] = {}
+        self._threads = threads
+        assert config.workers is not None
+        self._workers = config.workers
+
+    def attempt(self, row: JobRow, slots: Slots) -> Attempt:
+        """An attempt at a job, to be started."""
+        return Attempt(row, self._workers.get(row.kind), slots)
+
+    def start(self, attempts: Sequence[Attempt]) -> None:
+        """Begins to work jobs, in the next turn of the event loop."""
+        if sys.version_info >= (3, 12):
+            self._loop.call_soon(self._start_eagerly, attempts)
+        else:
+            for attempt in attempts:
+                attempt.task = asyncio.Task(self._run(attempt), loop=self._loop)
+
+    if sys.version_info >= (3, 12):
+
+        def _start_eagerly(self, attempts: Sequence[Attempt]) -> None:
+            """Runs each up to where it first waits: many never do, and are never scheduled."""
+            for attempt in attempts:
+                task = asyncio.Task(self._run(attempt), loop=self._loop, eager_start=True)
+                if not attempt.done:
+                    attempt.task = task
+
+    async def _run(self, attempt: Attempt) -> None:
+        running.set(attempt)
+        attempt.working = True
+        attempt.started_at = self._clock()
+        error: BaseException | None = None
+        try:
+            try:
+                if attempt.cause is not None:
+                    raise asyncio.CancelledError
+                await (self._pipelines.get(attempt.row.kind) or self._pipeline(attempt))(attempt)
+            except GeneratorExit:
+                raise
+            except BaseException as raised:
+                # SystemExit and KeyboardInterrupt too: they are this job's error, not the end of the others.
+                error = raised
+            attempt.done = True
+            attempt.ended_at = self._clock()
+            if error is None and attempt.updates is None and attempt.log is None:
+                self._completer.succeed(attempt)
+            else:
+                await self._conclude(attempt, error)
+            if self._completer.crowded:
+                await self._completer.room()
+        except Exception:
+            self._logger.exception("the outcome of job %s is lost: it will be rescued", attempt.row.id)
+        finally:
+            attempt.done = True
+            # They refer to this frame, and this frame to them; and args may be large.
+            error = attempt.task = attempt.job = None
+            attempt.slots.release(attempt)
+
+    def _pipeline(self, attempt: Attempt) -> Work:
+        """How to work the kind of this attempt; UnknownJobKind where nobody does."""
+        if attempt.unit is None:
+            raise UnknownJobKind(attempt.row.kind)
+        work = self._pipelines[attempt.row.kind] = pipeline(
+            attempt.unit,
+            self._extensions,
+            job_timeout=self._config.job_timeout,
+            deadlines=self._deadlines,
+            threads=self._threads,
+        )
+        return work
+
+    async def _conclude(self, attempt: Attempt, error: BaseException | None) -> None:
+        """Finds out what becomes of a job that did not just end well."""
+        if self._logs is not None:
+            await self._logs.finish(attempt)
+        if error is not None and attempt.cause is Cause.REMOTE:
+            error = JobCancel("job cancelled remotely")
+        try:
+            ended = await self._outcome(attempt, error)
+        except Exception as broken:
+            # A snooze beyond the calendar, say: it is an error like others.
+            ended = await self._failure(attempt, broken)
+        self._completer.settle(attempt, ended)
+
+    async def _outcome(self, attempt: Attempt, error: BaseException | None) -> Outcome:
+        row, now = attempt.row, attempt.ended_at
+        if error is None:
+            return outcome.completed(row, now, attempt.metadata())
+        if snooze := outcome.find(error, JobSnooze):
+            attempt.update(outcome.SNOOZES, str(outcome.next_snoozes(row)))
+            return outcome.snoozed(row, now, attempt.metadata(), snooze.duration)
+        if cancel := outcome.find(error, JobCancel):
+            text = outcome.attempt_error(row, attempt.started_at, cancel)
+            return outcome.cancelled(row, now, attempt.metadata(), text)
+        if attempt.cause is Cause.STOP and isinstance(error, asyncio.CancelledError):
+            self._logger.info("job %s was interrupted by the client's stop, and is available again", row.id)
+            return outcome.interrupted(row, now, attempt.metadata())
+        return await self._failure(attempt, error)
+
+    async def _failure(self, attempt: Attempt, error: BaseException) -> Outcome:
+        row, metadata = attempt.row, attempt.metadata()
+        last = row.attempt >= row.max_attempts
+        self._logger.info(
+            "job %s (%s) failed%s: %s",
+            row.id,
+            row.kind,
+            " for the last time" if last else "",
+            type(error).__name__,
+        )
+        set_cancelled = await self._handle(row, error)
+        now = self._clock()
+        text = outcome.attempt_error(row, attempt.started_at, error)
+        if set_cancelled:
+            return outcome.cancelled(row, now, metadata, text)
+        if last:
+            return outcome.discarded(row, now, metadata, text)
+        retry_at = outcome.next_retry(
+            row,
+            now,
+            worker=attempt.unit.worker if attempt.unit else None,
+            job=attempt.job,
+            policy=self._config.retry_policy,
+            logger=self._logger,
+        )
+        return outcome.failed(row, now, metadata, text, retry_at)
+
+    async def _handle(self, row: JobRow, error: BaseException) -> bool:
+        """Whether the client's error handler wants the job to be cancelled."""
+        if self._config.error_handler is None:
+            return False
+        try:
+            result = await settle(self._config.error_handler(row, error))
+        except Exception:
+            self._logger.exception("the error handler failed on job %s", row.id)
+            return False
+        return result is not None and result.set_cancelled

@@ -1,0 +1,122 @@
+"""What a program can hang into inserting and working: River's hooks, middleware and plugins.
+
+Subclass and override what is wanted; what is not overridden costs nothing. Order, outermost first, while
+working: the worker's own middleware, resumable steps, `ClientConfig.plugins`, `ClientConfig.middleware`,
+plugins of the job args; then WorkBegin hooks, decoding, the timeout, `work`, WorkEnd hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import TYPE_CHECKING, TypeVar
+
+from riverui.domain.jobs import JobRow
+from riverui.engine.args import hooks_of, plugins_of
+
+if TYPE_CHECKING:
+    from riverui.engine.config import ClientConfig
+    from riverui.engine.insert import InsertRequest, InsertResult
+
+_Any = TypeVar("_Any")
+_Kind = TypeVar("_Kind", bound="Hook | Middleware")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    """One measurement of the engine: `job_get_available_duration` (seconds) or `job_get_available_count`."""
+
+    name: str
+    value: float
+    queue: str
+
+
+class Hook:
+    """Is called at single points; an exception ends what it was called for."""
+
+    def insert_begin(self, request: InsertRequest) -> Awaitable[None] | None:
+        """Before each job is inserted; it may change the request."""
+
+    def work_begin(self, job: JobRow) -> Awaitable[None] | None:
+        """Before each job is worked; an exception is the job's error."""
+
+    def work_end(
+        self, job: JobRow, error: BaseException | None
+    ) -> Awaitable[BaseException | None] | BaseException | None:
+        """After each job; what it gives is the job's outcome, None for success."""
+        return error
+
+    def periodic_jobs_start(self) -> Awaitable[None] | None:
+        """When this client, as leader, begins to insert periodic jobs."""
+
+    def metric_emit(self, metric: Metric) -> None:
+        """For each measurement; runs in hot paths, so it must not wait."""
+
+
+class Middleware:
+    """Is wrapped around whole operations."""
+
+    async def insert_many(
+        self,
+        requests: Sequence[InsertRequest],
+        do_inner: Callable[[Sequence[InsertRequest]], Awaitable[Sequence[InsertResult]]],
+    ) -> Sequence[InsertResult]:
+        """Around each insert of one or more jobs."""
+        return await do_inner(requests)
+
+    async def work(self, job: JobRow, do_inner: Callable[[], Awaitable[None]]) -> None:
+        """Around the work of each job."""
+        await do_inner()
+
+
+class Plugin(Hook, Middleware):
+    """Both at once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extensions:
+    """Hooks and middleware by what they override, in the order in which they are called."""
+
+    insert_begin: tuple[Hook, ...] = ()
+    insert_many: tuple[Middleware, ...] = ()
+    metric_emit: tuple[Hook, ...] = ()
+    periodic_jobs_start: tuple[Hook, ...] = ()
+    work: tuple[Middleware, ...] = ()
+    work_begin: tuple[Hook, ...] = ()
+    work_end: tuple[Hook, ...] = ()
+
+    @classmethod
+    def of(cls, config: ClientConfig) -> Extensions:
+        """What a client is configured with: plugins come first, `hooks` and `middleware` are only that."""
+        return _sorted([*config.plugins, *config.hooks], [*config.plugins, *config.middleware])
+
+    @classmethod
+    def of_args(cls, args_type: type[object]) -> Extensions:
+        """What the args of one kind bring along."""
+        hooks = hooks_of(args_type)
+        plugins = plugins_of(args_type)[len(hooks) :]
+        return _sorted([*plugins, *hooks], plugins)
+
+
+async def settle(given: Awaitable[_Any] | _Any) -> _Any:
+    """What a hook gave, awaited where it is a coroutine."""
+    return await given if isawaitable(given) else given
+
+
+def _sorted(hooks: Iterable[object], middleware: Iterable[object]) -> Extensions:
+    hooks, middleware = list(hooks), list(middleware)
+    return Extensions(
+        insert_begin=_overriding(hooks, Hook, "insert_begin"),
+        insert_many=_overriding(middleware, Middleware, "insert_many"),
+        metric_emit=_overriding(hooks, Hook, "metric_emit"),
+        periodic_jobs_start=_overriding(hooks, Hook, "periodic_jobs_start"),
+        work=_overriding(middleware, Middleware, "work"),
+        work_begin=_overriding(hooks, Hook, "work_begin"),
+        work_end=_overriding(hooks, Hook, "work_end"),
+    )
+
+
+def _overriding(given: Iterable[object], kind: type[_Kind], method: str) -> tuple[_Kind, ...]:
+    original = getattr(kind, method)
+    return tuple(one for one in given if isinstance(one, kind) and getattr(type(one), method) is not original)

@@ -1,0 +1,210 @@
+"""Which jobs a program asks for: River's lists with their filters, orders and cursors."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from riverui.domain.jobs import FINALIZED, JobRow, JobState
+from riverui.engine import gojson
+from riverui.storage.params import JobSelectParams
+
+MOST = 10_000
+"""Rows of one answer."""
+
+_NO_TIME = datetime.min.replace(tzinfo=UTC)
+"""Go's zero time, which stands for none in a cursor."""
+
+
+class JobListOrder(StrEnum):
+    """What a list is ordered by; jobs of the same time by id."""
+
+    ID = "id"
+    FINALIZED_AT = "finalized_at"
+    """Only for finalized states: all of them unless given."""
+    SCHEDULED_AT = "scheduled_at"
+    TIME = "time"
+    """What matters for the first of `states`: finalized_at, attempted_at (running) or scheduled_at."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobListCursor:
+    """A place in a list, behind one of its jobs. Its text is the one that River's clients give and take."""
+
+    id: int
+    kind: str
+    queue: str
+    sort_field: JobListOrder
+    time: datetime | None
+    """What the job is ordered by; None for the id, or where the job has no such time."""
+
+    def __str__(self) -> str:
+        named = {
+            "id": self.id,
+            "kind": self.kind,
+            "queue": self.queue,
+            "sort_field": self.sort_field.value,
+            "time": (self.time or _NO_TIME).astimezone(UTC),
+        }
+        return base64.urlsafe_b64encode(gojson.dump(named).encode()).decode()
+
+    @classmethod
+    def parse(cls, text: str) -> JobListCursor:
+        """From a cursor's text; ValueError where it is none."""
+        try:
+            found = json.loads(base64.b64decode(text, altchars=b"-_", validate=True))
+            time = datetime.fromisoformat(found["time"])
+            if not isinstance(found["id"], int) or time.tzinfo is None:
+                raise ValueError
+            return cls(
+                id=found["id"],
+                kind=str(found["kind"]),
+                queue=str(found["queue"]),
+                sort_field=JobListOrder(found["sort_field"]),
+                time=None if time.replace(tzinfo=UTC) == _NO_TIME else time.astimezone(UTC),
+            )
+        except (binascii.Error, KeyError, OverflowError, TypeError, ValueError):
+            raise ValueError("this is no cursor of a job list") from None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobListParams:
+    """River's JobListParams. A filter that is None lets all pass, an empty one nothing."""
+
+    after: JobListCursor | JobRow | str | None = None
+    """Begins behind that place, or that job; a text is that of a cursor."""
+    descending: bool = False
+    first: int = 100
+    """At most so many, up to 10,000."""
+    ids: Collection[int] | None = None
+    kinds: Collection[str] | None = None
+    metadata: Mapping[str, Any] | str | None = None
+    """What the metadata contains (Postgres's `@>`); a text is JSON."""
+    order_by: JobListOrder | str = JobListOrder.ID
+    priorities: Collection[int] | None = None
+    queues: Collection[str] | None = None
+    states: Sequence[JobState | str] | None = None
+    tags_all: Collection[str] | None = None
+    tags_any: Collection[str] | None = None
+
+    def __post_init__(self) -> None:
+        _check_first(self.first)
+        unfinished = [state.value for state in self._states() if state not in FINALIZED]
+        if self._order is JobListOrder.FINALIZED_AT and unfinished:
+            raise ValueError(f"jobs that are {', '.join(unfinished)} have no finalized_at to be ordered by")
+
+    def select(self) -> JobSelectParams | None:
+        """The same for storage; None where nothing can match. ValueError for a cursor of another order."""
+        filters = (self.ids, self.kinds, self.priorities, self.queues, self.states, self.tags_any)
+        if any(given is not None and not given for given in filters):
+            return None
+        return JobSelectParams(
+            ids=tuple(self.ids or ()),
+            kinds=tuple(self.kinds or ()),
+            priorities=tuple(self.priorities or ()),
+            queues=tuple(self.queues or ()),
+            states=self._states(),
+            tags_all=tuple(self.tags_all or ()),
+            tags_any=tuple(self.tags_any or ()),
+            metadata=self.metadata if isinstance(self.metadata, str | None) else gojson.dump(self.metadata),
+            limit=self.first,
+            order=self._column(),
+            descending=self.descending,
+            after=self._after(),
+        )
+
+    def cursor(self, row: JobRow) -> JobListCursor:
+        """The place behind that job in this list."""
+        column = self._column()
+        return JobListCursor(
+            id=row.id,
+            kind=row.kind,
+            queue=row.queue,
+            sort_field=self._order,
+            time=None if column == "id" else getattr(row, column),
+        )
+
+    @property
+    def _order(self) -> JobListOrder:
+        return JobListOrder(self.order_by)
+
+    def _states(self) -> tuple[JobState, ...]:
+        if self.states is None and self._order is JobListOrder.FINALIZED_AT:
+            return tuple(sorted(FINALIZED))
+        return tuple(JobState(state) for state in self.states or ())
+
+    def _column(self) -> str:
+        if self._order is not JobListOrder.TIME:
+            return self._order.value
+        first = next(iter(self._states()), JobState.AVAILABLE)
+        if first in FINALIZED:
+            return "finalized_at"
+        return "attempted_at" if first is JobState.RUNNING else "scheduled_at"
+
+    def _after(self) -> tuple[datetime | None, int] | None:
+        if self.after is None:
+            return None
+        after = self.after
+        if isinstance(after, JobRow):
+            after = self.cursor(after)
+        elif isinstance(after, str):
+            after = JobListCursor.parse(after)
+        if after.sort_field is not self._order:
+            raise ValueError(f"the cursor is from a list ordered by {after.sort_field}, not {self._order}")
+        return (None if self._order is JobListOrder.ID else after.time, after.id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobListResult:
+    """One page of jobs."""
+
+    jobs: Sequence[JobRow]
+    last_cursor: JobListCursor | None
+    """Where the next page begins, for `after`; None without jobs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobDeleteManyParams:
+    """River's JobDeleteManyParams. A filter that is None lets all pass, an empty one nothing."""
+
+    first: int = 100
+    """At most so many, by id, up to 10,000."""
+    ids: Collection[int] | None = None
+    kinds: Collection[str] | None = None
+    priorities: Collection[int] | None = None
+    queues: Collection[str] | None = None
+    states: Collection[JobState | str] | None = None
+    unsafe_all: bool = False
+    """Has to be set where there is no filter: then it is every job."""
+
+    def __post_init__(self) -> None:
+        _check_first(self.first)
+        if self.unsafe_all is not all(given is None for given in self._filters()):
+            raise ValueError("unsafe_all is for deleting without any filter, and has to be set for that")
+
+    def select(self) -> JobSelectParams | None:
+        """The same for storage; None where nothing can match."""
+        if any(given is not None and not given for given in self._filters()):
+            return None
+        return JobSelectParams(
+            ids=tuple(self.ids or ()),
+            kinds=tuple(self.kinds or ()),
+            priorities=tuple(self.priorities or ()),
+            queues=tuple(self.queues or ()),
+            states=tuple(JobState(state) for state in self.states or ()),
+            limit=self.first,
+        )
+
+    def _filters(self) -> tuple[Collection[object] | None, ...]:
+        return (self.ids, self.kinds, self.priorities, self.queues, self.states)
+
+
+def _check_first(first: int) -> None:
+    if not 1 <= first <= MOST:
+        raise ValueError(f"a list has 1 to {MOST:,} rows, not {first}")

@@ -1,0 +1,117 @@
+"""Hears River's notifications for all parts of a client, and tells them when some may have been missed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from riverui.engine.service import backoff
+from riverui.errors import DatabaseError
+from riverui.storage.interface import Driver, Listener
+
+INSERT = "river_insert"
+CONTROL = "river_control"
+LEADERSHIP = "river_leadership"
+
+_LONGEST_PAUSE = 8.0
+"""Seconds between two tries to connect: jobs wait for their poll meanwhile, which is soon enough."""
+_STEADY = 60.0
+"""Seconds after which a lost connection is nothing that has to be backed off from."""
+
+Callback = Callable[[dict[str, Any]], None]
+Unsubscribe = Callable[[], None]
+
+
+class Notifier:
+    """One LISTENing connection. Callbacks must be quick; their exceptions are logged."""
+
+    def __init__(self, driver: Driver, logger: logging.Logger) -> None:
+        self._callbacks: defaultdict[str, list[Callback]] = defaultdict(list)
+        self._driver = driver
+        self._listener: Listener | None = None
+        self._logger = logger
+        self._reconnected: list[Callable[[], None]] = []
+
+    def subscribe(self, topic: str, callback: Callback) -> Unsubscribe:
+        """Calls back with each payload of the topic that is a JSON object."""
+        return _added(self._callbacks[topic], callback)
+
+    def on_reconnect(self, callback: Callable[[], None]) -> Unsubscribe:
+        """Calls back whenever notifications may have been missed and will be heard again."""
+        return _added(self._reconnected, callback)
+
+    async def connect(self) -> None:
+        """Begins to listen: what is notified from now on is heard once it runs. Raises where it cannot."""
+        listener = await self._driver.listener()
+        try:
+            await listener.listen(INSERT, CONTROL, LEADERSHIP)
+        except BaseException:
+            await listener.close()
+            raise
+        self._listener = listener
+
+    async def run(self) -> None:
+        """Listens, and connects again whenever the connection is lost, until cancelled."""
+        loop = asyncio.get_running_loop()
+        failures = 0
+        while True:
+            began = loop.time()
+            try:
+                if self._listener is None:
+                    await self.connect()
+                    self._logger.info("notifications are heard again")
+                    for callback in tuple(self._reconnected):
+                        self._call(callback)
+                await self._listen()
+                error: Exception = DatabaseError("The connection was closed.")
+            except (DatabaseError, OSError) as raised:
+                error = raised
+            failures = 1 if loop.time() - began > _STEADY else failures + 1
+            seconds = min(backoff(failures), _LONGEST_PAUSE)
+            self._logger.warning("notifications are not heard, again in %.1f s: %s", seconds, error)
+            await asyncio.sleep(seconds)
+
+    async def close(self) -> None:
+        """Hangs up; safe to call twice."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.close()
+
+    async def _listen(self) -> None:
+        assert self._listener is not None
+        try:
+            async for topic, payload in self._listener.notifications():
+                self._deliver(topic, payload)
+        finally:
+            await self.close()
+
+    def _deliver(self, topic: str, payload: str) -> None:
+        try:
+            message = json.loads(payload)
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            self._logger.warning("a notification on %s is no JSON object, and ignored", topic)
+            return
+        for callback in tuple(self._callbacks[topic]):
+            self._call(callback, message)
+
+    def _call(self, callback: Callable[..., None], *arguments: object) -> None:
+        try:
+            callback(*arguments)
+        except Exception:
+            self._logger.exception("a notification could not be handled")
+
+
+def _added(callbacks: list[Any], callback: Hashable) -> Unsubscribe:
+    callbacks.append(callback)
+
+    def remove() -> None:
+        if callback in callbacks:
+            callbacks.remove(callback)
+
+    return remove

@@ -1,0 +1,346 @@
+"""Fetches the jobs of one queue, as many as may run at once, and has them worked."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from riverui.domain.jobs import JobRow, JsonText
+from riverui.domain.queues import QueueRow
+from riverui.engine.attempt import Attempt, Cause
+from riverui.engine.events import Event, EventKind
+from riverui.engine.hooks import Metric
+from riverui.engine.notifier import CONTROL, INSERT, Unsubscribe
+from riverui.engine.service import Bell, backoff, keep_running
+from riverui.engine.waiting import between, pass_on_cancellation
+from riverui.engine.worker import StuckJob
+from riverui.errors import RiveruiError
+from riverui.storage.params import JobFetchParams
+
+if TYPE_CHECKING:
+    from riverui.engine.config import QueueConfig
+    from riverui.engine.machinery import Machinery
+
+ALL_QUEUES = "*"
+
+_MOST_ROWS = 1_000
+"""Jobs in one statement: while the next ones are fetched, these are worked already."""
+_FIRST_ROWS = 100
+_MOST_CHARACTERS = 32 * 1024 * 1024
+"""Args and metadata in one statement, if the next jobs are like the last."""
+_MOST_IDS = 1_000
+_REPORT_EVERY = 600.0
+"""Seconds between two reports that the queue is served."""
+_LOOK_EVERY = 60.0
+"""Seconds between two looks for what a notification should have told."""
+_LOOK_EVERY_WITHOUT_NOTIFIER = 2.0
+
+
+class Producer:
+    """Serves one queue in this process."""
+
+    def __init__(self, name: str, queue: QueueConfig, machinery: Machinery) -> None:
+        config = machinery.config
+        self.name = name
+        self.paused = False
+        self.last_fetched_at: datetime | None = None
+        """When the database last answered."""
+        self._active: dict[int, Attempt] = {}
+        self._attempts = 0
+        """Those in `_active`, and those whose job was rescued and came back while they went on."""
+        self._bell = Bell()
+        self._cancelled_early: set[int] = set()
+        """Jobs cancelled while the answer that brings them was on its way."""
+        self._cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
+        self._drained = asyncio.Event()
+        self._failing = False
+        self._fetching = False
+        self._few_enough = _FIRST_ROWS
+        """Jobs that one statement should bring at most, as large as they were last time."""
+        self._hungry = False
+        """Whether there may be more jobs than could be taken."""
+        kinds = tuple(sorted(machinery.workers.kinds)) if config.fetch_only_known_kinds else None
+        self._look_bell = Bell()
+        self._machinery = machinery
+        self._max_workers = queue.max_workers
+        self._params = JobFetchParams(client_id=machinery.client_id, queue=name, limit=0, kinds=kinds)
+        self._poll_interval = (queue.fetch_poll_interval or config.fetch_poll_interval).total_seconds()
+        self._stop_cause: Cause | None = None
+        """What happens to jobs that come now."""
+        self._stopping = False
+        self._taken = 0
+        """Slots in use."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._unsubscribe: list[Unsubscribe] = []
+
+    @property
+    def running(self) -> int:
+        """Jobs at work."""
+        return self._attempts
+
+    @property
+    def attempts(self) -> Collection[Attempt]:
+        """What is at work."""
+        return self._active.values()
+
+    async def start(self) -> None:
+        """Reports the queue and begins to fetch. Raises what the database has to say."""
+        notifier = self._machinery.notifier
+        if notifier is not None:
+            self._unsubscribe = [
+                notifier.subscribe(INSERT, self._on_insert),
+                notifier.subscribe(CONTROL, self._on_control),
+                notifier.on_reconnect(self._catch_up),
+            ]
+        try:
+            async with self._machinery.driver.autocommit() as executor:
+                row = await executor.queue_upsert(self.name)
+        except BaseException:
+            await self.close()
+            raise
+        self.paused = row.paused_at is not None
+        for part, run in (("fetching", self._fetch), ("looking after", self._look_after)):
+            name = f"{part} queue {self.name}"
+            self._tasks.append(
+                asyncio.create_task(keep_running(name, run, self._machinery.logger), name=f"riverui {name}")
+            )
+
+    def wake(self) -> None:
+        """Fetches as soon as the cooldown allows."""
+        self._bell.ring()
+
+    def stop(self) -> None:
+        """Fetches no more. What is on its way is worked all the same."""
+        self._stopping = True
+        self._bell.ring()
+        self._check_drained()
+
+    def end_jobs(self) -> None:
+        """Cancels the jobs at work, and those that may still come."""
+        self._stop_cause = Cause.STOP
+        for attempt in tuple(self._active.values()):
+            attempt.end(Cause.STOP)
+
+    async def drained(self) -> None:
+        """Waits until nothing is fetched and nothing runs any more."""
+        await self._drained.wait()
+
+    async def close(self) -> None:
+        """Leaves the queue, whatever still runs."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def release(self, attempt: Attempt) -> None:
+        """An attempt is over: its slot is free."""
+        job_id = attempt.row.id
+        if self._active.get(job_id) is attempt:
+            del self._active[job_id]
+        self._attempts -= 1
+        if not attempt.slot_given_up:
+            self._taken -= 1
+        if attempt.stuck:
+            self._machinery.stuck_jobs -= 1
+            self._machinery.logger.info("job %s (%s) is no longer stuck", job_id, attempt.row.kind)
+        if self._hungry:
+            self._hungry = False
+            self._bell.ring()
+        if self._stopping:
+            self._check_drained()
+
+    def stuck(self, attempt: Attempt) -> None:
+        """An attempt goes on long past its time limit."""
+        row, machinery = attempt.row, self._machinery
+        attempt.stuck = True
+        machinery.stuck_jobs += 1
+        machinery.logger.warning(
+            "job %s (%s) seems to be stuck: it does not end when cancelled", row.id, row.kind
+        )
+        handler = machinery.config.stuck_handler
+        if handler is None:
+            return
+        try:
+            result = handler(
+                StuckJob(id=row.id, kind=row.kind, queue=row.queue, total_stuck_jobs=machinery.stuck_jobs)
+            )
+        except Exception:
+            machinery.logger.exception("the stuck handler failed on job %s", row.id)
+            return
+        if result is not None and result.add_worker_slot:
+            attempt.slot_given_up = True
+            self._taken -= 1
+            self._bell.ring()
+
+    async def _fetch(self) -> None:
+        """Fetches at once, when the bell rings, and every poll interval; not within the cooldown."""
+        loop = asyncio.get_running_loop()
+        rung = True
+        while not self._stopping:
+            cool_at = loop.time() + self._cooldown
+            taken = await self._fetch_all()
+            # A poll in vain needs no cooldown: it would hold up the next job.
+            cooling = rung or taken
+            rung = await self._bell.wait(
+                self._poll_interval + between(0, max(self._poll_interval / 10, 0.01))
+            )
+            while cooling and (left := cool_at - loop.time()) > 0 and not self._stopping:
+                rung |= await self._bell.wait(left)
+        self._check_drained()
+
+    async def _fetch_all(self) -> bool:
+        """Takes as many jobs as there is room for, in as many statements as it needs; whether any came."""
+        some = False
+        while not (self.paused or self._stopping):
+            limit = min(self._max_workers - self._taken, _MOST_ROWS, self._few_enough)
+            if limit <= 0:
+                self._hungry = True
+                break
+            taken = await self._fetch_some(limit)
+            some = some or taken > 0
+            if taken < limit:
+                break
+        return some
+
+    async def _fetch_some(self, limit: int) -> int:
+        machinery = self._machinery
+        params = self._params._replace(limit=limit)
+        began = time.perf_counter()
+        self._cancelled_early.clear()
+        self._fetching = True
+        try:
+            rows = await machinery.fetching.call(lambda executor: executor.job_get_available(params))
+        except RiveruiError as error:
+            self._fetch_failed(error)
+            return 0
+        finally:
+            self._fetching = False
+        self.last_fetched_at = machinery.clock()
+        self._failing = False
+        if rows:
+            size = sum(len(row.args) + len(row.metadata) for row in rows)
+            self._few_enough = max(1, len(rows) * _MOST_CHARACTERS // max(size, 1))
+            self._begin(rows)
+        if machinery.extensions.metric_emit:
+            self._measure("job_get_available_duration", time.perf_counter() - began)
+            self._measure("job_get_available_count", len(rows))
+        return len(rows)
+
+    def _begin(self, rows: Sequence[JobRow]) -> None:
+        """Has fetched jobs worked; those that come too late, or were cancelled on their way, end at once."""
+        executor = self._machinery.executor
+        attempts = [executor.attempt(row, self) for row in rows]
+        self._attempts += len(attempts)
+        self._taken += len(attempts)
+        for attempt in attempts:
+            self._active[attempt.row.id] = attempt
+            if self._stop_cause is not None:
+                attempt.end(self._stop_cause)
+            if attempt.row.id in self._cancelled_early:
+                attempt.end(Cause.REMOTE)
+        executor.start(attempts)
+
+    def _fetch_failed(self, error: RiveruiError) -> None:
+        logger = self._machinery.logger
+        if self._failing:
+            logger.debug("still no jobs can be fetched for queue %s: %s", self.name, error)
+            return
+        logger.warning("no jobs can be fetched for queue %s: %s", self.name, error)
+        self._failing = True
+        # Perhaps it was only this connection.
+        self._bell.ring()
+
+    def _measure(self, name: str, value: float) -> None:
+        metric = Metric(name=name, value=value, queue=self.name)
+        for hook in self._machinery.extensions.metric_emit:
+            try:
+                hook.metric_emit(metric)
+            except Exception:
+                self._machinery.logger.exception("a metric_emit hook failed")
+
+    async def _look_after(self) -> None:
+        """Reports the queue now and then, and looks for changes whose notification was missed."""
+        machinery = self._machinery
+        every = _LOOK_EVERY if machinery.notifier else _LOOK_EVERY_WITHOUT_NOTIFIER
+        report_at = time.monotonic() + _REPORT_EVERY
+        failures = 0
+        while True:
+            pass_on_cancellation()
+            await self._look_bell.wait(min(every, backoff(failures)) if failures else every)
+            try:
+                async with machinery.driver.autocommit() as executor:
+                    row = None
+                    if time.monotonic() < report_at:
+                        row = await executor.queue_row_get(self.name)
+                    if row is None:
+                        row = await executor.queue_upsert(self.name)
+                        report_at = time.monotonic() + _REPORT_EVERY
+                self._set_paused(row.paused_at is not None, row)
+                await self._look_for_cancellations()
+                failures = 0
+            except RiveruiError as error:
+                failures += 1
+                if failures == 1:
+                    machinery.logger.warning("queue %s cannot be looked after: %s", self.name, error)
+
+    async def _look_for_cancellations(self) -> None:
+        # Attempts, not ids: by the time of the answer a new attempt at the same job may be under way.
+        attempts = dict(self._active)
+        ids = list(attempts)
+        for at in range(0, len(ids), _MOST_IDS):
+            async with self._machinery.driver.autocommit() as executor:
+                cancelled = await executor.job_cancel_requested(ids[at : at + _MOST_IDS])
+            for job_id in cancelled:
+                attempts[job_id].end(Cause.REMOTE)
+
+    def _catch_up(self) -> None:
+        self._bell.ring()
+        self._look_bell.ring()
+
+    def _on_insert(self, message: dict[str, Any]) -> None:
+        if message.get("queue") == self.name:
+            self._bell.ring()
+
+    def _on_control(self, message: dict[str, Any]) -> None:
+        queue, action, job_id = message.get("queue"), message.get("action"), message.get("job_id")
+        if action == "cancel" and queue == self.name and isinstance(job_id, int):
+            self._cancel(job_id)
+        elif action in ("pause", "resume") and queue in (self.name, ALL_QUEUES):
+            if self._tasks:
+                self._set_paused(action == "pause")
+            else:
+                # The row is on its way, and may be older or newer than this: look again.
+                self._look_bell.ring()
+
+    def _cancel(self, job_id: int) -> None:
+        attempt = self._active.get(job_id)
+        if attempt is not None:
+            self._machinery.logger.info("job %s (%s) is cancelled remotely", job_id, attempt.row.kind)
+            attempt.end(Cause.REMOTE)
+        elif self._fetching:
+            self._cancelled_early.add(job_id)
+
+    def _set_paused(self, paused: bool, row: QueueRow | None = None) -> None:
+        if paused == self.paused:
+            return
+        self.paused = paused
+        if not paused:
+            self._bell.ring()
+        kind = EventKind.QUEUE_PAUSED if paused else EventKind.QUEUE_RESUMED
+        now = self._machinery.clock() if paused else None
+        row = row or QueueRow(
+            name=self.name,
+            created_at=None,
+            metadata=JsonText(text="{}", size=2),
+            paused_at=now,
+            updated_at=None,
+        )
+        self._machinery.events.publish(Event(kind=kind, queue=row))
+
+    def _check_drained(self) -> None:
+        if self._stopping and not self._fetching and not self._attempts:
+            self._drained.set()

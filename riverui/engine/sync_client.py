@@ -1,0 +1,139 @@
+"""A client without asyncio, that only inserts: for Django, Flask and scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from psycopg_pool import ConnectionPool
+
+from riverui.engine.config import ClientConfig
+from riverui.engine.hooks import Extensions
+from riverui.engine.insert import Batch, Inserter, InsertManyParams, InsertOpts, InsertResult, NotifyLimiter
+from riverui.engine.inserting import Flow, only
+from riverui.errors import InsertError
+from riverui.storage.connect import connect_sync
+from riverui.storage.interface import SyncDriver
+from riverui.storage.params import JobInserted
+
+T = TypeVar("T")
+
+
+class SyncClient:
+    """Inserts jobs for any River client to work; safe to share between threads.
+
+    `database` is a URL, a psycopg_pool.ConnectionPool, or a SyncDriver; None leaves it to libpq's `PG*`
+    variables. It is reached at first use: with `_tx` methods alone no connection of its own is ever made.
+
+        river = SyncClient()
+
+        with transaction.atomic():                      # Django, on psycopg or psycopg2
+            order = Order.objects.create(...)
+            river.insert_tx(connection, SendReceipt(order_id=order.id))
+
+        with Session(engine) as session, session.begin():          # SQLAlchemy, also in Flask
+            session.add(order)
+            river.insert_tx(session, SendReceipt(order_id=order.id))
+
+        with psycopg.connect(url) as connection:        # psycopg
+            river.insert_many_tx(connection, [SortWords(words=words), SendReceipt(order_id=7)])
+
+    Without a transaction of the caller's:
+
+        with SyncClient("postgresql://localhost/shop") as river:
+            river.insert(SortWords(words=["b", "a"]), insert_opts=InsertOpts(queue="slow"))
+
+    Hooks and middleware run as in the asyncio client, but may not wait for anything.
+    """
+
+    def __init__(
+        self,
+        database: str | ConnectionPool[Any] | SyncDriver | None = None,
+        config: ClientConfig | None = None,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.config = config or ClientConfig()
+        self.driver: SyncDriver
+        if database is None or isinstance(database, str):
+            self.driver = connect_sync(database, schema=self.config.schema)
+        elif isinstance(database, ConnectionPool):
+            self.driver = connect_sync(pool=database, schema=self.config.schema)
+        else:
+            self.driver = database
+        self._own_driver = self.driver is not database
+        inserter = Inserter(self.config, clock, NotifyLimiter(self.config.fetch_cooldown))
+        self._flow = Flow(inserter, Extensions.of(self.config))
+
+    def insert(self, args: object, insert_opts: InsertOpts | None = None) -> InsertResult:
+        """Inserts a job; or gives the one that is there already, where it is unique."""
+        return only(self.insert_many([InsertManyParams(args, insert_opts)]))
+
+    def insert_tx(self, tx: object, args: object, insert_opts: InsertOpts | None = None) -> InsertResult:
+        """Inserts a job in a transaction of the caller's.
+
+        `tx` is a psycopg Connection, a SQLAlchemy Session or Connection, or a Django database connection.
+        """
+        return only(self.insert_many_tx(tx, [InsertManyParams(args, insert_opts)]))
+
+    def insert_many(self, jobs: Iterable[object]) -> Sequence[InsertResult]:
+        """Inserts jobs, args or InsertManyParams, all or none; one result for each, in order."""
+        return self._insert(jobs, self.driver.insert_many)
+
+    def insert_many_tx(self, tx: object, jobs: Iterable[object]) -> Sequence[InsertResult]:
+        """Inserts jobs in a transaction of the caller's; see insert_tx."""
+        return self._insert(jobs, partial(self.driver.insert_many_tx, tx))
+
+    def insert_many_fast(self, jobs: Iterable[object]) -> int:
+        """COPYs jobs, and gives only their number; UniqueConflict where a unique job is there already."""
+        return self._copy(jobs, partial(self.driver.insert_many, fast=True))
+
+    def insert_many_fast_tx(self, tx: object, jobs: Iterable[object]) -> int:
+        """COPYs jobs in a transaction of the caller's, on psycopg; see insert_many_fast."""
+        return self._copy(jobs, partial(self.driver.insert_many_tx, tx, fast=True))
+
+    def _insert(
+        self, jobs: Iterable[object], insert: Callable[..., Sequence[JobInserted]]
+    ) -> Sequence[InsertResult]:
+        async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
+            return insert(batch.rows, notify=queues)
+
+        return _run(self._flow.insert(jobs, send))
+
+    def _copy(self, jobs: Iterable[object], insert: Callable[..., Sequence[JobInserted]]) -> int:
+        sent = 0
+
+        async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
+            nonlocal sent
+            insert(batch.rows, notify=queues)
+            sent += len(batch.rows)
+            return []
+
+        _run(self._flow.insert(jobs, send))
+        return sent
+
+    def close(self) -> None:
+        """Gives back connections that it opened itself."""
+        if self._own_driver:
+            self.driver.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _run(flow: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits, because what it awaits is done at once."""
+    try:
+        flow.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]  # the coroutine's own type says what it is
+    flow.close()
+    raise InsertError("a hook or middleware wants to wait, which only the asyncio client can")

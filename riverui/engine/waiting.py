@@ -1,0 +1,82 @@
+"""How the parts of a client wait: longer after each error, for what comes first, and never too long."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+Sleep = Callable[[float], Awaitable[None]]
+"""Waits for that many seconds; tests put a clock of their own in its place."""
+
+_RECHECK = 60.0
+_STEPS = 7
+"""Failures after which the backoff begins again at a second."""
+
+
+def backoff(failures: int) -> float:
+    """Seconds to wait after so many failures in a row: 1, 2, 4 … 64, and 1 again; ±10 % (River's)."""
+    return 2.0 ** ((failures - 1) % _STEPS) * between(0.9, 1.1)
+
+
+def between(least: float, most: float) -> float:
+    """Seconds at random, so that clients do not act in step."""
+    return random.uniform(least, most)  # noqa: S311
+
+
+async def wait(event: asyncio.Event, seconds: float, *others: asyncio.Future[None], sleep: Sleep) -> None:
+    """Until the event is set, one of the others has ended, or the time is over; the others go on."""
+    if event.is_set() or any(other.done() for other in others):
+        return
+    own: list[asyncio.Future[Any]] = [
+        asyncio.ensure_future(event.wait()),
+        asyncio.ensure_future(sleep(max(0.0, seconds))),
+    ]
+    try:
+        await asyncio.wait([*own, *others], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiter in own:
+            waiter.cancel()
+        await asyncio.gather(*own, return_exceptions=True)
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives; TimeoutError on time, even where the work cannot be stopped in time."""
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(_forget)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    finally:
+        if not task.done():
+            # asyncio.timeout would wait here until a dead connection is given up.
+            task.cancel()
+    if not task.done():
+        raise TimeoutError(f"no answer within {seconds:g} seconds")
+    return task.result()
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    """Nobody may be left to ask for its error."""
+    if not task.cancelled():
+        task.exception()
+
+
+def pass_on_cancellation() -> None:
+    """Ends a task whose cancellation somebody on the way has swallowed; for loops that go on for ever.
+
+    Before Python 3.12 `asyncio.wait_for` does, when what it waits for comes in the same moment, and psycopg's
+    pool hands out its connections with it.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+async def until(at: datetime, clock: Callable[[], datetime], sleep: Sleep) -> None:
+    """Waits for a time of the wall clock, also when that clock is set or the machine sleeps meanwhile."""
+    while (remaining := (at - clock()).total_seconds()) > 0:
+        await sleep(min(remaining, _RECHECK))

@@ -1,0 +1,276 @@
+"""What a program writes: workers, and what they get and may say."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin
+
+from riverui.domain.jobs import AttemptError, JobRow, JobState
+from riverui.engine.args import decoder, kind_aliases_of, kind_of
+from riverui.errors import ConfigError
+
+if TYPE_CHECKING:
+    from riverui.engine.hooks import Middleware
+
+A = TypeVar("A")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class JobCancel(Exception):
+    """Raise it in a job to cancel it: no further attempt."""
+
+
+class JobSnooze(Exception):
+    """Raise it in a job to have it worked again later, without using up an attempt."""
+
+    def __init__(self, duration: timedelta) -> None:
+        if duration < timedelta(0):
+            raise ValueError("a job cannot be snoozed into the past")
+        super().__init__(f"JobSnoozeError: {duration}")
+        self.duration = duration
+
+
+class Job(Generic[A]):
+    """A job at work: its args decoded, and what else its row says."""
+
+    __slots__ = ("args", "row")
+
+    def __init__(self, row: JobRow, args: A) -> None:
+        self.row = row
+        self.args = args
+
+    def __repr__(self) -> str:
+        # Without the args, which may be secret and find their way into logs.
+        return f"<Job {self.row.id} {self.row.kind}, attempt {self.row.attempt}>"
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        return self.row.id
+
+    @property
+    def kind(self) -> str:
+        """Which worker it is for."""
+        return self.row.kind
+
+    @property
+    def queue(self) -> str:
+        """Which queue it came through."""
+        return self.row.queue
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self.row.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        """The attempt whose failure discards the job."""
+        return self.row.max_attempts
+
+    @property
+    def priority(self) -> int:
+        """1 (first) to 4."""
+        return self.row.priority
+
+    @property
+    def state(self) -> JobState:
+        """Running, while it is worked."""
+        return self.row.state
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was inserted."""
+        return self.row.created_at
+
+    @property
+    def scheduled_at(self) -> datetime:
+        """When it was due."""
+        return self.row.scheduled_at
+
+    @property
+    def attempted_at(self) -> datetime | None:
+        """When this attempt began."""
+        return self.row.attempted_at
+
+    @property
+    def attempted_by(self) -> tuple[str, ...]:
+        """The clients that attempted it, this one last."""
+        return self.row.attempted_by
+
+    @property
+    def finalized_at(self) -> datetime | None:
+        """When it ended for good."""
+        return self.row.finalized_at
+
+    @property
+    def errors(self) -> tuple[AttemptError, ...]:
+        """What went wrong in earlier attempts, oldest first."""
+        return self.row.errors
+
+    @property
+    def metadata(self) -> str:
+        """JSON text of an object, as it was when the attempt began."""
+        return self.row.metadata
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags."""
+        return self.row.tags
+
+
+class Worker(Generic[A]):
+    """Works jobs of one kind: the kind of the args type in `Worker[ArgsType]`.
+
+    `work` may be `async def`, or `def` to run in a thread.
+    """
+
+    timeout: timedelta | None = None
+    """None leaves it to the client; NO_LIMIT is none."""
+    middleware: Sequence[Middleware] = ()
+
+    def work(self, job: Job[A]) -> Awaitable[None] | None:
+        """Does the job. An exception is its error: JobCancel and JobSnooze are told apart."""
+        raise NotImplementedError
+
+    def next_retry(self, job: Job[A]) -> datetime | None:
+        """When to try again after an error; None leaves it to the client's retry policy."""
+        return None
+
+
+class _Function(Worker[Any]):
+    """A plain function as a worker."""
+
+    def __init__(self, function: Callable[[Job[Any]], Any], timeout: timedelta | None) -> None:
+        self.timeout = timeout
+        # Takes the method's place, so that it is seen whether it is async.
+        self.work = function  # type: ignore[method-assign, assignment]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorResult:
+    """What an error handler decides."""
+
+    set_cancelled: bool = False
+    """Cancel the job instead of trying it again."""
+
+
+ErrorHandler = Callable[[JobRow, BaseException], Awaitable[ErrorResult | None] | ErrorResult | None]
+RetryPolicy = Callable[[JobRow], datetime]
+"""When to try again; `job.errors` does not hold the newest error yet."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StuckJob:
+    """A job that went on well past its timeout."""
+
+    id: int
+    kind: str
+    queue: str
+    total_stuck_jobs: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StuckResult:
+    """What a stuck handler decides."""
+
+    add_worker_slot: bool = False
+    """Let another job run in its place, until it ends."""
+
+
+StuckHandler = Callable[[StuckJob], StuckResult | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkUnit:
+    """One kind as a client knows it."""
+
+    kind: str
+    args_type: type[Any]
+    worker: Worker[Any]
+    is_async: bool
+    decode: Callable[[str], Any]
+    """JSON text to args; ValueError where it does not fit."""
+
+
+class Workers:
+    """The workers of a client, by kind."""
+
+    def __init__(self) -> None:
+        self._units: dict[str, WorkUnit] = {}
+
+    def add(self, worker: Worker[Any], *, args_type: type[Any] | None = None) -> None:
+        """Registers a worker under its args' kind and aliases; ConfigError where one is taken or unusable.
+
+        `args_type` is needed only where the worker's class does not name it as `Worker[ArgsType]`.
+        """
+        if not isinstance(worker, Worker):
+            raise ConfigError(f"{worker!r} is no Worker: add an instance of a subclass.")
+        self._register(worker, args_type or _args_type(type(worker)))
+
+    def work(self, args_type: type[Any], *, timeout: timedelta | None = None) -> Callable[[F], F]:
+        """Decorator: registers a plain function, async or not, as the worker of the args' kind."""
+
+        def register(function: F) -> F:
+            self._register(_Function(function, timeout), args_type)
+            return function
+
+        return register
+
+    def get(self, kind: str) -> WorkUnit | None:
+        """Who works that kind; None for nobody."""
+        return self._units.get(kind)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Every kind and alias."""
+        return tuple(self._units)
+
+    def _register(self, worker: Worker[Any], args_type: type[Any]) -> None:
+        kinds = (kind_of(args_type), *kind_aliases_of(args_type))
+        # All or none, so the checks come first.
+        for at, kind in enumerate(kinds):
+            if kind in self._units or kind in kinds[:at]:
+                raise ConfigError(f"The job kind {kind!r} has a worker already.")
+        decode = decoder(args_type)
+        is_async = _is_async(worker.work)
+        for kind in kinds:
+            self._units[kind] = WorkUnit(
+                kind=kind, args_type=args_type, worker=worker, is_async=is_async, decode=decode
+            )
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
+    )
+
+
+def _args_type(worker_type: type[Any]) -> type[Any]:
+    """The type that stands for `A` in a worker's class; ConfigError where none does."""
+    found = _argument(worker_type, {})
+    if isinstance(found, type) or get_origin(found) is not None:
+        return found  # type: ignore[return-value]
+    raise ConfigError(
+        f"{worker_type.__name__} does not say which jobs it works: make it a Worker[ArgsType], with the type"
+        " itself and not its name."
+    )
+
+
+def _argument(worker_type: type[Any], bound: dict[Any, Any]) -> object:
+    """What `Worker`'s parameter is in a class, through any generic classes between."""
+    for base in worker_type.__dict__.get("__orig_bases__", worker_type.__bases__):
+        origin = get_origin(base) or base
+        if not (isinstance(origin, type) and issubclass(origin, Worker)):
+            continue
+        arguments = [bound.get(argument, argument) for argument in get_args(base)]
+        if origin is Worker:
+            return arguments[0] if arguments else None
+        parameters = getattr(origin, "__parameters__", ())
+        found = _argument(origin, dict(zip(parameters, arguments, strict=False)))
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,69 @@
+"""What the JSON API asks of a database besides what the pages do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from riverui.domain.jobs import JobTextRow
+from riverui.domain.queues import QueueCountRow, QueueRow
+from riverui.storage.params import JobListParams, JobMinimalPage
+
+PRO_TABLES = (
+    "river_job_sequence",
+    "river_periodic_job",
+    "river_producer",
+    "river_workflow",
+    "river_workflow_attempt",
+    "river_workflow_attempt_task",
+    "river_workflow_signal",
+    "river_workflow_timer",
+    "river_workflow_worklist",
+)
+"""Tables by which River UI knows what of River Pro there is."""
+
+
+class ApiExecutor(Protocol):
+    """Operations on River's tables that answer as River UI's API does."""
+
+    async def job_minimal_list(self, params: JobListParams) -> JobMinimalPage:
+        """One page of jobs by keyset with their whole args; `lean` means nothing here."""
+        ...
+
+    async def job_text_get(self, id: int) -> JobTextRow | None:
+        """One whole job with its JSON as text, or None."""
+        ...
+
+    async def job_kind_page(
+        self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
+    ) -> Sequence[str]:
+        """Distinct kinds by name: those behind `after` that contain `match` (any case), but `exclude`."""
+        ...
+
+    async def queue_name_page(
+        self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
+    ) -> Sequence[str]:
+        """Names of served queues, chosen as those of `job_kind_page`."""
+        ...
+
+    async def queue_count_list(self, *, cap: int, limit: int) -> Sequence[QueueCountRow]:
+        """River's queue rows by name with their counts, exact up to `cap`."""
+        ...
+
+    async def queue_count_get(self, name: str, *, cap: int) -> QueueCountRow | None:
+        """One queue's row with its counts; None without a row."""
+        ...
+
+    async def queue_set_concurrency(self, name: str, concurrency: str | None) -> QueueRow:
+        """Puts the limits (a JSON object as text) into the queue's metadata, None takes them out, and tells
+        the workers. NotFound without a row.
+        """
+        ...
+
+    async def queue_touch(self, name: str) -> QueueRow:
+        """Sets the queue's updated_at and nothing else. NotFound without a row."""
+        ...
+
+    async def pro_tables(self) -> Sequence[str]:
+        """Those of PRO_TABLES that exist."""
+        ...

@@ -1,0 +1,27 @@
+"""Indexes on River's tables, for the reindexer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from riverui.storage.postgres.statements import Statements
+
+
+class Indexes(Statements):
+    """Operations on indexes; not for use inside a transaction, but for the list."""
+
+    async def index_list(self) -> Sequence[str]:
+        """Names of the indexes on River's tables, artefacts of broken rebuilds included."""
+        return [row[0] for row in await self._rows("index_list", {"schema": self._schema})]
+
+    async def index_reindex(self, name: str) -> None:
+        """REINDEX INDEX CONCURRENTLY; not inside a transaction."""
+        await self._run(f"reindex index concurrently {self._index(name)}")
+
+    async def index_drop(self, name: str) -> None:
+        """DROP INDEX CONCURRENTLY IF EXISTS; not inside a transaction."""
+        await self._run(f"drop index concurrently if exists {self._index(name)}")
+
+    def _index(self, name: str) -> str:
+        parts = [name] if self._schema is None else [self._schema, name]
+        return ".".join('"' + part.replace('"', '""') + '"' for part in parts)

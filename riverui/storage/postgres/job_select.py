@@ -1,0 +1,93 @@
+"""Whole jobs by River's own list parameters, put together from closed clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from riverui.domain.jobs import FINALIZED, JobRow
+from riverui.errors import BadRequest
+from riverui.storage.params import JobSelectParams
+from riverui.storage.postgres import literals
+from riverui.storage.postgres.job_rows import job_rows
+from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.queries import Queries
+
+_TIMES = frozenset({"attempted_at", "finalized_at", "scheduled_at"})
+_BIGINT = 2**63
+
+
+class JobSelect(Statements):
+    """Operations on the jobs that a JobSelectParams names."""
+
+    async def job_row_list(self, params: JobSelectParams) -> Sequence[JobRow]:
+        """Whole jobs in the order asked for; see JobSelectParams."""
+        terms, parameters = _terms(params, self._queries)
+        direction = " desc" if params.descending else ""
+        order = ", ".join(f"j.{name}{direction}" for name in dict.fromkeys((params.order, "id")))
+        rows = await self._rows(
+            "job_row_list",
+            parameters,
+            terms=" ".join([*terms, *_place(params, self._queries, parameters)]),
+            order=order,
+            columns=self._queries.text("job_columns"),
+        )
+        return job_rows(rows)
+
+    async def job_row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
+        """Deletes what matches but running and locked jobs, up to `limit` by id; gives the rows deleted."""
+        terms, parameters = _terms(params, self._queries)
+        rows = await self._rows(
+            "job_row_delete_many",
+            parameters,
+            terms=" ".join(terms),
+            columns=self._queries.text("job_columns"),
+            names=self._queries.text("job_column_names"),
+        )
+        return job_rows(rows)
+
+
+def _terms(params: JobSelectParams, queries: Queries) -> tuple[list[str], dict[str, Any]]:
+    if params.order != "id" and params.order not in _TIMES:
+        raise BadRequest(f"Jobs cannot be put in order of “{params.order}”.")
+    parameters: dict[str, Any] = {"limit": params.limit}
+    given: list[tuple[str, Any]] = []
+    if params.ids:
+        ids = [asked for asked in params.ids if -_BIGINT <= asked < _BIGINT]
+        given.append(("ids", literals.numbers(ids)))
+    if params.kinds:
+        given.append(("kinds", literals.texts(params.kinds)))
+    if params.priorities:
+        priorities = [priority for priority in params.priorities if 0 <= priority < 2**15]
+        given.append(("priorities", literals.numbers(priorities)))
+    if params.queues:
+        given.append(("queues", literals.texts(params.queues)))
+    if len(params.states) == 1:
+        given.append(("state", params.states[0].value))
+    elif params.states:
+        given.append(("states", literals.texts([state.value for state in params.states])))
+    if params.tags_all:
+        given.append(("tags_all", literals.texts(params.tags_all)))
+    if params.tags_any:
+        given.append(("tags_any", literals.texts(params.tags_any)))
+    if params.metadata is not None:
+        given.append(("metadata", literals.storable_text(params.metadata)))
+    parameters.update(given)
+    terms = [queries.text(f"job_select_{name}") for name, _ in given]
+    if params.states and FINALIZED.issuperset(params.states):
+        terms.append(queries.text("job_select_finalized"))
+    return terms, parameters
+
+
+def _place(params: JobSelectParams, queries: Queries, parameters: dict[str, Any]) -> list[str]:
+    """Where the page begins. Nulls come last, and first when descending: Postgres's own order."""
+    if params.after is None:
+        return []
+    at, parameters["after_id"] = params.after
+    side = "before" if params.descending else "after"
+    if params.order == "id":
+        return [queries.text(f"job_select_{side}_id")]
+    if at is None:
+        return [queries.text(f"job_select_{side}_null", column=params.order)]
+    parameters["after_at"] = instant(at)
+    return [queries.text(f"job_select_{side}", column=params.order)]

@@ -1,0 +1,117 @@
+"""What workers do to jobs: insert them, take them, end them, look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from riverui.domain.jobs import JobRow
+from riverui.storage.params import JobFetchParams, JobInserted, JobInsertParams, JobSetStateParams
+from riverui.storage.postgres import job_insert, literals
+from riverui.storage.postgres.job_rows import fetched_rows, job_rows
+from riverui.storage.postgres.statements import Statements
+
+_BIGINT = 2**63
+
+
+class JobWork(Statements):
+    """Operations on river_job that workers need all the time."""
+
+    async def job_insert_many(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
+    ) -> Sequence[JobInserted]:
+        """Inserts jobs and tells the workers of the queues in `notify`; one answer per job, in order."""
+        return await self._drive(job_insert.insert_many(jobs, schema=self._schema, notify=notify))
+
+    async def job_insert_many_fast(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
+    ) -> int:
+        """COPYs jobs; how many. UniqueConflict where a key is taken. Two statements: for a transaction."""
+        return await self._drive(
+            job_insert.insert_many_fast(jobs, schema=self._schema, notify=notify, copies=self._copies)
+        )
+
+    async def job_get_available(self, params: JobFetchParams) -> Sequence[JobRow]:
+        """Takes up to `limit` due jobs by priority, time and id and makes them running."""
+        known = params.kinds is not None
+        rows = await self._ready(
+            "job_get_available",
+            {
+                "queue": params.queue,
+                "now": params.now,
+                "limit": params.limit,
+                "max_attempted_by": params.max_attempted_by,
+                "client_id": params.client_id,
+                "kinds": literals.texts(params.kinds or ()),
+            },
+            prepare=True,
+            **({} if known else {"kinds": ""}),
+        )
+        return fetched_rows(rows, params.client_id, params.queue)
+
+    async def job_begin(self, id: int, *, client_id: str, now: datetime) -> JobRow | None:
+        """Takes one unfinished job, due or not, and makes it running; None where there is none. For tests."""
+        row = await self._row(
+            "job_begin",
+            {"id": id, "client_id": client_id, "now": now},
+            columns=self._queries.text("job_columns"),
+        )
+        return None if row is None else job_rows([row])[0]
+
+    async def job_complete_many(self, ids: Sequence[int], finalized_at: Sequence[datetime]) -> Sequence[int]:
+        """The plain ending: still running jobs become completed; gives their ids."""
+        if not ids:
+            return []
+        at = finalized_at[0]
+        if finalized_at[-1] is at and finalized_at.count(at) == len(ids):
+            rows = await self._ready(
+                "job_complete_many",
+                {"ids": literals.numbers(ids), "finalized_at": at},
+                prepare=True,
+                finalized_at=self._queries.text("job_finalized_at_once"),
+            )
+        else:
+            pairs = sorted(dict(zip(ids, finalized_at, strict=True)).items())
+            parameters = {
+                "ids": literals.numbers([job_id for job_id, _ in pairs]),
+                "finalized_at": literals.instants([at for _, at in pairs]),
+            }
+            rows = await self._ready("job_complete_many", parameters, prepare=True)
+        return [row[0] for row in rows]
+
+    async def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
+        """River's JobSetStateIfRunningMany: the rows as they are afterwards, by id; missing ones left out."""
+        rows = await self._ready(
+            "job_set_state_many",
+            {
+                "ids": literals.numbers([change.id for change in changes]),
+                "states": literals.texts([change.state for change in changes]),
+                "finalized_at": literals.instants([change.finalized_at for change in changes]),
+                "attempts": literals.numbers([change.attempt for change in changes]),
+                "errors": literals.optional_texts([change.error for change in changes]),
+                "scheduled_at": literals.instants([change.scheduled_at for change in changes]),
+                "metadata": literals.optional_texts([change.metadata for change in changes]),
+            },
+            columns=self._queries.text("job_columns"),
+            names=self._queries.text("job_column_names"),
+        )
+        return job_rows(rows)
+
+    async def job_cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
+        """Those of the running jobs that somebody asked to cancel."""
+        rows = await self._ready("job_cancel_requested", {"ids": literals.numbers(ids)})
+        return [row[0] for row in rows]
+
+    async def job_update(self, id: int, *, metadata: str) -> JobRow | None:
+        """Merges an object (JSON text) into the job's metadata, in any state; None without such a job."""
+        return await self._whole("job_update", id, metadata=metadata)
+
+    async def job_row_get(self, id: int) -> JobRow | None:
+        """One whole job, or None."""
+        return await self._whole("job_row_get", id)
+
+    async def _whole(self, name: str, id: int, **parameters: str) -> JobRow | None:
+        if not -_BIGINT <= id < _BIGINT:
+            return None
+        rows = await self._ready(name, {"id": id, **parameters}, columns=self._queries.text("job_columns"))
+        return next(iter(job_rows(rows)), None)

@@ -1,0 +1,141 @@
+"""What River UI's API reads and changes, in its own shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from riverui.domain.jobs import JobMinimalRow, JobState, JobTextRow
+from riverui.domain.queues import QueueCountRow, QueueRow
+from riverui.errors import NotFound
+from riverui.storage.params import JobCursor, JobListParams, JobMinimalPage, SearchedWindow
+from riverui.storage.postgres import literals
+from riverui.storage.postgres.filters import contains_pattern, storable
+from riverui.storage.postgres.rows import known_state, queue_row, texts
+from riverui.storage.postgres.statements import Row
+from riverui.storage.postgres.walks import Walks, order_by
+
+_BIGINT = 2**63
+_MOST = 5000
+"""Distinct kinds that are looked through."""
+
+
+class RiverUI(Walks):
+    """Operations in the shapes of River UI's API."""
+
+    async def job_minimal_list(self, params: JobListParams) -> JobMinimalPage:
+        """One page of jobs by keyset with their whole args; `lean` means nothing here."""
+        walk = await self._walk(
+            params.filter,
+            order=params.order,
+            limit=params.limit,
+            window=params.window,
+            cursor=params.cursor,
+            cutoff=params.cutoff,
+        )
+        if walk is None:
+            return JobMinimalPage(rows=(), more=False)
+        found = await self._rows(
+            "job_minimal_list",
+            walk.parameters,
+            walks=walk.sql,
+            order=order_by("w", by_id=walk.by_id, descending=walk.descending),
+            columns=self._queries.text("job_minimal_columns"),
+        )
+        rows = []
+        matched = 0
+        end = None
+        for row in found:
+            matched += row[0]
+            if row[0] and matched <= params.limit and known_state(row[15]):
+                rows.append(_minimal(row[3:]))
+            if row[1]:
+                # As in job_list: behind the end of one walk's window nothing is certain.
+                end = row
+                break
+        before = params.cursor is not None and params.cursor.before
+        searched = None
+        if end is not None and matched < params.limit:
+            place = JobCursor(at=None if walk.by_id else end[2], id=end[3], before=before)
+            searched = SearchedWindow(rows=max(params.window, params.limit + 1), until=end[2], resume=place)
+        return JobMinimalPage(
+            rows=tuple(reversed(rows) if before else rows),
+            more=matched > params.limit or (end is not None and matched == params.limit),
+            searched=searched,
+        )
+
+    async def job_text_get(self, id: int) -> JobTextRow | None:
+        """One whole job with its JSON as text, or None."""
+        if not -_BIGINT <= id < _BIGINT:
+            return None
+        row = await self._row("job_text_get", {"id": id}, columns=self._queries.text("job_minimal_columns"))
+        if row is None or not known_state(row[14]):
+            return None
+        return JobTextRow(job=_minimal(row[2:]), errors=row[0], metadata=row[1])
+
+    async def job_kind_page(
+        self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
+    ) -> Sequence[str]:
+        """Distinct kinds by name: those behind `after` that contain `match` (any case), but `exclude`."""
+        return await self._name_page("job_kind_page", match, after, exclude, {"limit": limit, "most": _MOST})
+
+    async def queue_name_page(
+        self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
+    ) -> Sequence[str]:
+        """Names of served queues, chosen as those of `job_kind_page`."""
+        return await self._name_page("queue_name_page", match, after, exclude, {"limit": limit})
+
+    async def queue_count_list(self, *, cap: int, limit: int) -> Sequence[QueueCountRow]:
+        """River's queue rows by name with their counts, exact up to `cap`."""
+        return [_counted(row) for row in await self._rows("queue_count_list", {"cap": cap, "limit": limit})]
+
+    async def queue_count_get(self, name: str, *, cap: int) -> QueueCountRow | None:
+        """One queue's row with its counts; None without a row."""
+        if not storable(name):
+            return None
+        parameters = {"cap": cap, "limit": 1, "name": name}
+        named = self._queries.text("queue_count_named")
+        row = await self._row("queue_count_list", parameters, named=named)
+        return _counted(row) if row else None
+
+    async def queue_set_concurrency(self, name: str, concurrency: str | None) -> QueueRow:
+        """Puts the limits (a JSON object as text) into the queue's metadata, None takes them out, and tells
+        the workers. NotFound without a row.
+        """
+        return await self._queue_changed(
+            "queue_set_concurrency", name, {"concurrency": concurrency, "schema": self._schema}
+        )
+
+    async def queue_touch(self, name: str) -> QueueRow:
+        """Sets the queue's updated_at and nothing else. NotFound without a row."""
+        return await self._queue_changed("queue_touch", name, {})
+
+    async def _queue_changed(self, block: str, name: str, parameters: dict[str, Any]) -> QueueRow:
+        row = await self._row(block, {"name": name, **parameters}) if storable(name) else None
+        if row is None:
+            raise NotFound(f"There is no queue “{name}” that a client has served.")
+        return queue_row(row)
+
+    async def _name_page(
+        self, block: str, match: str, after: str, exclude: Sequence[str], parameters: dict[str, Any]
+    ) -> Sequence[str]:
+        if not storable(after):
+            return []
+        chosen = {
+            "after": after,
+            "exclude": literals.texts([name for name in exclude if storable(name)]),
+            "pattern": contains_pattern(match),
+        }
+        return [row[0] for row in await self._rows(block, {**parameters, **chosen})]
+
+
+def _minimal(row: Row) -> JobMinimalRow:
+    """A row of the block `job_minimal_columns`."""
+    found = JobMinimalRow(*row)
+    return found._replace(
+        attempted_by=texts(found.attempted_by), state=JobState(row[12]), tags=texts(found.tags)
+    )
+
+
+def _counted(row: Row) -> QueueCountRow:
+    return QueueCountRow(queue=queue_row(row), available=row[6], running=row[7])

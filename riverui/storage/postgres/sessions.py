@@ -1,0 +1,54 @@
+"""Connections on which each statement is a transaction of its own."""
+
+from __future__ import annotations
+
+import select
+from typing import Any
+
+import psycopg
+from psycopg import AsyncRawCursor, BaseConnection
+from psycopg.rows import tuple_row
+
+from riverui.storage.postgres.patience import patience
+from riverui.storage.postgres.pool import Connection
+
+_SETTINGS = (
+    "set statement_timeout = {statement}; set timezone = 'UTC'; set datestyle = 'ISO'; set jit = off;"
+    " set enable_seqscan = off; set enable_bitmapscan = off"
+)
+"""The driver says why when it begins a transaction."""
+
+
+def hung_up(connection: BaseConnection[Any]) -> bool:
+    """Whether the server has ended an idle connection, found out without asking it.
+
+    A server says nothing on an idle connection but its farewell; settings and notices that it might tell
+    as well are read here too, and mean nothing.
+    """
+    if connection.closed:
+        return True
+    try:
+        line = select.poll()
+        line.register(connection.fileno(), select.POLLIN)
+        while line.poll(0):
+            # After the last words, it is the end itself that is read and fails.
+            connection.pgconn.consume_input()
+    except (psycopg.Error, OSError):
+        return True
+    return False
+
+
+async def configure(connection: Connection, limit: float) -> bool:
+    """Gives the connection a session's settings; whether it took them, and may prepare statements."""
+    with patience(connection, limit):
+        cursor = AsyncRawCursor(connection, row_factory=tuple_row)
+        await cursor.execute(b"select pg_backend_pid()", prepare=False)
+        row = await cursor.fetchone()
+        # Behind a pooler in transaction mode the process is another one each time, and what is set would stay
+        # with strangers.
+        if row is None or row[0] != connection.info.backend_pid:
+            return False
+        settings = _SETTINGS.format(statement=max(1, round(limit * 1000)))
+        await cursor.execute(settings.encode(), prepare=False)
+    connection.prepare_threshold = 0
+    return True

@@ -1,0 +1,80 @@
+-- Inserting jobs and telling the workers, in one statement.
+
+-- name: job_insert_many
+-- River: JobInsertFastMany and PGNotifyMany. Each parameter is an array, one element a job; where all jobs have the same
+-- value it holds that one only, and unnest fills up with nulls. The answers come in the order of the jobs.
+-- A job whose unique key is taken changes nothing in the row that has it, but gets that row, which is known by its xmax.
+-- Slots: source; unique_columns, unique_values, conflict and twin, emptied where no job is unique; notify, emptied where
+-- nobody is told.
+with inserted as (
+  insert into /* schema */river_job (
+    args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags
+    /* unique_columns: */, unique_key, unique_states /* :unique_columns */
+  )
+  /* source: */
+  select coalesce(u.args::jsonb, g.args_1), coalesce(u.created_at, g.created_at[1]), coalesce(u.kind, g.kind[1]),
+    coalesce(u.max_attempts, g.max_attempts[1]), coalesce(u.metadata::jsonb, g.metadata_1),
+    coalesce(u.priority, g.priority[1]), coalesce(u.queue, g.queue[1]), coalesce(u.scheduled_at, g.scheduled_at[1]),
+    coalesce(u.state::/* schema */river_job_state, g.state_1), coalesce(u.tags::text[], g.tags_1)
+    /* unique_values: */, u.unique_key, nullif(coalesce(u.unique_states, g.unique_states[1]), 0)::bit(8) /* :unique_values */
+  from (
+    -- What is the same for all is read once; without the offsets it would be for each job.
+    select f.args, f.created_at, f.kind, f.max_attempts, f.metadata, f.priority, f.queue, f.scheduled_at, f.state, f.tags,
+      f.unique_key, f.unique_states, f.places,
+      f.args[1]::jsonb as args_1, f.metadata[1]::jsonb as metadata_1,
+      f.state[1]::/* schema */river_job_state as state_1, f.tags[1]::text[] as tags_1
+    from (
+      select :args::text[] as args, :created_at::timestamptz[] as created_at, :kind::text[] as kind,
+        :max_attempts::smallint[] as max_attempts, :metadata::text[] as metadata, :priority::smallint[] as priority,
+        :queue::text[] as queue, :scheduled_at::timestamptz[] as scheduled_at, :state::text[] as state,
+        :tags::text[] as tags, :unique_key::bytea[] as unique_key, :unique_states::int[] as unique_states,
+        array_fill(null::int, array[:size::int]) as places
+      offset 0
+    ) f
+    offset 0
+  ) g
+  cross join lateral unnest(
+    g.args, g.created_at, g.kind, g.max_attempts, g.metadata, g.priority, g.queue, g.scheduled_at, g.state, g.tags,
+    g.unique_key, g.unique_states, g.places
+  ) as u (
+    args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, unique_key,
+    unique_states, place
+  )
+  /* :source */
+  /* conflict: */
+  on conflict (unique_key)
+    where unique_key is not null and unique_states is not null
+      and /* schema */river_job_state_in_bitmask(unique_states, state)
+  do update set kind = river_job.kind
+  /* :conflict */
+  returning id,
+    /* twin: */
+    case when xmax <> 0 then jsonb_build_array(
+      id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at, priority, args::text,
+      attempted_by, errors::text[], kind, metadata::text, queue, tags, encode(unique_key, 'hex'), unique_states::int
+    )::text end
+    /* :twin */
+    as twin
+)
+select i.id, i.twin
+from inserted i
+/* notify: */
+where (
+  select count(pg_notify(concat(coalesce(:schema::text, current_schema()), '.river_insert'), p.payload))
+  from unnest(:payloads::text[]) as p (payload)
+) is not null
+/* :notify */;
+
+-- name: job_insert_alike
+-- The source for jobs that differ in their args and keys only, as one job does by itself: cheaper to plan and to run.
+select u.args::jsonb, :created_at::timestamptz, :kind::text, :max_attempts::smallint, :metadata::jsonb,
+    :priority::smallint, :queue::text, :scheduled_at::timestamptz, :state::text::/* schema */river_job_state, :tags::text[]
+    /* unique_values: */, u.unique_key, nullif(:unique_states::int, 0)::bit(8) /* :unique_values */
+  from unnest(:args::text[], :unique_key::bytea[]) as u (args, unique_key);
+
+-- name: job_insert_many_fast
+-- River: JobInsertFastManyNoReturning. Rows in COPY's text format.
+copy /* schema */river_job (
+  args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags
+  /* unique_columns: */, unique_key, unique_states /* :unique_columns */
+) from stdin;

@@ -1,0 +1,133 @@
+-- What workers do to jobs: take them, end them, look at them.
+
+-- name: job_columns
+-- The columns of a whole job, for the select lists of others.
+j.id as id, j.state::text as state, j.attempt as attempt, j.max_attempts as max_attempts, j.attempted_at as attempted_at,
+  j.created_at as created_at, j.finalized_at as finalized_at, j.scheduled_at as scheduled_at, j.priority as priority,
+  j.args::text as args, j.attempted_by as attempted_by, j.errors::text[] as errors, j.kind as kind,
+  j.metadata::text as metadata, j.queue as queue, j.tags::text[] as tags, j.unique_key as unique_key,
+  j.unique_states::int as unique_states;
+
+-- name: job_column_names
+x.id, x.state, x.attempt, x.max_attempts, x.attempted_at, x.created_at, x.finalized_at, x.scheduled_at, x.priority,
+  x.args, x.attempted_by, x.errors, x.kind, x.metadata, x.queue, x.tags, x.unique_key, x.unique_states;
+
+-- name: job_get_available
+-- River: JobGetAvailable. What the caller knows already, and what is as usual, is not sent back. The comparison of kinds
+-- is dressed up so that the fetching index alone serves this, whatever the statistics say.
+with locked as materialized (
+  select j.id
+  from /* schema */river_job j
+  where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= coalesce(:now::timestamptz, now())
+    /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
+  order by j.priority, j.scheduled_at, j.id
+  limit :limit::int
+  for update skip locked
+)
+update /* schema */river_job j
+set state = 'running',
+  attempt = j.attempt + 1,
+  attempted_at = coalesce(:now::timestamptz, now()),
+  attempted_by = array_append(
+    case
+      when array_length(j.attempted_by, 1) >= :max_attempted_by::int
+        then j.attempted_by[array_length(j.attempted_by, 1) + 2 - :max_attempted_by::int :]
+      else j.attempted_by
+    end,
+    :client_id::text
+  )
+where j.id = any(array(select l.id from locked l))
+returning j.id, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.scheduled_at, j.priority, j.args::text,
+  case when array_length(j.attempted_by, 1) > 1 then j.attempted_by end,
+  case when array_length(j.errors, 1) > 0 then j.errors::text[] end,
+  j.kind, j.metadata::text, case when array_length(j.tags, 1) > 0 then j.tags::text[] end, j.unique_key,
+  j.unique_states::int;
+
+-- name: job_begin
+-- What job_get_available does, to one job that need not be due.
+update /* schema */river_job j
+set state = 'running',
+  attempt = j.attempt + 1,
+  attempted_at = :now::timestamptz,
+  attempted_by = array_append(j.attempted_by, :client_id::text)
+where j.id = :id::bigint and j.finalized_at is null
+returning /* columns: */ j.id /* :columns */;
+
+-- name: job_complete_many
+-- River: JobSetStateIfRunningMany for jobs of which nothing else is to be written. The ids come in order, so that each
+-- job's time is found by its place among them, which costs less than a join. The state's comparison is dressed up so that
+-- no plan looks for the jobs among all the running ones.
+-- Slot: finalized_at (the same for all).
+update /* schema */river_job j
+set state = 'completed',
+  finalized_at =
+    /* finalized_at: */ (:finalized_at::timestamptz[])[width_bucket(j.id, :ids::bigint[])] /* :finalized_at */
+where j.id = any(:ids::bigint[]) and (j.state = 'running') is true
+returning j.id;
+
+-- name: job_finalized_at_once
+:finalized_at::timestamptz;
+
+-- name: job_set_state_many
+-- River: JobSetStateIfRunningMany. A job that somebody has asked to cancel meanwhile is not worked again.
+with given as materialized (
+  select u.id, u.state::/* schema */river_job_state as state, u.finalized_at, u.attempt, u.error, u.scheduled_at,
+    u.metadata
+  from unnest(
+    :ids::bigint[], :states::text[], :finalized_at::timestamptz[], :attempts::int[], :errors::jsonb[],
+    :scheduled_at::timestamptz[], :metadata::jsonb[]
+  ) as u (id, state, finalized_at, attempt, error, scheduled_at, metadata)
+),
+changed as (
+  update /* schema */river_job j
+  set state = case
+      when j.state <> 'running' then j.state
+      when g.state in ('available', 'retryable', 'scheduled') and j.metadata ? 'cancel_attempted_at' then 'cancelled'
+      else g.state
+    end,
+    finalized_at = case
+      when j.state <> 'running' then j.finalized_at
+      when g.state in ('available', 'retryable', 'scheduled') and j.metadata ? 'cancel_attempted_at' then now()
+      else coalesce(g.finalized_at, j.finalized_at)
+    end,
+    attempt = case
+      when j.state <> 'running' then j.attempt
+      when g.state in ('available', 'retryable', 'scheduled') and j.metadata ? 'cancel_attempted_at' then j.attempt
+      else coalesce(g.attempt, j.attempt)
+    end,
+    scheduled_at = case
+      when j.state <> 'running' then j.scheduled_at
+      when g.state in ('available', 'retryable', 'scheduled') and j.metadata ? 'cancel_attempted_at' then j.scheduled_at
+      else coalesce(g.scheduled_at, j.scheduled_at)
+    end,
+    errors = case when j.state = 'running' and g.error is not null then array_append(j.errors, g.error) else j.errors end,
+    metadata = case when g.metadata is not null then j.metadata || g.metadata else j.metadata end
+  from given g
+  where j.id = g.id and (j.state = 'running' or g.metadata is not null)
+  returning /* columns: */ j.id /* :columns */
+)
+select /* names: */ x.id /* :names */
+from changed x
+union all
+select /* columns: */ j.id /* :columns */
+from /* schema */river_job j
+join given g on g.id = j.id
+where not exists (select from changed x where x.id = j.id)
+order by id;
+
+-- name: job_row_get
+select /* columns: */ j.id /* :columns */ from /* schema */river_job j where j.id = :id::bigint;
+
+-- name: job_update
+-- River: JobUpdate.
+update /* schema */river_job j
+set metadata = j.metadata || :metadata::jsonb
+where j.id = :id::bigint
+returning /* columns: */ j.id /* :columns */;
+
+-- name: job_cancel_requested
+-- River: JobGetCancelRequested.
+select j.id
+from /* schema */river_job j
+where j.id = any(:ids::bigint[]) and j.metadata ? 'cancel_attempted_at' and (j.state = 'running') is true
+order by j.id;

@@ -1,0 +1,114 @@
+-- What River UI's API reads and changes, in its own shapes.
+
+-- name: job_minimal_list
+-- The walks of job_list.
+with walked as materialized (
+  select w.id, w.at, w.matched, w.ended
+  from (
+    /* walks: */
+    select j.id, j.created_at as at, true as matched, false as ended from /* schema */river_job j
+    order by j.id limit :limit::bigint + 1
+    /* :walks */
+  ) w
+  order by /* order: */ w.at, w.id /* :order */
+  limit :limit::bigint + 1
+)
+select w.matched, w.ended, w.at, /* columns: */ j.id /* :columns */
+from walked w
+join /* schema */river_job j on j.id = w.id
+order by /* order: */ w.at, w.id /* :order */;
+
+-- name: job_minimal_columns
+j.id, j.args::text, j.attempt, j.attempted_at, j.attempted_by, j.created_at, j.finalized_at, j.kind, j.max_attempts,
+  j.priority, j.queue, j.scheduled_at, j.state::text, j.tags::text[];
+
+-- name: job_text_get
+select coalesce(to_jsonb(j.errors), '[]')::text, j.metadata::text, /* columns: */ j.id /* :columns */
+from /* schema */river_job j
+where j.id = :id::bigint;
+
+-- name: job_kind_page
+-- River: JobKindList, as a loose scan.
+with recursive kinds as (
+  (
+    select j.kind, 1 as n from /* schema */river_job j
+    where j.kind > :after::text
+    order by j.kind limit 1
+  )
+  union all
+  select x.kind, k.n + 1
+  from kinds k
+  cross join lateral (select j.kind from /* schema */river_job j where j.kind > k.kind order by j.kind limit 1) x
+  where k.n < :most::bigint
+)
+select k.kind from kinds k
+where k.kind ilike :pattern::text and not k.kind = any(:exclude::text::text[])
+order by k.kind
+limit :limit::bigint;
+
+-- name: queue_name_page
+-- River: QueueNameList.
+select q.name from /* schema */river_queue q
+where q.name > :after::text and q.name ilike :pattern::text and not q.name = any(:exclude::text::text[])
+order by q.name
+limit :limit::bigint;
+
+-- name: queue_count_list
+with page as (
+  select q.name, q.created_at, q.metadata, q.paused_at, q.updated_at
+  from /* schema */river_queue q
+  where true /* named */
+  order by q.name
+  limit :limit::bigint
+)
+select p.name, p.created_at, left(p.metadata::text, 100000), char_length(p.metadata::text), p.paused_at, p.updated_at,
+  (
+    select count(*) from (
+      select 1 from /* schema */river_job j
+      where j.state = 'available' and j.queue = p.name
+      order by j.priority limit :cap::bigint
+    ) x
+  ),
+  (
+    select count(*) from (
+      select 1 from /* schema */river_job j
+      where j.state = 'running' and j.queue = p.name
+      order by j.priority limit :cap::bigint
+    ) x
+  )
+from page p
+order by p.name;
+
+-- name: queue_count_named
+and q.name = :name::text;
+
+-- name: queue_set_concurrency
+-- What else stands in the metadata stays there.
+with changed as (
+  update /* schema */river_queue q
+  set metadata = case
+      when :concurrency::text is not null
+        then jsonb_set(
+          case jsonb_typeof(q.metadata) when 'object' then q.metadata else '{}' end,
+          '{concurrency}', :concurrency::text::jsonb
+        )
+      when jsonb_typeof(q.metadata) = 'object' then q.metadata - 'concurrency'
+      else '{}'
+    end,
+    updated_at = now()
+  where q.name = :name::text
+  returning q.name, q.created_at, q.metadata, q.paused_at, q.updated_at
+)
+select c.name, c.created_at, left(c.metadata::text, 100000), char_length(c.metadata::text), c.paused_at, c.updated_at,
+  pg_notify(
+    concat(coalesce(:schema::text, current_schema()), '.river_control'),
+    jsonb_build_object('action', 'metadata_changed', 'metadata', c.metadata, 'queue', c.name)::text
+  )
+from changed c;
+
+-- name: queue_touch
+-- River: QueueUpdate without metadata.
+update /* schema */river_queue q
+set updated_at = now()
+where q.name = :name::text
+returning q.name, q.created_at, left(q.metadata::text, 100000), char_length(q.metadata::text), q.paused_at, q.updated_at;

@@ -1,0 +1,102 @@
+"""What a program sends: JSON bodies and parameters, read as River UI reads them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from riverui.actions.jobs import MAX_IDS
+from riverui.errors import BadRequest
+from riverui.web.forms import body
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_BIGINT = 2**63
+_MOST_ROWS = 1_000
+
+
+async def payload(request: Request) -> Mapping[str, Any]:
+    """The posted JSON object, empty where nothing was posted; BadRequest for what is none, 413 above 1 MiB.
+
+    415 for any other content: browsers send that across origins without asking.
+    """
+    text = await body(request)
+    if not text:
+        return {}
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HTTPException(415, "Send the body as application/json.")
+    try:
+        found = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise BadRequest("The body is not valid JSON.") from None
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise BadRequest("The body must be a JSON object.")
+    return found
+
+
+def ids(posted: Mapping[str, Any]) -> tuple[int, ...]:
+    """The field `ids`: 1 to 1,000 numbers, each as a number or as text, in the order given, each once."""
+    values = posted.get("ids")
+    if values is None:
+        raise BadRequest("`ids` is missing: name the jobs by their ids.")
+    if not isinstance(values, list):
+        raise BadRequest("`ids` must be a list of job ids.")
+    if not values:
+        raise BadRequest("`ids` is empty: name at least one job.")
+    if len(values) > MAX_IDS:
+        raise BadRequest(f"`ids` names more than {MAX_IDS:,} jobs, which is as many as one request takes.")
+    return tuple(dict.fromkeys(map(_id, values)))
+
+
+def integer(text: str) -> int | None:
+    """A whole number that a bigint holds; None for any other text."""
+    found = int(text) if _INTEGER.fullmatch(text) else None
+    return found if found is not None and -_BIGINT <= found < _BIGINT else None
+
+
+def first(request: Request, name: str) -> str:
+    """A query parameter's first value; empty where there is none."""
+    return next(iter(request.query_params.getlist(name)), "")
+
+
+def limit(request: Request, default: int, *, least: int = 0) -> int:
+    """The parameter `limit`: `least` to 1,000, or else the default."""
+    text = first(request, "limit")
+    if not text:
+        return default
+    number = integer(text)
+    if number is None:
+        raise BadRequest(f"`limit` is {text[:40]!r}: it must be a whole number.")
+    if not least <= number <= _MOST_ROWS:
+        raise BadRequest(f"`limit` must lie between {least} and {_MOST_ROWS:,}.")
+    return number
+
+
+def listed(request: Request, name: str, most: int) -> Sequence[str]:
+    """Every value of a parameter that may be repeated up to `most` times."""
+    values = request.query_params.getlist(name)
+    if len(values) > most:
+        raise BadRequest(f"`{name}` can be given at most {most:,} times.")
+    return values
+
+
+def _id(value: object) -> int:
+    number = None
+    if isinstance(value, str):
+        number = integer(value)
+    elif type(value) is int and -_BIGINT <= value < _BIGINT:
+        number = value
+    if number is None:
+        raise BadRequest(f"`ids`: {str(value)[:40]!r} is no job's id.")
+    return number
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(constant)

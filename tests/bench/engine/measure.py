@@ -1,0 +1,241 @@
+"""riverui's engine beside the real River, other queues and Postgres itself: the same server, turn by turn."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from riverui.engine.loop import loop_factory
+from tests.bench.engine import floors, river
+from tests.bench.engine.databases import Databases
+from tests.bench.engine.drain import Drain, Latency
+from tests.bench.engine.idle import measure_idle
+from tests.bench.report import Check, check
+from tests.interop.worker import build
+
+PARTS = ("burn", "sustained", "continuous", "inserts", "latency", "idle")
+
+_JOBS = 50_000
+_PEERS = {
+    "pgqueuer": (30_000, 1.5),
+    "chancy": (10_000, 5.0),
+    "saq": (3_000, 25.0),
+    "procrastinate": (3_000, 25.0),
+}
+"""How many jobs each of them gets, and how many times as fast we want to be."""
+_INSERT_BATCH = 1_000
+_OURS = "riverui"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Runner:
+    """One contender of a table; each of its runs gets a database of its own."""
+
+    run: Callable[[str], Drain]
+    finished: int | None = 0
+    """Finished jobs in the table before; None for a database without River's tables."""
+    note: str = ""
+    runs: list[Drain] = field(default_factory=list)
+
+    def median(self, figure: Callable[[Drain], float]) -> float:
+        """Of all runs."""
+        return statistics.median(map(figure, self.runs))
+
+    @property
+    def per_second(self) -> float:
+        """Jobs worked, the median run."""
+        return self.median(lambda drain: drain.per_second)
+
+
+def measure_engine(server: str, parts: Sequence[str], *, rounds: int) -> list[Check]:
+    """Prints a table for each part; gives the targets."""
+    databases = Databases(server)
+    measures: Mapping[str, Callable[[Databases, int], list[Check]]] = {
+        "burn": _burn,
+        "sustained": _sustained,
+        "continuous": _continuous,
+        "inserts": _inserts,
+        "latency": _latency,
+        "idle": _idle,
+    }
+    try:
+        return [target for part in PARTS if part in parts for target in measures[part](databases, rounds)]
+    finally:
+        databases.close()
+
+
+def _burn(databases: Databases, rounds: int) -> list[Check]:
+    binary = build("river")
+    runners = {
+        _OURS: Runner(run=lambda url: our_run("burn_down", url, _JOBS)),
+        "river bench": Runner(run=lambda url: river.burn_down(binary, url, _JOBS)),
+        **{peer: _peer(peer, jobs) for peer, (jobs, _) in _PEERS.items()},
+        "SQL loop, two backends": Runner(run=lambda url: floors.sql_loop(url, _JOBS)),
+    }
+    _turns(databases, runners, rounds)
+    _tell("burn-down of no-op jobs", runners)
+    ours = runners[_OURS]
+    found = [_ratio("burn-down against river bench", ours, runners["river bench"], 1.0)]
+    found += [
+        _ratio(f"burn-down against {peer}", ours, runners[peer], target)
+        for peer, (_, target) in _PEERS.items()
+    ]
+    cpu = ours.median(lambda drain: drain.cpu_per_job)
+    return [*found, check("Python CPU for a job", cpu, at_most=20, unit=" µs")]
+
+
+def _sustained(databases: Databases, rounds: int) -> list[Check]:
+    runners = {
+        f"{_OURS}, 50,000": Runner(run=lambda url: our_run("burn_down", url, _JOBS)),
+        f"{_OURS}, 300,000": Runner(run=lambda url: our_run("burn_down", url, 300_000)),
+        f"{_OURS}, 50,000 beside 1,000,000 finished": Runner(
+            run=lambda url: our_run("burn_down", url, _JOBS), finished=1_000_000
+        ),
+    }
+    _turns(databases, runners, rounds)
+    _tell("burn-down, longer and beside history", runners)
+    short, long, beside = runners.values()
+    return [
+        _ratio("300,000 jobs against 50,000", long, short, 0.8),
+        _ratio("beside 1,000,000 finished jobs against an empty table", beside, short, 0.8),
+    ]
+
+
+def _continuous(databases: Databases, rounds: int) -> list[Check]:
+    binary = build("river")
+    runners = {
+        _OURS: Runner(run=lambda url: our_run("continuous", url, 10)),
+        "river bench": Runner(run=lambda url: river.continuous(binary, url, 10)),
+    }
+    _turns(databases, runners, rounds)
+    _tell("inserting and working at once, 10 s", runners)
+    return [_ratio("continuous mode against river bench", runners[_OURS], runners["river bench"], 1.0)]
+
+
+def _inserts(databases: Databases, rounds: int) -> list[Check]:
+    def inserting(rate: Callable[[str], float]) -> Runner:
+        return Runner(run=lambda url: Drain(jobs=_JOBS, working=_JOBS / rate(url)))
+
+    runners = {
+        "insert_many": inserting(lambda url: child("insert", url, _JOBS, _INSERT_BATCH, "insert_many")),
+        "insert_many_fast": inserting(
+            lambda url: child("insert", url, _JOBS, _INSERT_BATCH, "insert_many_fast")
+        ),
+        "raw COPY": inserting(lambda url: floors.raw_copy(url, _JOBS, batch=_INSERT_BATCH)),
+    }
+    _turns(databases, runners, rounds)
+    _tell(f"inserts of {_INSERT_BATCH:,} jobs", runners)
+    return [
+        _ratio("insert_many against raw COPY", runners["insert_many"], runners["raw COPY"], 0.7),
+        _ratio("insert_many_fast against raw COPY", runners["insert_many_fast"], runners["raw COPY"], 0.7),
+    ]
+
+
+def _latency(databases: Databases, rounds: int) -> list[Check]:
+    found = []
+    for name, samples, pause in (("lazy", 150, 0.12), ("eager", 500, 0.005)):
+        ours, raw = [], []
+        for _ in range(rounds):
+            with databases.fresh() as url, asyncio.Runner(loop_factory=loop_factory()) as runner:
+                raw.append(runner.run(floors.listen_loop(url, samples=samples, pause=pause)))
+            with databases.fresh() as url:
+                ours.append(Latency(**child("latency", url, samples, pause, name)))
+        told = {"lazy": "default settings", "eager": "cooldown 2 ms"}[name]
+        mine, floor = _middle(ours), _middle(raw)
+        print(
+            f"insert to start, {told}: p50 {mine.p50:.2f} ms, p99 {mine.p99:.2f} ms;"
+            f" raw LISTEN loop: p50 {floor.p50:.2f} ms, p99 {floor.p99:.2f} ms\n"
+        )
+        found += [
+            check(
+                f"insert to start, {told}: p50 against a LISTEN loop",
+                mine.p50 / floor.p50,
+                at_most=2,
+                unit="×",
+            ),
+            check(f"insert to start, {told}: p99", mine.p99, at_most=10, unit=" ms"),
+        ]
+    return found
+
+
+def _idle(databases: Databases, rounds: int) -> list[Check]:
+    with databases.fresh() as ours, databases.fresh() as theirs:
+        python, go = asyncio.run(measure_idle((ours, theirs), build("worker")))
+    for name, client in ((_OURS, python), ("Go River", go)):
+        print(
+            f"idle {name}: {client.per_minute} statements and {client.pings} pings a minute,"
+            f" {client.cpu:.0f} ms CPU a minute"
+        )
+        for statement, times in client.statements.most_common(12):
+            print(f"  {times:4} {' '.join(statement.split())[:100]}")
+    print()
+    return [
+        check("idle: statements a minute against Go's", python.per_minute / go.per_minute, at_most=1),
+        check("idle: CPU, part of one core", python.cpu / 60_000 * 100, at_most=1, unit=" %"),
+    ]
+
+
+def _turns(databases: Databases, runners: Mapping[str, Runner], rounds: int) -> None:
+    for number in range(1, rounds + 1):
+        for name, runner in runners.items():
+            with databases.fresh(finished=runner.finished) as url:
+                runner.runs.append(runner.run(url))
+            print(f"round {number}, {name}: {runner.runs[-1].per_second:,.0f}/s", file=sys.stderr)
+
+
+def _tell(title: str, runners: Mapping[str, Runner]) -> None:
+    first = next(iter(runners.values()))
+    print(
+        f"{title:46}{'jobs':>9}{'jobs/s':>10}{'from':>9}{'to':>9}{'ratio':>8}{'inserts/s':>11}{'CPU µs':>8}"
+    )
+    for name, runner in runners.items():
+        rates = [drain.per_second for drain in runner.runs]
+        inserted = runner.median(lambda drain: drain.inserted_per_second)
+        cpu = runner.median(lambda drain: drain.cpu_per_job)
+        print(
+            f"{name:46}{runner.runs[0].jobs:>9,}{runner.per_second:>10,.0f}{min(rates):>9,.0f}{max(rates):>9,.0f}"
+            f"{first.per_second / runner.per_second:>8.2f}"
+            f"{f'{inserted:,.0f}' if inserted else '':>11}{f'{cpu:.1f}' if cpu else '':>8}"
+        )
+    print()
+
+
+def _ratio(name: str, ours: Runner, other: Runner, at_least: float) -> Check:
+    return check(name, ours.per_second / other.per_second, at_least=at_least, unit="×")
+
+
+def _middle(figures: Sequence[Latency]) -> Latency:
+    return Latency(
+        p50=statistics.median(each.p50 for each in figures),
+        p99=statistics.median(each.p99 for each in figures),
+    )
+
+
+def _peer(name: str, jobs: int) -> Runner:
+    command = [sys.executable, "-W", "ignore", "-m", "tests.bench.engine.peers", name]
+    return Runner(run=lambda url: Drain(**_ask([*command, url, str(jobs)])), finished=None)
+
+
+def our_run(command: str, url: str, *arguments: float) -> Drain:
+    """A run of riverui's in a process of its own."""
+    return Drain(**child(command, url, *arguments))
+
+
+def child(command: str, url: str, *arguments: float | str) -> Any:
+    """What one of the commands of `ours.py` gives, in a process of its own."""
+    program = [sys.executable, "-m", "tests.bench.engine.ours", command, url]
+    return _ask([*program, *map(str, arguments)])
+
+
+def _ask(command: Sequence[str]) -> Any:
+    """What a program prints as the last line, JSON; what it says otherwise, where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])

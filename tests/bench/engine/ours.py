@@ -1,0 +1,115 @@
+"""riverui's engine in a process of its own.
+
+`python -m tests.bench.engine.ours COMMAND URL …` prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from riverui.bench import Benchmark
+from riverui.engine.client import Client
+from riverui.engine.config import ClientConfig, QueueConfig
+from riverui.engine.loop import loop_factory, spare_collector
+from riverui.engine.worker import Job, Worker, Workers
+from riverui.storage.connect import connect
+from tests.bench.engine.drain import Drain, Latency, lap
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """As small as those of the benchmark."""
+
+    kind: ClassVar[str] = "benchmark"
+    num: int
+
+
+class Stamp(Worker[Args]):
+    """Tells when it started a job."""
+
+    def __init__(self) -> None:
+        self.started: asyncio.Queue[float] = asyncio.Queue()
+
+    async def work(self, job: Job[Args]) -> None:
+        """Notes the time, nothing else."""
+        self.started.put_nowait(time.perf_counter())
+
+
+async def burn_down(url: str, jobs: str) -> Drain:
+    """`riverui bench -n`, on whatever finished jobs there are."""
+    driver = connect(url)
+    tally = await Benchmark(driver, say=_quiet).run(total=int(jobs))
+    await driver.close()
+    return Drain(jobs=tally.worked, working=tally.seconds, cpu=tally.cpu)
+
+
+async def continuous(url: str, seconds: str) -> Drain:
+    """`riverui bench --duration`."""
+    driver = connect(url)
+    tally = await Benchmark(driver, say=_quiet).run(duration=float(seconds))
+    await driver.close()
+    return Drain(jobs=tally.worked, working=tally.seconds, cpu=tally.cpu)
+
+
+async def insert(url: str, jobs: str, batch: str, method: str) -> float:
+    """Jobs a second inserted by `insert_many` or `insert_many_fast`."""
+    client = Client(url, ClientConfig())
+    call: Callable[[list[Args]], Coroutine[Any, Any, object]] = getattr(client, method)
+    await call([Args(num=0)])
+    with lap() as inserting:
+        for start in range(0, int(jobs), int(batch)):
+            await call([Args(num=number) for number in range(start, start + int(batch))])
+    await client.driver.close()
+    return int(jobs) / inserting.seconds
+
+
+async def latency(url: str, samples: str, pause: str, eager: str) -> dict[str, float]:
+    """From calling `insert` until `work` runs, in one process; `eager` is with a cooldown of 2 ms."""
+    worker, workers = Stamp(), Workers()
+    workers.add(worker)
+    config = ClientConfig(queues={"default": QueueConfig(max_workers=10)}, workers=workers)
+    if eager == "eager":
+        config = ClientConfig(
+            fetch_cooldown=timedelta(milliseconds=2),
+            fetch_poll_interval=timedelta(milliseconds=20),
+            queues=config.queues,
+            workers=workers,
+        )
+    times = []
+    async with Client(url, config) as client:
+        for number in range(-10, int(samples)):
+            start = time.perf_counter()
+            await client.insert(Args(num=number))
+            took = await worker.started.get() - start
+            if number >= 0:
+                times.append(took)
+            await asyncio.sleep(float(pause))
+    return asdict(Latency.of(times))
+
+
+async def idle(url: str) -> None:
+    """A client that waits for jobs, until standard input ends."""
+    workers = Workers()
+    workers.add(Stamp())
+    config = ClientConfig(queues={"default": QueueConfig(max_workers=10)}, workers=workers)
+    async with Client(url, config):
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+def _quiet(line: str) -> None:
+    pass
+
+
+if __name__ == "__main__":
+    name, *arguments = sys.argv[1:]
+    spare_collector()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        answer = runner.run(globals()[name](*arguments))
+    print(json.dumps(asdict(answer) if isinstance(answer, Drain) else answer))

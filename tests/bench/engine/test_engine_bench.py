@@ -1,0 +1,94 @@
+"""The engine's benchmark itself still runs: each contender but the peers, on few jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import asyncpg
+import psycopg
+import pytest
+
+from tests.bench.engine import floors, river
+from tests.bench.engine.databases import Databases, with_parts
+from tests.bench.engine.drain import Drain, Latency
+from tests.bench.engine.measure import child
+from tests.bench.engine.wiretap import wiretap
+from tests.interop.worker import build
+
+JOBS = 200
+
+
+@pytest.fixture
+def url(admin_url: str) -> Iterator[str]:
+    databases = Databases(admin_url)
+    try:
+        with databases.fresh(finished=50) as url:
+            yield url
+    finally:
+        databases.close()
+
+
+def test_works_jobs_and_inserts_them(url: str) -> None:
+    drain = Drain(**child("burn_down", url, JOBS))
+    assert drain.jobs == JOBS
+    assert drain.per_second > 0
+    assert drain.cpu_per_job > 0
+    for method in ("insert_many", "insert_many_fast"):
+        assert child("insert", url, JOBS, 50, method) > 0
+    assert _states(url) == {"available": 2 * (JOBS + 1), "completed": JOBS + 50}
+
+
+def test_tells_latencies(url: str) -> None:
+    assert 0 < Latency(**child("latency", url, 5, 0.0, "eager")).p50 < 5000
+    assert asyncio.run(floors.listen_loop(url, samples=5, pause=0.0)).p99 < 5000
+    assert _states(url) == {"completed": 5 + 10 + 50, "running": 5}
+
+
+def test_the_floors_hold_jobs(url: str) -> None:
+    assert floors.sql_loop(url, JOBS).jobs == JOBS
+    assert floors.raw_copy(url, JOBS, batch=150) > 0
+    assert _states(url) == {"available": JOBS, "completed": JOBS + 50}
+
+
+@pytest.mark.interop
+def test_runs_the_real_river(url: str) -> None:
+    assert river.burn_down(build("river"), url, JOBS).jobs == JOBS
+
+
+async def test_hears_every_statement(admin_url: str) -> None:
+    async with wiretap(admin_url) as (url, tap):
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            tap.clear()
+            for _ in range(7):  # from the sixth on, it is prepared
+                await connection.execute("select 1")
+            await connection.execute("select %s", ["x"])
+            assert tap.statements == {"select 1": 7, "select $1": 1}
+        direct = await asyncpg.connect(url)
+        tap.clear()
+        assert await direct.fetchval("select 2") == 2
+        assert tap.statements["select 2"] == 1
+        await direct.close()
+    assert tap.total == 1
+
+
+async def test_an_idle_client_ends_with_its_input(url: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.bench.engine.ours", "idle", url), stdin=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    process.stdin.close()
+    async with asyncio.timeout(60):
+        assert await process.wait() == 0
+
+
+def test_addresses_are_urls() -> None:
+    url = with_parts("host=/tmp port=5433 user=me password='p@ss/word' dbname=a", dbname="b c")
+    assert url == "postgresql://me:p%40ss%2Fword@/b%20c?host=%2Ftmp&port=5433"
+
+
+def _states(url: str) -> dict[str, int]:
+    with psycopg.connect(url) as connection:
+        return dict(connection.execute("select state::text, count(*) from river_job group by 1").fetchall())

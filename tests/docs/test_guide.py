@@ -1,0 +1,58 @@
+"""The guide's Python is run, page by page, as a reader would: each page is one program."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+GUIDE = (
+    "getting-started",
+    "inserting",
+    "working",
+    "periodic",
+    "operating",
+    "extending",
+    "testing",
+)
+_BLOCK = re.compile(r"^(<!-- not run[^\n]*\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def program(page: Path) -> str:
+    """All of a page's Python, on the lines that it has in the page, so that errors name them."""
+    text = page.read_text(encoding="utf-8")
+    lines = [""] * text.count("\n")
+    for block in _BLOCK.finditer(text):
+        if block[1] is None:
+            first = text.count("\n", 0, block.start(2))
+            code = block[2].splitlines()
+            lines[first : first + len(code)] = code
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", GUIDE)
+async def test_a_page_of_the_guide_runs(
+    name: str, database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    monkeypatch.chdir(tmp_path)
+    page = DOCS / f"{name}.md"
+    code = compile(program(page), str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    module = ModuleType(f"guide_{name.replace('-', '_')}")
+    # Where dataclasses and others look for the names in annotations.
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    result = eval(code, module.__dict__)
+    if inspect.isawaitable(result):
+        await result
+
+
+def test_blocks_that_are_not_run_say_why() -> None:
+    for name in GUIDE:
+        for block in _BLOCK.finditer((DOCS / f"{name}.md").read_text(encoding="utf-8")):
+            assert block[1] is None or ":" in block[1], block[0]

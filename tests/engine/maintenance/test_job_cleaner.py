@@ -1,0 +1,116 @@
+"""Finished jobs go when their retention is over."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.engine.config import NO_LIMIT
+from riverui.engine.maintenance.job_cleaner import JobCleaner
+from riverui.engine.maintenance.rounds import BatchSize
+from riverui.errors import QueryTimeout
+from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.ticking import Ticking
+from tests.factory import job
+
+HOUR = 3600
+FINAL = ("cancelled", "completed", "discarded")
+OTHERS = ("available", "pending", "retryable", "running", "scheduled")
+
+
+async def left(connection: AsyncConnection[Any]) -> list[str]:
+    rows = await (
+        await connection.execute("select state::text from river_job order by state::text")
+    ).fetchall()
+    return [row["state"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("state", "finished_before", "stays"),
+    [
+        ("cancelled", 23 * HOUR, True),
+        ("cancelled", 25 * HOUR, False),
+        ("completed", 23 * HOUR, True),
+        ("completed", 25 * HOUR, False),
+        ("discarded", 6.9 * 24 * HOUR, True),
+        ("discarded", 7.1 * 24 * HOUR, False),
+    ],
+)
+async def test_each_finished_state_has_its_own_retention(
+    state: str,
+    finished_before: float,
+    stays: bool,
+    means: NewMeans,
+    clock: Ticking,
+    connection: AsyncConnection[Any],
+) -> None:
+    await job(connection, state, finalized_at=clock.now() - timedelta(seconds=finished_before))
+    assert await JobCleaner(means()).run_once() == (not stays)
+    assert await left(connection) == ([state] if stays else [])
+
+
+async def test_unfinished_jobs_stay_however_old(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+    for state in OTHERS:
+        await job(connection, state, created_at="2001-01-01Z", scheduled_at="2001-01-01Z")
+    assert await JobCleaner(means()).run_once() == 0
+    assert await left(connection) == list(OTHERS)
+
+
+@pytest.mark.parametrize("kept", FINAL)
+async def test_a_state_without_limit_is_kept(
+    kept: str, means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
+    for state in FINAL:
+        await job(connection, state, finalized_at="2001-01-01Z")
+    cleaner = JobCleaner(means(**{f"{kept}_job_retention_period": NO_LIMIT}))
+    assert await cleaner.run_once() == 2
+    assert await left(connection) == [kept]
+
+
+async def test_where_all_is_kept_nobody_looks(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+    await connection.execute("alter table river_job rename to river_job_away")
+    cleaner = JobCleaner(means(**{f"{state}_job_retention_period": NO_LIMIT for state in FINAL}))
+    assert await cleaner.run_once() == 0
+
+
+async def test_a_retention_longer_than_time_itself_keeps_all(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
+    await job(connection, "completed", finalized_at="2001-01-01Z")
+    cleaner = JobCleaner(means(completed_job_retention_period=timedelta.max))
+    assert await cleaner.run_once() == 0
+
+
+async def test_many_jobs_go_in_batches(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+    for _ in range(5):
+        await job(connection, "completed", finalized_at="2001-01-01Z")
+    assert await JobCleaner(means(), size=BatchSize(2, 1)).run_once() == 5
+
+
+async def test_queues_can_be_left_out(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+    for queue in ("a", "b"):
+        await job(connection, "completed", queue=queue, finalized_at="2001-01-01Z")
+    assert await JobCleaner(means(), queues_excluded=["a"]).run_once() == 1
+    assert await JobCleaner(means(), queues_excluded=["a"]).run_once() == 0
+    assert await JobCleaner(means()).run_once() == 1
+
+
+async def test_a_slow_database_gets_smaller_batches(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
+    for _ in range(3):
+        await job(connection, "completed", finalized_at="2001-01-01Z")
+    size = BatchSize(10, 1)
+    cleaner = JobCleaner(means(job_cleaner_timeout=timedelta(milliseconds=50)), size=size)
+    async with connection.transaction():
+        await connection.execute("lock table river_job in access exclusive mode")
+        for _ in range(3):
+            assert not size.is_reduced
+            with pytest.raises(QueryTimeout):
+                await cleaner.run_once()
+    assert size.is_reduced
+    patient = JobCleaner(means(), size=size)
+    assert await patient.run_once() == 3

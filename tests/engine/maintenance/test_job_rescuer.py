@@ -1,0 +1,233 @@
+"""Jobs whose worker is gone: what becomes of them, and which are left alone."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.domain.jobs import JobRow
+from riverui.engine.config import NO_LIMIT
+from riverui.engine.maintenance.job_rescuer import JobRescuer, Rescued
+from riverui.engine.maintenance.rounds import BatchSize, Means
+from riverui.engine.worker import Job, Worker, Workers
+from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.ticking import Ticking
+from tests.factory import attempt_error, job
+
+HOUR = timedelta(hours=1)
+LONG_AGO = timedelta(hours=5)
+RETRY = datetime(2031, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Known:
+    kind: ClassVar[str] = "known"
+    kind_aliases: ClassVar[tuple[str, ...]] = ("known_of_old",)
+    number: int = 0
+
+
+@dataclass
+class Slow:
+    kind: ClassVar[str] = "slow"
+
+
+@dataclass
+class Endless:
+    kind: ClassVar[str] = "endless"
+
+
+@dataclass
+class Planned:
+    kind: ClassVar[str] = "planned"
+
+
+class KnownWorker(Worker[Known]):
+    pass
+
+
+class SlowWorker(Worker[Slow]):
+    timeout = timedelta(hours=10)
+
+
+class EndlessWorker(Worker[Endless]):
+    timeout = NO_LIMIT
+
+
+class PlannedWorker(Worker[Planned]):
+    def next_retry(self, job: Job[Planned]) -> datetime | None:
+        return RETRY
+
+
+def workers() -> Workers:
+    made = Workers()
+    for worker in (KnownWorker(), SlowWorker(), EndlessWorker(), PlannedWorker()):
+        made.add(worker)
+    return made
+
+
+async def stuck(connection: AsyncConnection[Any], means: Means, **columns: Any) -> int:
+    """A job that has been running for hours."""
+    started = means.clock() - LONG_AGO
+    return await job(
+        connection, "running", **{"kind": "known", "attempted_at": started, "max_attempts": 5} | columns
+    )
+
+
+async def row(connection: AsyncConnection[Any], job_id: int) -> dict[str, Any]:
+    found = await (await connection.execute("select * from river_job where id = %s", [job_id])).fetchone()
+    assert found is not None
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings", "state"),
+    [
+        ({}, {}, "retryable"),
+        ({"kind": "known_of_old"}, {}, "retryable"),
+        ({"attempt": 4}, {}, "retryable"),
+        ({"attempt": 5}, {}, "discarded"),
+        ({"attempt": 7}, {}, "discarded"),
+        # Asked to be cancelled, whatever else.
+        ({"metadata": {"cancel_attempted_at": "2026-11-21T09:00:00.5Z"}}, {}, "cancelled"),
+        ({"attempt": 5, "metadata": {"cancel_attempted_at": "2026-11-21T09:00:00.5Z"}}, {}, "cancelled"),
+        ({"kind": "gone", "metadata": {"cancel_attempted_at": "2026-11-21T09:00:00Z"}}, {}, "cancelled"),
+        ({"kind": "endless", "metadata": {"cancel_attempted_at": "2026-11-21T09:00:00Z"}}, {}, "cancelled"),
+        ({"metadata": {"cancel_attempted_at": None}}, {}, "retryable"),
+        ({"metadata": {"note": "cancel_attempted_at"}}, {}, "retryable"),
+        # Of another program, perhaps one in Go.
+        ({"kind": "gone"}, {}, "running"),
+        ({"kind": "gone", "attempt": 5}, {}, "running"),
+        ({"kind": "gone"}, {"discard_unknown_stuck_jobs": True}, "discarded"),
+        # Args that the worker cannot read, whatever its timeout.
+        ({"args": {"number": "many"}}, {}, "retryable"),
+        ({"args": {"number": "many"}, "attempt": 5}, {}, "discarded"),
+        ({"args": {"number": "many"}}, {"job_timeout": NO_LIMIT}, "retryable"),
+        # The worker's own timeout, or else the client's.
+        ({"kind": "slow"}, {}, "running"),
+        ({"kind": "slow", "attempted_at": "2001-01-01Z"}, {}, "retryable"),
+        ({"kind": "endless", "attempted_at": "2001-01-01Z"}, {}, "running"),
+        ({}, {"job_timeout": NO_LIMIT}, "running"),
+        ({"kind": "slow", "attempted_at": "2001-01-01Z"}, {"job_timeout": NO_LIMIT}, "retryable"),
+        ({}, {"job_timeout": timedelta(hours=3)}, "retryable"),
+        ({}, {"job_timeout": timedelta(hours=4.5)}, "running"),
+        ({}, {"rescue_stuck_jobs_after": timedelta(hours=6)}, "running"),
+        ({"attempted_at": "2001-01-01Z"}, {"rescue_stuck_jobs_after": timedelta(hours=6)}, "retryable"),
+    ],
+)
+async def test_what_becomes_of_a_job_that_has_run_for_five_hours(
+    columns: dict[str, Any],
+    settings: dict[str, Any],
+    state: str,
+    means: NewMeans,
+    connection: AsyncConnection[Any],
+) -> None:
+    given = means(workers=workers(), **settings)
+    job_id = await stuck(connection, given, **columns)
+    before = await row(connection, job_id)
+    done = await JobRescuer(given).run_once()
+    after = await row(connection, job_id)
+    assert after["state"] == state
+    counts = (done.retried, done.discarded, done.cancelled)
+    assert counts == tuple(int(state == each) for each in ("retryable", "discarded", "cancelled"))
+    if state == "running":
+        assert after == before
+        return
+    assert after["metadata"] == {**before["metadata"], "river:rescue_count": 1}
+    (error,) = after["errors"]
+    assert error.pop("at") == f"{given.clock():%Y-%m-%dT%H:%M:%S.%f}".rstrip("0").rstrip(".") + "Z"
+    assert error == {"attempt": before["attempt"], "error": "Stuck job rescued by JobRescuer", "trace": ""}
+    unchanged = ["attempt", "attempted_at", "attempted_by", "max_attempts", "args", "queue", "created_at"]
+    assert [after[name] for name in unchanged] == [before[name] for name in unchanged]
+    if state == "retryable":
+        assert after["finalized_at"] is None
+        # River's policy for the first error: a second, more or less.
+        assert timedelta(0) < after["scheduled_at"] - given.clock() < timedelta(seconds=2)
+    else:
+        assert after["finalized_at"] == given.clock()
+        assert after["scheduled_at"] == before["scheduled_at"]
+
+
+@pytest.mark.parametrize("started_before", [timedelta(0), timedelta(minutes=59)])
+async def test_what_has_not_run_for_an_hour_is_left_alone(
+    started_before: timedelta, means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
+    given = means(workers=workers())
+    job_id = await stuck(connection, given, attempted_at=given.clock() - started_before)
+    assert await JobRescuer(given).run_once() == Rescued()
+    assert (await row(connection, job_id))["state"] == "running"
+
+
+async def test_other_states_are_left_alone(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+    given = means(workers=workers())
+    for state in ("available", "cancelled", "completed", "discarded", "pending", "retryable", "scheduled"):
+        await job(connection, state, kind="known", attempted_at=given.clock() - LONG_AGO)
+    assert await JobRescuer(given).run_once() == Rescued()
+
+
+async def test_the_worker_s_word_comes_before_the_client_s_policy(
+    means: NewMeans, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    asked: list[JobRow] = []
+
+    def policy(job: JobRow) -> datetime:
+        asked.append(job)
+        return clock.now() + timedelta(days=len(job.errors))
+
+    given = means(workers=workers(), retry_policy=policy)
+    planned = await stuck(connection, given, kind="planned")
+    plain = await stuck(connection, given, errors=[attempt_error(), attempt_error()], attempt=3)
+    unread = await stuck(connection, given, args={"number": "many"})
+    assert (await JobRescuer(given).run_once()).retried == 3
+    assert (await row(connection, planned))["scheduled_at"] == RETRY
+    assert (await row(connection, plain))["scheduled_at"] == clock.now() + timedelta(days=2)
+    assert (await row(connection, unread))["scheduled_at"] == clock.now()
+    assert [asked_for.id for asked_for in asked] == [plain, unread]
+
+
+@pytest.mark.parametrize(("count", "then"), [(3, 4), ("many", 1), (None, 1)])
+async def test_rescues_are_counted(
+    count: object, then: int, means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
+    given = means(workers=workers())
+    job_id = await stuck(connection, given, metadata={"river:rescue_count": count, "other": 1})
+    await JobRescuer(given).run_once()
+    assert (await row(connection, job_id))["metadata"] == {"river:rescue_count": then, "other": 1}
+
+
+async def test_jobs_left_alone_are_told_once_a_round(
+    means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    given = means(workers=workers())
+    for kind in ("go_mail", "go_mail", "go_report"):
+        await stuck(connection, given, kind=kind)
+    done = await JobRescuer(given, size=BatchSize(1, 1)).run_once()
+    assert done == Rescued(unknown=Counter(go_mail=2, go_report=1))
+    (told,) = caplog.messages
+    assert "left 3 stuck jobs alone" in told
+    assert "go_mail, go_report" in told
+
+
+async def test_all_batches_are_looked_at_even_if_nothing_in_one_can_be_done(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
+    given = means(workers=workers())
+    for kind in ("endless", "endless", "endless", "known", "gone", "known"):
+        await stuck(connection, given, kind=kind)
+    done = await JobRescuer(given, size=BatchSize(2, 1)).run_once()
+    assert done.retried == 2
+    assert (await JobRescuer(given).run_once()).retried == 0
+
+
+async def test_metadata_that_is_no_object_asks_for_no_cancellation(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
+    given = means(workers=workers())
+    await stuck(connection, given, metadata='["cancel_attempted_at"]')
+    assert (await JobRescuer(given).run_once()).retried == 1

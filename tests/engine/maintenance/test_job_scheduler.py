@@ -1,0 +1,113 @@
+"""Jobs whose time has come become available, and their workers hear of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.engine.maintenance.job_scheduler import JobScheduler
+from riverui.engine.maintenance.rounds import BatchSize
+from riverui.storage.interface import EngineExecutor
+from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.ticking import Ticking
+from tests.factory import job
+
+UNIQUE = {"unique_key": b"k" * 32, "unique_states": "11110101"}
+
+
+class Told:
+    """Takes the place of the client's limiter and notification."""
+
+    def __init__(self) -> None:
+        self.queues: list[str] = []
+
+    async def __call__(self, executor: EngineExecutor, queues: Iterable[str]) -> None:
+        self.queues.extend(queues)
+
+
+async def row(connection: AsyncConnection[Any], id: int) -> dict[str, Any]:
+    found = await (await connection.execute("select * from river_job where id = %s", [id])).fetchone()
+    assert found is not None
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    ("state", "due_in", "then"),
+    [
+        ("scheduled", -60, "available"),
+        ("scheduled", 0, "available"),
+        ("scheduled", 4.9, "available"),
+        ("scheduled", 5.5, "scheduled"),
+        ("retryable", -60, "available"),
+        ("retryable", 4.9, "available"),
+        ("retryable", 5.5, "retryable"),
+        ("available", 60, "available"),
+        ("pending", -60, "pending"),
+        ("running", -60, "running"),
+        ("completed", -60, "completed"),
+        ("cancelled", -60, "cancelled"),
+        ("discarded", -60, "discarded"),
+    ],
+)
+async def test_what_is_due_by_the_next_round_becomes_available(
+    state: str,
+    due_in: float,
+    then: str,
+    means: NewMeans,
+    clock: Ticking,
+    connection: AsyncConnection[Any],
+) -> None:
+    due = clock.now() + timedelta(seconds=due_in)
+    job_id = await job(connection, state, scheduled_at=due)
+    before = await row(connection, job_id)
+    moved = await JobScheduler(means(), notify_inserts=Told()).run_once()
+    assert moved == (state != then)
+    assert await row(connection, job_id) == {**before, "state": then}
+
+
+async def test_a_job_with_an_active_twin_is_discarded(
+    means: NewMeans, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    told = Told()
+    past = clock.now() - timedelta(minutes=1)
+    # It is not unique while it is retryable.
+    late = await job(
+        connection, "retryable", scheduled_at=past, unique_key=b"k" * 32, unique_states="11010101"
+    )
+    await job(connection, "available", **UNIQUE)
+    assert await JobScheduler(means(), notify_inserts=told).run_once() == 1
+    found = await row(connection, late)
+    assert found["state"] == "discarded"
+    assert found["metadata"] == {"unique_key_conflict": "scheduler_discarded"}
+    assert found["finalized_at"] - clock.now() == timedelta(seconds=5)
+    assert told.queues == []
+
+
+async def test_the_workers_of_each_queue_are_woken_once(
+    means: NewMeans, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    told = Told()
+    for queue, due_in in [("a", -1), ("a", -2), ("b", 0), ("c", 3), ("d", 60)]:
+        due = clock.now() + timedelta(seconds=due_in)
+        await job(connection, "scheduled", queue=queue, scheduled_at=due)
+    scheduler = JobScheduler(means(), notify_inserts=told)
+    assert await scheduler.run_once() == 4
+    assert told.queues == ["a", "b"]
+    assert await scheduler.run_once() == 0
+    assert told.queues == ["a", "b"]
+
+
+async def test_many_jobs_are_moved_in_batches(
+    means: NewMeans, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    told = Told()
+    past = clock.now() - timedelta(seconds=1)
+    for number in range(5):
+        await job(connection, "retryable", queue=f"q{number}", priority=4 - number % 4, scheduled_at=past)
+    assert await JobScheduler(means(), notify_inserts=told, size=BatchSize(2, 1)).run_once() == 5
+    # What has priority comes with the first batch.
+    assert told.queues == ["q2", "q3", "q0", "q1", "q4"]

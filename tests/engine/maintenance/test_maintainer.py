@@ -1,0 +1,123 @@
+"""The whole maintenance: it starts with the leader, ends with it, and is given up where it cannot start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.engine.client import Client
+from riverui.engine.config import ClientConfig
+from riverui.engine.hooks import Hook
+from riverui.engine.leader import Term
+from riverui.engine.maintenance.maintainer import Maintainer, maintainer
+from riverui.engine.maintenance.rounds import Pace
+from riverui.engine.periodic import PeriodicInterval, PeriodicJob
+from riverui.engine.worker import Job, Workers
+from riverui.storage.interface import Driver
+from tests.engine.ticking import Ticking, eventually
+from tests.factory import job, queue
+
+NewMaintainer = Callable[..., Maintainer]
+
+
+@dataclass
+class Task:
+    kind: ClassVar[str] = "task"
+
+
+@pytest.fixture
+def new(driver: Driver, clock: Ticking) -> NewMaintainer:
+    """Makes the maintenance of a client with these settings."""
+
+    def make(**settings: Any) -> Maintainer:
+        client = Client(driver, ClientConfig(**settings), clock=clock.now)
+        nothing = timedelta(0)
+        return maintainer(
+            client.driver,
+            client.config,
+            clock=client.clock,
+            periodic_jobs=client.periodic_jobs,
+            request=client.prepare_insert,
+            insert_requests=client.insert_requests,
+            notify_inserts=client.notify_inserts,
+            logger=client.logger,
+            hooks=client.extensions.periodic_jobs_start,
+            pace=Pace(stagger=nothing, pause_least=nothing, pause_most=nothing, sleep=clock.sleep),
+        )
+
+    return make
+
+
+async def test_a_leader_does_all_of_it_at_once_and_nothing_afterwards(
+    new: NewMaintainer, clock: Ticking, term: Term, connection: AsyncConnection[Any]
+) -> None:
+    workers = Workers()
+
+    @workers.work(Task)
+    async def work(job: Job[Task]) -> None: ...
+
+    long_ago = clock.now() - timedelta(days=30)
+    await job(connection, "scheduled", kind="due", scheduled_at=long_ago)
+    await job(connection, "running", kind="task", attempted_at=long_ago)
+    await job(connection, "completed", kind="old", finalized_at=long_ago)
+    await queue(connection, "gone", updated_at=long_ago)
+    periodic = PeriodicJob(PeriodicInterval(timedelta(hours=1)), Task, run_on_start=True)
+    leading = asyncio.ensure_future(new(workers=workers, periodic_jobs=[periodic]).lead(term))
+
+    async def done() -> bool:
+        jobs = await connection.execute("select kind, state::text from river_job order by kind, state::text")
+        queues = await connection.execute("select name from river_queue")
+        return [tuple(row.values()) for row in await jobs.fetchall()] == [
+            ("due", "available"),
+            ("task", "available"),
+            ("task", "retryable"),
+        ] and not await queues.fetchall()
+
+    await eventually(done)
+    # All of them wait for their next turn, and none is left when the term is over.
+    await eventually(lambda: len(clock.sleeping) == 6)
+    leading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leading
+    assert not clock.sleeping
+
+
+async def test_what_cannot_be_started_is_tried_three_times_and_given_up(
+    new: NewMaintainer, clock: Ticking, term: Term, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(Hook):
+        def periodic_jobs_start(self) -> None:
+            raise RuntimeError("not today")
+
+    leading = asyncio.ensure_future(new(hooks=[Failing()]).lead(term))
+    for expected in (1, 2):
+        await eventually(lambda: clock.sleeping)
+        assert clock.sleeping == [pytest.approx(expected, rel=0.101)]
+        clock.advance(expected * 1.2)
+    with pytest.raises(RuntimeError, match="not today"):
+        await leading
+    assert caplog.text.count("maintenance could not be started") == 3
+
+
+async def test_a_start_that_fails_once_is_made_up_for(new: NewMaintainer, clock: Ticking, term: Term) -> None:
+    starts = 0
+
+    class FailingOnce(Hook):
+        async def periodic_jobs_start(self) -> None:
+            nonlocal starts
+            starts += 1
+            if starts == 1:
+                raise RuntimeError("not yet")
+
+    leading = asyncio.ensure_future(new(hooks=[FailingOnce()]).lead(term))
+    await eventually(lambda: clock.sleeping)
+    clock.advance(1.2)
+    await eventually(lambda: len(clock.sleeping) == 6)
+    assert starts == 2
+    leading.cancel()

@@ -1,0 +1,389 @@
+"""Periodic jobs are planned anew in each term, and inserted when their time has come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.engine.client import Client
+from riverui.engine.hooks import Hook, Middleware
+from riverui.engine.insert import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.leader import Term
+from riverui.engine.maintenance.periodic_enqueuer import PeriodicEnqueuer
+from riverui.engine.periodic import NeverSchedule, PeriodicInterval, PeriodicJob, PeriodicJobs
+from riverui.storage.interface import Driver
+from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.ticking import Ticking, eventually, settled
+
+MINUTE = timedelta(minutes=1)
+New = Callable[..., PeriodicEnqueuer]
+
+
+@dataclass
+class Report:
+    kind: ClassVar[str] = "report"
+    name: str = "daily"
+
+
+def every(seconds: float, made: object = None, **opts: Any) -> PeriodicJob:
+    """A job that comes at this interval."""
+    made = made or Report()
+    return PeriodicJob(PeriodicInterval(timedelta(seconds=seconds)), lambda: made, **opts)
+
+
+@pytest.fixture
+def jobs() -> PeriodicJobs:
+    return PeriodicJobs()
+
+
+@pytest.fixture
+def new(driver: Driver, means: NewMeans, clock: Ticking, jobs: PeriodicJobs) -> New:
+    """Makes the service of a client with these settings."""
+
+    def make(**settings: Any) -> PeriodicEnqueuer:
+        given = means(**settings)
+        client = Client(driver, given.config, clock=clock.now)
+        return PeriodicEnqueuer(
+            given,
+            jobs,
+            prepare=client.prepare_insert,
+            insert_requests=client.insert_requests,
+            hooks=client.extensions.periodic_jobs_start,
+        )
+
+    return make
+
+
+async def rows(connection: AsyncConnection[Any]) -> list[dict[str, Any]]:
+    found = await connection.execute("select * from river_job order by id")
+    return [dict(row) for row in await found.fetchall()]
+
+
+async def kinds(connection: AsyncConnection[Any]) -> list[str]:
+    return [row["args"]["name"] for row in await rows(connection)]
+
+
+async def test_a_job_is_inserted_as_available_with_its_planned_time(
+    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    enqueuer = new()
+    jobs.add(every(60, id="reports.daily"))
+    jobs.add(every(3600))
+    await enqueuer.start()
+    assert await enqueuer.run_once() == 0
+    began = clock.now()
+    clock.advance(61.5)
+    assert await enqueuer.run_once() == 1
+    assert await enqueuer.run_once() == 0
+    (row,) = await rows(connection)
+    assert row["kind"] == "report"
+    assert row["state"] == "available"
+    assert row["scheduled_at"] == began + MINUTE
+    assert row["created_at"] == clock.now()
+    assert row["metadata"] == {"periodic": True, "river:periodic_job_id": "reports.daily"}
+
+
+async def test_what_is_due_within_a_tenth_of_a_second_goes_along(
+    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    enqueuer = new()
+    for seconds, name in [(10, "a"), (10.09, "b"), (10.11, "c")]:
+        jobs.add(every(seconds, Report(name)))
+    began = clock.now()
+    await enqueuer.run_once()
+    clock.advance(10)
+    assert await enqueuer.run_once() == 2
+    assert sorted(await kinds(connection)) == ["a", "b"]
+    # The next time counts from the planned one, not from the one at which it was noticed.
+    assert sorted(enqueuer._plan.values()) == [began + timedelta(seconds=each) for each in (10.11, 20, 20.18)]
+
+
+async def test_what_was_missed_is_made_up_for_one_by_one(
+    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    enqueuer = new()
+    jobs.add(every(60))
+    began = clock.now()
+    await enqueuer.run_once()
+    clock.advance(3.5 * 60)
+    for _ in range(3):
+        assert await enqueuer.run_once() == 1
+    assert await enqueuer.run_once() == 0
+    assert [row["scheduled_at"] for row in await rows(connection)] == [
+        began + number * MINUTE for number in (1, 2, 3)
+    ]
+
+
+async def test_run_on_start_inserts_once_a_term_and_goes_on_by_the_schedule(
+    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    enqueuer = new()
+    jobs.add(every(60, Report("starting"), run_on_start=True))
+    jobs.add(every(60, Report("waiting")))
+    await enqueuer.start()
+    assert await enqueuer.run_once() == 1
+    assert await enqueuer.run_once() == 0
+    (row,) = await rows(connection)
+    assert row["scheduled_at"] == clock.now()
+    assert row["metadata"] == {"periodic": True}
+    clock.advance(60)
+    assert await enqueuer.run_once() == 2
+    # Another term: what was planned in the one before is forgotten.
+    clock.advance(30)
+    await enqueuer.start()
+    assert await enqueuer.run_once() == 1
+    clock.advance(30)
+    assert await enqueuer.run_once() == 0
+    assert await kinds(connection) == ["starting", "starting", "waiting", "starting"]
+
+
+async def test_options_of_the_job_are_kept(
+    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    later = clock.now() + timedelta(days=1)
+    opts = InsertOpts(
+        queue="reports",
+        priority=2,
+        max_attempts=3,
+        tags=["night"],
+        metadata={"by": "cron"},
+        scheduled_at=later,
+    )
+    jobs.add(every(60, (Report(), opts), run_on_start=True, id="it"))
+    await new().run_once()
+    (row,) = await rows(connection)
+    assert (row["queue"], row["priority"], row["max_attempts"], row["tags"]) == ("reports", 2, 3, ["night"])
+    assert row["metadata"] == {"by": "cron", "periodic": True, "river:periodic_job_id": "it"}
+    assert (row["state"], row["scheduled_at"]) == ("scheduled", later)
+
+
+async def test_a_pending_job_stays_pending(
+    new: New, jobs: PeriodicJobs, connection: AsyncConnection[Any]
+) -> None:
+    jobs.add(every(60, InsertManyParams(Report(), InsertOpts(pending=True)), run_on_start=True))
+    await new().run_once()
+    assert [row["state"] for row in await rows(connection)] == ["pending"]
+
+
+async def test_a_unique_job_is_inserted_once_a_period_whoever_leads(
+    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    clock.advance(3600 - clock.now().timestamp() % 3600)
+    unique = InsertOpts(unique_opts=UniqueOpts(by_period=timedelta(hours=1)))
+    jobs.add(every(1800, (Report(), unique), run_on_start=True))
+    first, second = new(), new()
+    await first.run_once()
+    await second.run_once()
+    clock.advance(1800)
+    await first.run_once()
+    await second.run_once()
+    assert len(await rows(connection)) == 1
+    # A little early, and planned for the next hour: that is the one that counts.
+    clock.advance(1799.95)
+    assert await first.run_once() == 1
+    assert len(await rows(connection)) == 2
+
+
+async def test_nothing_is_inserted_where_the_constructor_makes_nothing(
+    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    made: list[object] = [None, (None, InsertOpts()), Report("third")]
+    jobs.add(PeriodicJob(PeriodicInterval(MINUTE), lambda: made.pop(0)))
+    enqueuer = new()
+    await enqueuer.run_once()
+    for expected in (0, 0, 1):
+        clock.advance(60)
+        assert await enqueuer.run_once() == expected
+    assert await kinds(connection) == ["third"]
+
+
+async def test_a_job_that_cannot_be_made_does_not_take_others_along(
+    new: New,
+    jobs: PeriodicJobs,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> object:
+        raise RuntimeError("no args today")
+
+    jobs.add(PeriodicJob(PeriodicInterval(MINUTE), fail, run_on_start=True, id="failing"))
+    jobs.add(every(60, (Report(), InsertOpts(queue="Not A Queue")), run_on_start=True))
+    jobs.add(every(60, object(), run_on_start=True))
+    jobs.add(every(60, Report("good"), run_on_start=True))
+    assert await new().run_once() == 1
+    assert await kinds(connection) == ["good"]
+    assert "'failing' could not be made" in caplog.text
+    assert "no args today" in caplog.text
+    assert caplog.text.count("could not be made") == 3
+
+
+@pytest.mark.parametrize("broken", ["raises", "stands still", "knows no zone"])
+async def test_a_broken_schedule_does_not_take_others_along(
+    broken: str,
+    new: New,
+    jobs: PeriodicJobs,
+    clock: Ticking,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Broken:
+        def next(self, after: datetime) -> datetime:
+            if broken == "raises":
+                raise RuntimeError("no calendar")
+            return after if broken == "stands still" else after.replace(tzinfo=None) + MINUTE
+
+    jobs.add(PeriodicJob(Broken(), Report, id="broken"))
+    jobs.add(every(60, Report("good")))
+    enqueuer = new()
+    await enqueuer.run_once()
+    clock.advance(60)
+    assert await enqueuer.run_once() == 1
+    assert "the schedule of 'broken' is broken" in caplog.text
+    assert caplog.text.count("is broken") == 1
+
+
+async def test_never_is_never(new: New, jobs: PeriodicJobs, clock: Ticking) -> None:
+    jobs.add(PeriodicJob(NeverSchedule(), Report, run_on_start=True))
+    enqueuer = new()
+    assert await enqueuer.run_once() == 1
+    clock.advance(1e9)
+    assert await enqueuer.run_once() == 0
+
+
+async def test_jobs_go_the_client_s_usual_way(
+    new: New, jobs: PeriodicJobs, connection: AsyncConnection[Any]
+) -> None:
+    seen: list[str] = []
+
+    class Tagging(Middleware):
+        async def insert_many(self, requests: Any, do_inner: Any) -> Any:
+            seen.extend(request.kind for request in requests)
+            return await do_inner(requests)
+
+    class Renaming(Hook):
+        def insert_begin(self, request: Any) -> None:
+            request.tags = ["seen"]
+
+    jobs.add(every(60, run_on_start=True))
+    await new(middleware=[Tagging()], hooks=[Renaming()]).run_once()
+    assert seen == ["report"]
+    assert [row["tags"] for row in await rows(connection)] == [["seen"]]
+
+
+async def test_hooks_are_told_of_each_beginning_and_may_prevent_it(new: New) -> None:
+    told: list[str] = []
+
+    class Plain(Hook):
+        def periodic_jobs_start(self) -> None:
+            told.append("plain")
+
+    class Failing(Hook):
+        async def periodic_jobs_start(self) -> None:
+            told.append("failing")
+            raise RuntimeError("not today")
+
+    enqueuer = new(hooks=[Plain(), Hook(), Failing(), Plain()])
+    with pytest.raises(RuntimeError, match="not today"):
+        await enqueuer.start()
+    assert told == ["plain", "failing"]
+
+
+async def test_an_error_of_the_database_is_logged_and_the_plan_goes_on(
+    new: New,
+    jobs: PeriodicJobs,
+    clock: Ticking,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    jobs.add(every(60))
+    enqueuer = new()
+    await enqueuer.run_once()
+    clock.advance(60)
+    await connection.execute("alter table river_job rename to river_job_away")
+    assert await enqueuer.run_once() == 0
+    assert "1 jobs could not be inserted" in caplog.text
+    await connection.execute("alter table river_job_away rename to river_job")
+    assert await enqueuer.run_once() == 0
+    clock.advance(60)
+    assert await enqueuer.run_once() == 1
+
+
+async def test_a_connection_cut_while_nothing_was_due_costs_no_job(
+    new: New, jobs: PeriodicJobs, clock: Ticking, driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    async with driver.autocommit() as executor:
+        assert await executor.leader_get() is None
+    jobs.add(every(60, run_on_start=True))
+    await connection.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    round_ = asyncio.create_task(new().run_once())
+    await eventually(lambda: round_.done() or clock.sleeping)
+    clock.advance(2)
+    assert await round_ == 1
+    assert len(await rows(connection)) == 1
+
+
+async def test_jobs_can_be_added_and_removed_while_it_runs(
+    new: New,
+    jobs: PeriodicJobs,
+    clock: Ticking,
+    term: Term,
+    connection: AsyncConnection[Any],
+) -> None:
+    enqueuer = new()
+    term.trusted_until = 1_000_000
+    await enqueuer.start()
+    task = asyncio.create_task(enqueuer.run(term))
+
+    async def inserted(*names: str) -> None:
+        async def they_are() -> bool:
+            return sorted(await kinds(connection)) == sorted(names)
+
+        await eventually(they_are)
+        await eventually(lambda: clock.sleeping)
+
+    await inserted()
+    jobs.add(every(50, Report("a"), run_on_start=True))
+    await inserted("a")
+    assert clock.soonest == pytest.approx(50)
+    clock.advance(20)
+    second, _ = jobs.add_many([every(10, Report("b"), id="the_b"), every(10, Report("c"), id="the_c")])
+    await eventually(lambda: clock.soonest == pytest.approx(10))
+    clock.advance(10)
+    await inserted("a", "b", "c")
+    assert jobs.remove_by_id("the_c")
+    clock.advance(10)
+    await inserted("a", "b", "c", "b")
+    jobs.remove(second)
+    clock.advance(10)
+    await inserted("a", "b", "c", "b", "a")
+    jobs.clear()
+    clock.advance(1000)
+    await settled()
+    await inserted("a", "b", "c", "b", "a")
+    # From another thread, as a synchronous worker would.
+    await asyncio.to_thread(jobs.add, every(1, Report("d"), run_on_start=True))
+    await inserted("a", "b", "c", "b", "a", "d")
+    task.cancel()
+
+
+async def test_nothing_is_inserted_in_a_term_that_is_over(
+    new: New, jobs: PeriodicJobs, clock: Ticking, term: Term, connection: AsyncConnection[Any]
+) -> None:
+    jobs.add(every(20))
+    enqueuer = new()
+    task = asyncio.create_task(enqueuer.run(term))
+    await eventually(lambda: clock.sleeping)
+    clock.advance(20)
+    await settled()
+    assert clock.sleeping
+    assert await rows(connection) == []
+    task.cancel()

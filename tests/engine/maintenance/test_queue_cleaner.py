@@ -1,0 +1,33 @@
+"""Rows of queues go when nobody has reported them for a day."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from riverui.engine.maintenance.queue_cleaner import QueueCleaner
+from riverui.engine.maintenance.rounds import BatchSize
+from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.ticking import Ticking
+from tests.factory import queue
+
+
+async def test_queues_not_reported_for_a_day_are_removed(
+    means: NewMeans, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    for name, hours in [("new", 0), ("younger", 23.9), ("older", 24.1), ("oldest", 10_000)]:
+        await queue(connection, name, updated_at=clock.now() - timedelta(hours=hours))
+    await queue(connection, "paused", updated_at=clock.now() - timedelta(hours=25), paused_at=clock.now())
+    cleaner = QueueCleaner(means())
+    assert await cleaner.run_once() == ["older", "oldest", "paused"]
+    assert await cleaner.run_once() == []
+    rows = await (await connection.execute("select name from river_queue order by name")).fetchall()
+    assert [row["name"] for row in rows] == ["new", "younger"]
+
+
+async def test_many_queues_go_in_batches(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+    for number in range(5):
+        await queue(connection, f"q{number}", updated_at="2001-01-01Z")
+    assert len(await QueueCleaner(means(), size=BatchSize(2, 1)).run_once()) == 5

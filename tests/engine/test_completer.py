@@ -1,0 +1,324 @@
+"""How outcomes reach the database: in batches, whatever happens to it, with a bad row among them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from riverui.domain.jobs import JobRow, JobState
+from riverui.engine import outcome
+from riverui.engine.attempt import Attempt
+from riverui.engine.completer import Completer
+from riverui.engine.config import QueueConfig
+from riverui.engine.context import metadata_set, record_output
+from riverui.engine.events import Event, Events
+from riverui.engine.line import Line
+from riverui.engine.worker import Job
+from riverui.storage.interface import Driver
+from riverui.storage.params import JobFetchParams
+from tests.engine.conftest import Playground, Task
+from tests.engine.test_executor_ending import Hanging
+
+LOG = logging.getLogger("riverui.engine")
+
+
+class NoSlots:
+    """Room for attempts that nobody counts."""
+
+    def release(self, attempt: Attempt) -> None: ...
+    def stuck(self, attempt: Attempt) -> None: ...
+
+
+class Bench:
+    """A completer by itself, with running jobs to complete."""
+
+    def __init__(self, play: Playground, driver: Driver) -> None:
+        self.play = play
+        self.driver = driver
+        self.events = Events(LOG)
+        self.line = Line(driver)
+        self.completer = Completer(self.line, self.events, clock=lambda: datetime.now(UTC), logger=LOG)
+        self.task = asyncio.create_task(self.completer.run())
+
+    async def attempts(self, count: int, **columns: Any) -> list[Attempt]:
+        """Attempts that have begun and now end."""
+        for _ in range(count):
+            await self.play.insert(**columns)
+        async with self.driver.autocommit() as executor:
+            rows = await executor.job_get_available(JobFetchParams("me", "default", count))
+        assert len(rows) == count
+        return [self.ended(row) for row in sorted(rows)]
+
+    def ended(self, row: JobRow) -> Attempt:
+        """An attempt at a row that ends just now."""
+        attempt = Attempt(row, None, NoSlots())
+        attempt.started_at = attempt.ended_at = datetime.now(UTC)
+        attempt.done = True
+        return attempt
+
+    async def states(self) -> list[str]:
+        """Of every job, by id."""
+        return [row["state"] for row in await self.play.rows("select state from river_job order by id")]
+
+    async def close(self) -> None:
+        """Writes what is left."""
+        self.completer.finish(5)
+        await self.task
+        await self.line.close()
+
+
+@pytest.fixture
+async def bench(play: Playground, driver: Driver) -> Any:
+    bench = Bench(play, driver)
+    yield bench
+    await bench.close()
+
+
+async def test_a_few_wait_a_moment_for_company(bench: Bench) -> None:
+    attempts = await bench.attempts(3)
+    written: list[int] = []
+    original = bench.completer._complete
+
+    async def complete(attempts: Sequence[Attempt]) -> Sequence[int]:
+        written.append(len(attempts))
+        return await original(attempts)
+
+    bench.completer._complete = complete  # type: ignore[method-assign]
+    for attempt in attempts:
+        bench.completer.succeed(attempt)
+    assert bench.completer.waiting == 3
+    await bench.play.until(lambda: written == [3])
+
+
+async def test_everything_is_written_at_the_end(bench: Bench) -> None:
+    for attempt in await bench.attempts(20):
+        bench.completer.succeed(attempt)
+    await bench.close()
+    assert await bench.states() == ["completed"] * 20
+
+
+async def test_the_newest_outcome_of_a_job_counts(bench: Bench) -> None:
+    first, second, third = await bench.attempts(3)
+    now = datetime.now(UTC)
+    failed = outcome.attempt_error(first.row, now, ValueError("x"))
+    bench.completer.succeed(first)
+    bench.completer.settle(first, outcome.discarded(first.row, now, None, failed))
+    bench.completer.settle(second, outcome.discarded(second.row, now, None, failed))
+    bench.completer.succeed(second)
+    bench.completer.succeed(third)
+    bench.completer.succeed(third)
+    assert bench.completer.waiting == 3
+    await bench.close()
+    assert await bench.states() == ["discarded", "completed", "completed"]
+
+
+async def test_crowded_completer_makes_jobs_wait(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riverui.engine.completer._CROWDED", 8)
+    monkeypatch.setattr("riverui.engine.completer._ROOMY", 4)
+    monkeypatch.setattr("riverui.engine.completer._AT_ONCE", 4)
+    for attempt in await bench.attempts(10):
+        bench.completer.succeed(attempt)
+    assert bench.completer.crowded
+    await bench.completer.room()
+    assert not bench.completer.crowded
+    assert bench.completer.waiting < 4
+
+
+async def test_one_bad_row_blocks_nobody(
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = await bench.attempts(9)
+    for number, attempt in enumerate(attempts):
+        # Postgres cannot keep a NUL; the engine does not let one through, but who knows what else there is.
+        text = '{"a": "\\u0000"}' if number == 4 else f'{{"a": {number}}}'
+        bench.completer.settle(attempt, outcome.completed(attempt.row, attempt.ended_at, text))
+    await bench.close()
+    rows = await bench.play.rows("select state, metadata from river_job order by id")
+    assert [row["state"] for row in rows] == ["completed"] * 9
+    assert [row["metadata"] for row in rows] == [{} if n == 4 else {"a": n} for n in range(9)]
+
+
+async def test_bad_error_is_replaced(bench: Bench) -> None:
+    (attempt,) = await bench.attempts(1)
+    bench.completer.settle(attempt, outcome.discarded(attempt.row, attempt.ended_at, None, '"\\u0000"'))
+    await bench.close()
+    (row,) = await bench.play.rows("select state, errors from river_job")
+    assert row["state"] == "discarded"
+    assert row["errors"][0]["error"] == "RiveruiError: The error of this attempt cannot be stored."
+
+
+async def test_hopeless_outcome_is_given_up(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    good, bad = await bench.attempts(2)
+    bench.completer.settle(
+        bad, outcome.completed(bad.row, bad.ended_at, None)._replace(params=_impossible(bad.row))
+    )
+    bench.completer.settle(good, outcome.completed(good.row, good.ended_at, None))
+    await bench.close()
+    assert await bench.states() == ["completed", "running"]
+    assert "rescued" in caplog.text
+
+
+def _impossible(row: JobRow) -> Any:
+    # A completed job without the time of its end: the table's check refuses it.
+    return outcome.completed(row, datetime.now(UTC), None).params._replace(finalized_at=None)
+
+
+async def test_nothing_is_lost_while_the_database_is_away(
+    play: Playground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("riverui.engine.completer.backoff", lambda failures: 0.05)
+    monkeypatch.setattr("riverui.engine.notifier.backoff", lambda failures: 0.05)
+    worker = Hanging()
+    play.worker(worker)
+    client = await play.start()
+    ids = [await play.insert() for _ in range(10)]
+    await play.until(lambda: client.running == 10)
+    (database,) = await play.rows("select current_database() as name")
+    await play.rows("select set_config('statement_timeout', '0', false)")
+    async with _admin(play) as admin:
+        await admin.execute(f'alter database "{database["name"]}" with allow_connections false')
+        await play.cut_connections()
+        worker.let_go.set()
+        await play.until(lambda: "outcomes could not be written" in caplog.text)
+        assert {row["state"] for row in await play.rows("select state from river_job")} == {"running"}
+        await admin.execute(f'alter database "{database["name"]}" with allow_connections true')
+    for job_id in ids:
+        assert (await play.event(job_id)).kind == "job_completed"
+    assert client.running == 0
+    again = await play.work()
+    assert again["state"] == "completed", "it goes on working"
+
+
+def _admin(play: Playground) -> Any:
+    import psycopg
+
+    from tests.conftest import with_database
+
+    class Connecting:
+        async def __aenter__(self) -> psycopg.AsyncConnection[Any]:
+            self.connection = await psycopg.AsyncConnection.connect(
+                with_database(play.database_url, "postgres"), autocommit=True
+            )
+            return self.connection
+
+        async def __aexit__(self, *_: object) -> None:
+            await self.connection.close()
+
+    return Connecting()
+
+
+async def test_connections_cut_again_and_again(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riverui.engine.completer.backoff", lambda failures: 0.01)
+    monkeypatch.setattr("riverui.engine.notifier.backoff", lambda failures: 0.01)
+    worked: list[int] = []
+
+    async def work(job: Job[Task]) -> None:
+        worked.append(job.id)
+        await asyncio.sleep(0.001)
+        if job.args.number % 3 == 0:
+            metadata_set("n", job.args.number)
+
+    play.worker(work)
+    await play.rows(
+        "insert into river_job (kind, args, max_attempts)"
+        " select 'task', jsonb_build_object('number', n), 25 from generate_series(1, 600) n returning 1"
+    )
+    await play.start(queues={"default": QueueConfig(max_workers=20)})
+
+    async def over() -> bool:
+        (row,) = await play.rows(
+            "select count(*) filter (where state = 'completed') as done,"
+            " count(*) filter (where state = 'available') as left from river_job"
+        )
+        return not row["left"] and not play.client.running and len(set(worked)) <= row["done"]
+
+    for _ in range(8):
+        await play.cut_connections()
+        await asyncio.sleep(0.03)
+    await play.until(over)
+    # What was fetched by a statement whose answer never came is running for ever, until it is rescued.
+    rows = await play.rows("select id, state from river_job where state <> 'completed'")
+    assert {row["state"] for row in rows} <= {"running"}
+    assert not {row["id"] for row in rows} & set(worked)
+    assert len(worked) == len(set(worked))
+
+
+async def test_huge_output_is_written(play: Playground) -> None:
+    text = "x" * (31 * 1024 * 1024)
+
+    async def work(job: Job[Task]) -> None:
+        record_output(text)
+
+    row = await play.work(work)
+    assert row["state"] == "completed"
+    assert len(row["metadata"]["output"]) == len(text)
+
+
+async def test_events_tell_what_the_row_says(bench: Bench) -> None:
+    """Attempts whose jobs were ended by somebody else meanwhile."""
+    events = bench.events.subscribe("job_completed", "job_cancelled", "job_failed", "job_snoozed")
+    attempts = await bench.attempts(7)
+    states = ["cancelled", "discarded", "retryable", "scheduled", "completed", "pending", "running"]
+    for attempt, state in zip(attempts, states, strict=True):
+        ended = "now()" if state in ("cancelled", "discarded", "completed") else "null"
+        await bench.play.rows(
+            f"update river_job set state = '{state}', finalized_at = {ended} where id = %s returning 1",
+            attempt.row.id,
+        )
+    for attempt in attempts[:6]:
+        bench.completer.succeed(attempt)
+    await bench.close()
+    bench.events.close()
+    told = [event async for event in events]
+    assert {event.job.id: event.kind.value for event in told if event.job} == {
+        attempt.row.id: kind
+        for attempt, kind in zip(
+            attempts,
+            ["job_cancelled", "job_failed", "job_failed", "job_snoozed", "job_completed"],
+            strict=False,
+        )
+    }
+    assert await bench.states() == states
+
+
+async def test_completion_in_a_transaction_wins_over_the_error_that_follows(play: Playground) -> None:
+    async def work(job: Job[Task]) -> None:
+        await play.rows(
+            "update river_job set state = 'completed', finalized_at = now() where id = %s returning 1", job.id
+        )
+        metadata_set("after", True)
+        raise ValueError("x")
+
+    play.worker(work)
+    await play.start()
+    job_id = await play.insert()
+    event: Event = await play.event(job_id)
+    row = await play.row(job_id)
+    assert event.kind == "job_completed"
+    assert (row["state"], row["errors"], row["metadata"]) == ("completed", None, {"after": True})
+    assert event.job is not None
+    assert event.job.state is JobState.COMPLETED
+    assert row["finalized_at"] < datetime.now(UTC) + timedelta(seconds=1)
+
+
+async def test_large_outcomes_go_in_small_companies(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riverui.engine.completer._MOST_CHARACTERS", 1000)
+    written: list[int] = []
+    original = bench.completer._set_states
+
+    async def set_states(changes: Sequence[Any]) -> Sequence[JobRow]:
+        written.append(len(changes))
+        return await original(changes)
+
+    bench.completer._set_states = set_states  # type: ignore[method-assign]
+    for attempt, size in zip(await bench.attempts(7), (400, 400, 400, 5000, 5000, 10, 10), strict=True):
+        text = f'{{"a": "{"x" * size}"}}'
+        bench.completer.settle(attempt, outcome.completed(attempt.row, attempt.ended_at, text))
+    await bench.close()
+    assert written == [2, 1, 1, 1, 2]
+    assert await bench.states() == ["completed"] * 7

@@ -1,0 +1,222 @@
+"""Hooks, middleware and plugins around the work of a job: their order, and what they may do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import pytest
+
+from riverui.domain.jobs import JobRow
+from riverui.engine.config import ClientConfig
+from riverui.engine.context import client_from_context, metadata_set
+from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin, settle
+from riverui.engine.worker import Job, JobSnooze, Worker
+from tests.engine.conftest import Playground, Task
+from tests.engine.test_executor_ending import Hanging
+
+DoInner = Callable[[], Awaitable[None]]
+
+
+class Noting(Plugin):
+    """Notes each call in a list that all of them share."""
+
+    def __init__(self, name: str, notes: list[str], *, is_async: bool = False) -> None:
+        self.name = name
+        self.notes = notes
+        self.is_async = is_async
+
+    def work_begin(self, job: JobRow) -> Any:
+        return self._note("begin", None)
+
+    def work_end(self, job: JobRow, error: BaseException | None) -> Any:
+        return self._note("end", error)
+
+    async def work(self, job: JobRow, do_inner: DoInner) -> None:
+        self.notes.append(f"{self.name} enters")
+        try:
+            await do_inner()
+        finally:
+            self.notes.append(f"{self.name} leaves")
+
+    def _note(self, what: str, result: Any) -> Any:
+        self.notes.append(f"{self.name} {what}")
+
+        async def later() -> Any:
+            return result
+
+        return later() if self.is_async else result
+
+
+NOTES: list[str] = []
+
+
+@dataclass
+class Noted:
+    """Args that bring plugins along."""
+
+    kind: ClassVar[str] = "noted"
+    hooks: ClassVar[Sequence[Hook]] = (Noting("args hook", NOTES),)
+    plugins: ClassVar[Sequence[Plugin]] = (Noting("args plugin", NOTES),)
+
+
+class NotingWorker(Worker[Noted]):
+    """Notes that it works."""
+
+    middleware = (Noting("worker", NOTES),)
+
+    async def work(self, job: Job[Noted]) -> None:
+        NOTES.append("work")
+
+
+async def test_order_is_rivers(play: Playground) -> None:
+    NOTES.clear()
+    play.worker(NotingWorker())
+    await play.start(
+        hooks=[Noting("hook", NOTES)],
+        middleware=[Noting("middleware", NOTES)],
+        plugins=[Noting("plugin", NOTES, is_async=True)],
+    )
+    row = await play.work(args=Noted())
+    assert row["state"] == "completed"
+    entering = ["worker", "plugin", "middleware", "args plugin"]
+    begins = NOTES[NOTES.index("args plugin enters") + 1 : NOTES.index("work")]
+    assert [f"{name} enters" for name in entering] == NOTES[: len(entering)]
+    assert [f"{name} leaves" for name in reversed(entering)] == NOTES[-len(entering) :]
+    assert begins[:2] == ["plugin begin", "hook begin"]
+    assert set(begins[2:]) == {"args hook begin", "args plugin begin"}
+    ends = NOTES[NOTES.index("work") + 1 : -len(entering)]
+    assert [note.replace("end", "begin") for note in ends] == begins
+
+
+async def test_begin_may_refuse(play: Playground) -> None:
+    class Refusing(Hook):
+        def work_begin(self, job: JobRow) -> None:
+            raise PermissionError("not today")
+
+        def work_end(self, job: JobRow, error: BaseException | None) -> BaseException | None:
+            raise AssertionError("the work never began")
+
+    worked: list[int] = []
+    play.worker(lambda job: worked.append(job.id))
+    await play.start(hooks=[Refusing()])
+    row = await play.work()
+    assert (row["errors"][0]["error"], worked) == ("PermissionError: not today", [])
+
+
+async def test_end_has_the_last_word(play: Playground) -> None:
+    seen: list[BaseException | None] = []
+
+    class Forgiving(Hook):
+        def work_end(self, job: JobRow, error: BaseException | None) -> BaseException | None:
+            seen.append(error)
+            return None if error is not None else ValueError("too good to be true")
+
+    async def work(job: Job[Task]) -> None:
+        if job.args.number:
+            raise KeyError("x")
+
+    play.worker(work)
+    await play.start(hooks=[Forgiving()])
+    failed, went_well = await play.work(args=Task(number=1)), await play.work(args=Task(number=0))
+    assert failed["state"] == "completed"
+    assert went_well["errors"][0]["error"] == "ValueError: too good to be true"
+    assert [type(error) for error in seen] == [KeyError, type(None)]
+
+
+async def test_each_end_sees_what_the_one_before_gave(play: Playground) -> None:
+    class Wrapping(Hook):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        async def work_end(self, job: JobRow, error: BaseException | None) -> BaseException | None:
+            return ValueError(f"{self.name}({error})")
+
+    async def work(job: Job[Task]) -> None:
+        raise ValueError("x")
+
+    play.worker(work)
+    await play.start(hooks=[Wrapping("a"), Wrapping("b")])
+    assert (await play.work())["errors"][0]["error"] == "ValueError: b(a(x))"
+
+
+async def test_middleware_may_decide(play: Playground) -> None:
+    class Deciding(Middleware):
+        async def work(self, job: JobRow, do_inner: DoInner) -> None:
+            metadata_set("seen", job.attempt)
+            assert client_from_context() is play.client
+            try:
+                await do_inner()
+            except ValueError:
+                raise JobSnooze(_HOUR) from None
+
+    async def work(job: Job[Task]) -> None:
+        raise ValueError("x")
+
+    play.worker(work)
+    await play.start(middleware=[Deciding()])
+    row = await play.work()
+    assert (row["state"], row["metadata"]) == ("scheduled", {"seen": 1, "snoozes": 1})
+
+
+async def test_middleware_sees_a_time_limit_as_an_error(play: Playground) -> None:
+    seen: list[BaseException] = []
+
+    class Seeing(Middleware):
+        async def work(self, job: JobRow, do_inner: DoInner) -> None:
+            try:
+                await do_inner()
+            except Exception as error:
+                seen.append(error)
+                raise
+
+    play.worker(Hanging(timeout=_MOMENT))
+    await play.start(middleware=[Seeing()])
+    await play.work()
+    assert [isinstance(error, TimeoutError) for error in seen] == [True]
+
+
+async def test_middleware_may_leave_out_the_work(play: Playground) -> None:
+    class Skipping(Middleware):
+        async def work(self, job: JobRow, do_inner: DoInner) -> None:
+            await asyncio.sleep(0)
+
+    play.worker(lambda job: 1 / 0)
+    await play.start(middleware=[Skipping()])
+    assert (await play.work())["state"] == "completed"
+
+
+def test_only_what_is_overridden_is_called() -> None:
+    class Beginning(Plugin):
+        def work_begin(self, job: JobRow) -> None: ...
+
+    class Inserting(Middleware):
+        async def insert_many(self, requests: Any, do_inner: Any) -> Any: ...
+
+    one, two, both = Beginning(), Inserting(), Noting("x", [])
+    found = Extensions.of(ClientConfig(hooks=[one, both], middleware=[two, both], plugins=[one]))
+    assert found == Extensions(
+        insert_many=(two,), work=(both,), work_begin=(one, one, both), work_end=(both,)
+    )
+
+
+async def test_settle() -> None:
+    async def later() -> int:
+        return 1
+
+    given: list[Awaitable[int] | int] = [later(), 2]
+    assert [await settle(one) for one in given] == [1, 2]
+
+
+@pytest.mark.parametrize("error", [None, ValueError("x")])
+async def test_hooks_of_hooks(error: Exception | None) -> None:
+    hook = Hook()
+    assert hook.work_begin(None) is None  # type: ignore[arg-type]
+    assert await settle(hook.work_end(None, error)) is error  # type: ignore[arg-type]
+
+
+_HOUR = timedelta(hours=1)
+_MOMENT = timedelta(milliseconds=20)

@@ -1,0 +1,80 @@
+"""One connection that listens for all parts of a client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from riverui.engine.notifier import CONTROL, INSERT, LEADERSHIP, Notifier
+from riverui.storage.interface import Driver
+from tests.engine.conftest import Playground
+
+
+@pytest.fixture
+async def notifier(
+    play: Playground, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Notifier]:
+    """A notifier that listens."""
+    monkeypatch.setattr("riverui.engine.notifier.backoff", lambda failures: 0.01)
+    notifier = Notifier(driver, logging.getLogger("riverui.engine"))
+    await notifier.connect()
+    running = asyncio.create_task(notifier.run())
+    yield notifier
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await notifier.close()
+
+
+async def test_everybody_hears_their_topics(notifier: Notifier, play: Playground) -> None:
+    heard: list[tuple[str, Any]] = []
+    for topic in (INSERT, CONTROL, LEADERSHIP):
+        notifier.subscribe(topic, lambda message, topic=topic: heard.append((topic, message)))  # type: ignore[misc]
+    gone = notifier.subscribe(INSERT, lambda message: heard.append(("gone", message)))
+    gone()
+    gone()
+    await play.notify(INSERT, '{"queue": "a"}')
+    await play.notify(CONTROL, '{"action" : "cancel", "job_id" : 1, "queue" : "default"}')
+    await play.notify(LEADERSHIP, '{"leader_id" : "x", "action" : "resigned"}')
+    await play.notify("river_other", "{}")
+    await play.until(lambda: len(heard) == 3)
+    assert heard == [
+        (INSERT, {"queue": "a"}),
+        (CONTROL, {"action": "cancel", "job_id": 1, "queue": "default"}),
+        (LEADERSHIP, {"leader_id": "x", "action": "resigned"}),
+    ]
+
+
+async def test_one_callback_that_fails_harms_nobody(
+    notifier: Notifier, play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[Any] = []
+    notifier.subscribe(INSERT, lambda message: message["missing"])
+    notifier.subscribe(INSERT, heard.append)
+    await play.notify(INSERT, "{}")
+    await play.notify(INSERT, "no json")
+    await play.notify(INSERT, '{"queue": "a"}')
+    await play.until(lambda: len(heard) == 2)
+    assert heard == [{}, {"queue": "a"}]
+    assert "could not be handled" in caplog.text
+    assert "no JSON object" in caplog.text
+
+
+async def test_after_a_lost_connection_everybody_is_told(notifier: Notifier, play: Playground) -> None:
+    heard: list[Any] = []
+    told: list[int] = []
+    notifier.subscribe(INSERT, heard.append)
+    notifier.on_reconnect(lambda: told.append(1))
+    stopped = notifier.on_reconnect(lambda: told.append(2))
+    stopped()
+    for round_ in (1, 2, 3):
+        await play.until(lambda: notifier._listener is not None)
+        await play.cut_connections()
+        await play.until(lambda count=round_: len(told) == count)  # type: ignore[misc]
+        await play.notify(INSERT, f'{{"queue": "{round_}"}}')
+        await play.until(lambda count=round_: len(heard) == count)  # type: ignore[misc]
+    assert told == [1, 1, 1]
+    assert [message["queue"] for message in heard] == ["1", "2", "3"]

@@ -1,0 +1,381 @@
+"""How jobs are fetched: which, how many, how soon; queues paused, added and removed while jobs run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from riverui.actions import queues as actions
+from riverui.engine.config import QueueConfig
+from riverui.engine.hooks import Hook, Metric
+from riverui.engine.producer import Producer
+from riverui.engine.worker import Job
+from riverui.errors import ConfigError
+from tests import factory
+from tests.engine.conftest import Playground, Task
+from tests.engine.test_executor_ending import Hanging
+
+NEVER = timedelta(hours=1)
+
+
+def producer(play: Playground, queue: str = "default") -> Producer:
+    """The one of a queue."""
+    machinery = play.client._machinery
+    assert machinery is not None
+    return machinery.producers[queue]
+
+
+async def states(play: Playground, ids: Sequence[int]) -> list[str]:
+    """The jobs' states, in order."""
+    rows = await play.rows("select id, state from river_job where id = any(%s) order by id", list(ids))
+    return [row["state"] for row in rows]
+
+
+class Gate:
+    """Jobs that run until they are let through."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.running = 0
+        self.most = 0
+
+    async def __call__(self, job: Job[Task]) -> None:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await self.open.wait()
+        self.running -= 1
+
+
+async def test_never_more_at_once_than_there_are_slots(play: Playground) -> None:
+    gate = Gate()
+    play.worker(gate)
+    ids = [await play.insert() for _ in range(8)]
+    await play.start(queues={"default": QueueConfig(max_workers=3)})
+    await play.until(lambda: gate.running == 3)
+    assert (await states(play, ids)).count("running") == 3, "nothing is fetched ahead"
+    gate.open.set()
+    for job_id in ids:
+        await play.event(job_id)
+    assert gate.most == 3
+
+
+async def test_freed_slots_are_filled_without_waiting_for_a_poll(play: Playground) -> None:
+    play.worker(_well)
+    ids = [await play.insert() for _ in range(50)]
+    await play.start(queues={"default": QueueConfig(max_workers=2)}, fetch_poll_interval=NEVER)
+    for job_id in ids:
+        await play.event(job_id)
+
+
+async def test_more_jobs_than_one_statement_takes(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riverui.engine.producer._MOST_ROWS", 7)
+    gate = Gate()
+    play.worker(gate)
+    for _ in range(40):
+        await play.insert()
+    await play.start(queues={"default": QueueConfig(max_workers=30)}, fetch_poll_interval=NEVER)
+    await play.until(lambda: gate.running == 30)
+    gate.open.set()
+    await play.until(lambda: not gate.running)
+
+
+async def test_order_is_priority_then_time_then_id(play: Playground) -> None:
+    order: list[int] = []
+
+    async def work(job: Job[Task]) -> None:
+        order.append(job.args.number)
+
+    play.worker(work)
+    rows = await play.rows("select now() - interval '1 hour' as early, now() - interval '1 minute' as late")
+    early, late = rows[0]["early"], rows[0]["late"]
+    await play.insert(Task(number=4), priority=2, scheduled_at=early)
+    await play.insert(Task(number=2), priority=1, scheduled_at=late)
+    await play.insert(Task(number=3), priority=1, scheduled_at=late)
+    await play.insert(Task(number=1), priority=1, scheduled_at=early)
+    await play.start(queues={"default": QueueConfig(max_workers=1)})
+    await play.until(lambda: len(order) == 4)
+    assert order == [1, 2, 3, 4]
+
+
+async def test_other_kinds_and_queues_and_times_are_left_alone(play: Playground) -> None:
+    play.worker(_well)
+    (row,) = await play.rows("select now() + interval '1 hour' as later")
+    left = [
+        await play.insert(kind="somebody_elses"),
+        await play.insert(queue="other"),
+        await play.insert(scheduled_at=row["later"]),
+        await play.insert(state="scheduled"),
+        await play.insert(state="pending"),
+    ]
+    await play.work()
+    assert await states(play, left) == ["available", "available", "available", "scheduled", "pending"]
+
+
+async def test_all_kinds_by_option(play: Playground) -> None:
+    play.worker(_well)
+    await play.start(fetch_only_known_kinds=False)
+    row = await play.work(kind="somebody_elses")
+    assert len(row["errors"]) == 1
+
+
+async def test_notification_brings_a_job_at_once(play: Playground) -> None:
+    play.worker(_well)
+    await play.start(fetch_poll_interval=NEVER)
+    await play.until(lambda: producer(play).last_fetched_at is not None)
+    job_id = await play.insert()
+    await play.notify("river_insert", json.dumps({"queue": "default"}))
+    await play.event(job_id)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    ["", "no json", "[]", "{}", "null", '"default"', '{"queue": 7}', '{"queue": "other"}', "[" * 5000],
+)
+async def test_odd_notifications_do_no_harm(play: Playground, payload: str) -> None:
+    play.worker(_well)
+    await play.start(fetch_poll_interval=NEVER)
+    await play.until(lambda: producer(play).last_fetched_at is not None)
+    job_id = await play.insert()
+    for topic in ("river_insert", "river_control", "river_leadership"):
+        await play.notify(topic, payload)
+    for payload in ('{"action": "cancel", "queue": "default", "job_id": "x"}', '{"action": "dance"}'):
+        await play.notify("river_control", payload)
+    await play.notify("river_insert", '{"queue": "default"}')
+    await play.event(job_id)
+
+
+async def test_own_inserts_need_no_notification(play: Playground) -> None:
+    play.worker(_well)
+    client = await play.start(fetch_poll_interval=NEVER, poll_only=True)
+    await play.until(lambda: producer(play).last_fetched_at is not None)
+    inserted = await client.insert(Task())
+    await play.event(inserted.job.id)
+
+
+async def test_lost_connections_are_made_up_for_at_once(play: Playground) -> None:
+    """Everything is notified while nobody listens, and polls are an hour away."""
+    worker = Hanging()
+    play.worker(worker)
+    client = await play.start(fetch_poll_interval=NEVER)
+    running = await play.insert()
+    await play.notify("river_insert", '{"queue": "default"}')
+    await worker.begun.wait()
+    assert client.notifier is not None
+    while client.notifier._listener is not None:
+        await play.cut_connections()
+        await asyncio.sleep(0)
+    waiting = await play.insert()
+    await play.rows("update river_job set metadata = %s where id = %s returning 1", _CANCEL, running)
+    await play.event(running)
+    worker.let_go.set()
+    await play.event(waiting)
+    assert await states(play, [running, waiting]) == ["cancelled", "completed"]
+
+
+_CANCEL = '{"cancel_attempted_at": "2026-11-21T09:00:00Z"}'
+
+
+async def test_queue_is_reported(play: Playground) -> None:
+    await factory.queue(play.connection, "known", metadata='{"a": 1}')
+    (before,) = await play.rows("select * from river_queue")
+    await play.start(
+        queues={"known": QueueConfig(max_workers=1), "new": QueueConfig(max_workers=1)},
+    )
+    known, new = await play.rows("select * from river_queue order by name")
+    assert known["updated_at"] > before["updated_at"]
+    assert (known["metadata"], known["created_at"]) == ({"a": 1}, before["created_at"])
+    assert (new["name"], new["metadata"], new["paused_at"]) == ("new", {}, None)
+
+
+@pytest.mark.parametrize("name", ["default", "*"])
+async def test_pause_and_resume(play: Playground, name: str) -> None:
+    play.worker(_well)
+    client = await play.start(fetch_poll_interval=NEVER)
+    await play.until(lambda: producer(play).last_fetched_at is not None)
+    events = client.subscribe("queue_paused", "queue_resumed")
+    await actions.pause(client.driver, name)
+    paused = await anext(events)
+    assert paused.queue is not None
+    assert (paused.kind, paused.queue.name) == ("queue_paused", "default")
+    job_id = await play.insert()
+    heard = asyncio.Event()
+    assert client.notifier is not None
+    client.notifier.subscribe("river_insert", lambda message: heard.set())
+    await play.notify("river_insert", '{"queue": "default"}')
+    await heard.wait()
+    assert (await play.row(job_id))["state"] == "available"
+    await actions.resume(client.driver, name)
+    assert (await anext(events)).kind == "queue_resumed"
+    await play.event(job_id)
+
+
+async def test_paused_queue_stays_paused_at_start(play: Playground) -> None:
+    play.worker(_well)
+    (row,) = await play.rows("select now() as now")
+    await factory.queue(play.connection, "default", paused_at=row["now"])
+    job_id = await play.insert()
+    await play.start()
+    assert producer(play).paused
+    assert (await play.row(job_id))["state"] == "available"
+    await actions.resume(play.client.driver, "default")
+    await play.event(job_id)
+
+
+@pytest.mark.parametrize("poll_only", [True, False])
+async def test_pause_is_found_by_looking(
+    play: Playground, monkeypatch: pytest.MonkeyPatch, poll_only: bool
+) -> None:
+    monkeypatch.setattr("riverui.engine.producer._LOOK_EVERY", 0.02)
+    monkeypatch.setattr("riverui.engine.producer._LOOK_EVERY_WITHOUT_NOTIFIER", 0.02)
+    await play.start(poll_only=poll_only)
+    await play.rows("update river_queue set paused_at = now() returning 1")
+    await play.until(lambda: producer(play).paused)
+    await play.rows("update river_queue set paused_at = null returning 1")
+    await play.until(lambda: not producer(play).paused)
+
+
+async def test_vanished_queue_row_is_made_again(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riverui.engine.producer._LOOK_EVERY", 0.02)
+    await play.start()
+    await play.rows("delete from river_queue returning 1")
+
+    async def there() -> bool:
+        return bool(await play.rows("select 1 from river_queue"))
+
+    await play.until(there)
+
+
+async def test_queues_come_and_go(play: Playground) -> None:
+    worker = Hanging()
+    play.worker(worker)
+    client = await play.start()
+    assert list(client.queues.names) == ["default"]
+    await client.queues.add("more", QueueConfig(max_workers=1))
+    assert list(client.queues.names) == ["default", "more"]
+    job_id = await play.insert(queue="more")
+    await worker.begun.wait()
+    removing = asyncio.create_task(client.queues.remove("more"))
+    await play.until(lambda: producer(play, "more")._stopping)
+    later = await play.insert(queue="more")
+    assert not removing.done(), "it waits for the job"
+    worker.let_go.set()
+    await removing
+    assert list(client.queues.names) == ["default"]
+    await play.in_state(job_id, "completed")
+    assert await states(play, [later]) == ["available"]
+    await client.queues.add("more", QueueConfig(max_workers=1))
+    await play.event(later)
+
+
+async def test_queues_can_be_changed_before_the_start(play: Playground) -> None:
+    play.worker(_well)
+    client = play.make()
+    await client.queues.add("more", QueueConfig(max_workers=1))
+    await client.queues.remove("default")
+    job_id = await play.insert(queue="more")
+    await client.start()
+    assert client.queues.names == ("more",)
+    await play.in_state(job_id, "completed")
+
+
+async def test_queues_that_cannot_be_added_or_removed(play: Playground) -> None:
+    client = await play.start()
+    with pytest.raises(ConfigError, match="already"):
+        await client.queues.add("default", QueueConfig(max_workers=1))
+    with pytest.raises(ConfigError, match="queue name"):
+        await client.queues.add("No Name", QueueConfig(max_workers=1))
+    with pytest.raises(ConfigError, match="not worked"):
+        await client.queues.remove("other")
+
+
+async def test_measurements_of_fetching(play: Playground) -> None:
+    seen: list[Metric] = []
+
+    class Meter(Hook):
+        def metric_emit(self, metric: Metric) -> None:
+            seen.append(metric)
+            if len(seen) == 1:
+                raise RuntimeError("x")
+
+    play.worker(_well)
+    await play.start(hooks=[Meter()])
+    await play.work()
+    assert {metric.name for metric in seen} == {"job_get_available_count", "job_get_available_duration"}
+    assert {metric.queue for metric in seen} == {"default"}
+    assert sum(metric.value for metric in seen if metric.name == "job_get_available_count") == 1
+    assert all(metric.value > 0 for metric in seen if metric.name == "job_get_available_duration")
+
+
+async def test_a_job_that_comes_back_while_it_still_runs(play: Playground) -> None:
+    """The rescuer gave up on it, and this very client takes it again."""
+    gate = Gate()
+    play.worker(gate)
+    client = await play.start(queues={"default": QueueConfig(max_workers=2)})
+    job_id = await play.insert()
+    await play.until(lambda: gate.running == 1)
+    await play.rows("update river_job set state = 'available' where id = %s returning 1", job_id)
+    await play.until(lambda: gate.running == 2)
+    assert client.running == 2
+    gate.open.set()
+    await play.until(lambda: not client.running)
+    row = await play.in_state(job_id, "completed")
+    assert row["attempt"] == 2
+    other = await play.work()
+    assert other["state"] == "completed", "no slot was lost"
+
+
+async def test_idle_client_asks_no_more_than_it_must(play: Playground) -> None:
+    play.worker(_well)
+    await play.start(fetch_poll_interval=timedelta(milliseconds=100))
+    fetched: list[Any] = []
+    original = producer(play)._fetch_some
+
+    async def counting(limit: int) -> int:
+        fetched.append(limit)
+        return await original(limit)
+
+    producer(play)._fetch_some = counting  # type: ignore[method-assign]
+    began = asyncio.get_running_loop().time()
+    await play.until(lambda: len(fetched) >= 6)
+    assert asyncio.get_running_loop().time() - began >= 0.5
+
+
+async def _well(job: Job[Task]) -> None:
+    pass
+
+
+async def test_large_jobs_come_in_small_companies(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("riverui.engine.producer._MOST_CHARACTERS", 1000)
+    monkeypatch.setattr("riverui.engine.producer._FIRST_ROWS", 2)
+    limits: list[int] = []
+    original = Producer._fetch_some
+
+    async def counting(self: Producer, limit: int) -> int:
+        limits.append(limit)
+        return await original(self, limit)
+
+    monkeypatch.setattr(Producer, "_fetch_some", counting)
+    gate = Gate()
+    play.worker(gate)
+    for _ in range(12):
+        await play.insert(Task(value="x" * 200))
+    await play.start(fetch_poll_interval=NEVER)
+    await play.until(lambda: gate.running == 10)
+    assert limits[0] == 2
+    assert set(limits[1:]) <= {1, 2, 3, 4}
+    gate.open.set()
+    await play.until(lambda: not gate.running)
+
+
+async def test_pause_that_is_told_before_the_queue_is_read(play: Playground) -> None:
+    client = await play.start()
+    assert client._machinery is not None
+    early = Producer("more", QueueConfig(max_workers=1), client._machinery)
+    early._on_control({"action": "pause", "queue": "more"})
+    assert not early.paused, "the row may say otherwise"
+    assert await early._look_bell.wait(0), "so it is looked at again"

@@ -1,0 +1,171 @@
+"""The small parts: backoff, the bell, threads, time limits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from riverui.domain.jobs import AttemptError, JobRow, JobState
+from riverui.domain.retries import default_retry, retry_delay
+from riverui.engine import deadlines as limits
+from riverui.engine.attempt import Attempt, Slots
+from riverui.engine.deadlines import Deadlines
+from riverui.engine.service import Bell, backoff, keep_running
+from riverui.engine.threads import Threads
+from riverui.errors import RiveruiError
+from tests.engine.conftest import until
+
+LOG = logging.getLogger("riverui.engine")
+NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+
+
+ERROR = AttemptError(at=NOW, attempt=1, error="x", trace="")
+
+
+def row(errors: int = 0) -> JobRow:
+    """A running job that has failed so often."""
+    return JobRow(
+        id=1,
+        state=JobState.RUNNING,
+        attempt=1,
+        max_attempts=25,
+        attempted_at=NOW,
+        created_at=NOW,
+        finalized_at=None,
+        scheduled_at=NOW,
+        priority=1,
+        args="{}",
+        attempted_by=(),
+        errors=(ERROR,) * errors,
+        kind="task",
+        metadata="{}",
+        queue="default",
+        tags=(),
+        unique_key=None,
+        unique_states=None,
+    )
+
+
+@pytest.mark.parametrize(("failures", "seconds"), [(1, 1), (2, 2), (7, 64), (8, 1), (14, 64)])
+def test_backoff(failures: int, seconds: int) -> None:
+    for _ in range(20):
+        assert seconds * 0.9 <= backoff(failures) <= seconds * 1.1
+
+
+@pytest.mark.parametrize(("errors", "seconds"), [(0, 1), (1, 16), (2, 81), (24, 390_625)])
+def test_default_retry(errors: int, seconds: int) -> None:
+    for _ in range(20):
+        delay = (default_retry(row(errors), now=NOW) - NOW).total_seconds()
+        assert seconds * 0.9 <= delay <= seconds * 1.1
+
+
+def test_default_retry_is_capped() -> None:
+    century = timedelta(days=36_525)
+    assert 2.9 * century < retry_delay(310) == retry_delay(10_000) < 3 * century
+
+
+async def test_keep_running_begins_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("riverui.engine.service.backoff", lambda failures: failures / 1000)
+    runs: list[int] = []
+
+    async def run() -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            raise ValueError("a bug")
+        if len(runs) == 2:
+            raise RiveruiError("the database")
+
+    await keep_running("something", run, LOG)
+    assert len(runs) == 3
+    first, second = caplog.records
+    assert first.exc_info is not None, "a bug comes with its traceback"
+    assert not second.exc_info
+
+
+async def test_bell() -> None:
+    bell = Bell()
+    assert not await bell.wait(0)
+    assert not await bell.wait(0.001)
+    bell.ring()
+    bell.ring()
+    assert await bell.wait(0)
+    assert not await bell.wait(0)
+    waiting = asyncio.create_task(bell.wait())
+    await asyncio.sleep(0)
+    bell.ring()
+    assert await waiting
+    given_up = asyncio.create_task(bell.wait(60))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await asyncio.gather(given_up, return_exceptions=True)
+    bell.ring()
+    assert await bell.wait()
+
+
+async def test_threads_are_made_when_they_are_needed() -> None:
+    threads = Threads(2)
+    before = threading.active_count()
+    for _ in range(5):
+        assert await threads.call(str, 7) == "7"
+    assert threading.active_count() == before + 1
+    gate = threading.Event()
+    calls = [asyncio.create_task(threads.call(gate.wait)) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert threading.active_count() == before + 2
+    gate.set()
+    assert await asyncio.gather(*calls) == [True] * 5
+    threads.close()
+    await until(lambda: threading.active_count() == before)
+
+
+async def test_cancelled_call_ends_with_its_function() -> None:
+    threads = Threads(1)
+    begun, gate = threading.Event(), threading.Event()
+
+    def work() -> str:
+        begun.set()
+        gate.wait()
+        return "done"
+
+    first = asyncio.create_task(threads.call(work))
+    second = asyncio.create_task(threads.call(work))
+    await until(begun.is_set)
+    first.cancel()
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    first.cancel()
+    await asyncio.sleep(0)
+    assert not first.done()
+    gate.set()
+    assert await first == "done"
+    threads.close()
+
+
+class NoSlots:
+    def release(self, attempt: Attempt) -> None: ...
+    def stuck(self, attempt: Attempt) -> None: ...
+
+
+async def test_time_limits_fire_in_their_order_and_forget_the_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_FEW", 8)
+    stuck: list[Attempt] = []
+    deadlines = Deadlines(0.01, stuck.append)
+    slots: Slots = NoSlots()
+    attempts = [Attempt(row(), None, slots) for _ in range(100)]
+    for number, attempt in enumerate(attempts):
+        deadlines.watch(attempt, 0.02 if number < 3 else 1000)
+        attempt.done = number > 2
+    assert len(deadlines._heap) < 20, "those of ended attempts are cleared away"
+    late = Attempt(row(), None, slots)
+    deadlines.watch(late, 0.001)
+    await until(lambda: len(stuck) == 4)
+    assert stuck == [late, *attempts[:3]]
+    assert all(attempt.timed_out for attempt in stuck)
+    deadlines.close()

@@ -1,0 +1,285 @@
+"""How a client comes and goes: starts that fail, jobs that are interrupted, phases of stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from riverui.engine.client import Client, default_client_id
+from riverui.engine.config import ClientConfig, QueueConfig
+from riverui.engine.phases import serve
+from riverui.engine.worker import Job, Workers
+from riverui.errors import ConfigError, DatabaseUnavailable, SchemaMissing
+from tests.engine.conftest import Playground, Task
+from tests.engine.test_executor_ending import Hanging, fail
+
+
+async def test_start_and_stop_again_and_again(play: Playground) -> None:
+    client = await play.start()
+    assert client.started
+    await client.start()
+    await client.stop()
+    assert not client.started
+    await client.stop()
+    await client.start()
+    job_id = await play.insert()
+    assert (await play.in_state(job_id, "completed"))["attempted_by"] == [client.id]
+
+
+async def test_with_starts_and_stops(play: Playground) -> None:
+    play.worker(Hanging())
+    async with play.make() as client:
+        assert client.started
+    assert not client.started
+
+
+async def test_without_queues_there_is_nothing_to_start(database_url: str) -> None:
+    async with Client(database_url) as client:
+        assert not client.started
+        with pytest.raises(ConfigError, match="only inserts"):
+            await client.start()
+        with pytest.raises(ConfigError, match="no events"):
+            client.subscribe("job_completed")
+        with pytest.raises(ConfigError, match="only inserts"):
+            await client.queues.add("more", QueueConfig(max_workers=1))
+
+
+async def test_without_a_worker_there_is_no_start(play: Playground) -> None:
+    client = play.make(workers=Workers())
+    with pytest.raises(ConfigError, match="no worker"):
+        await client.start()
+    assert not client.started
+
+
+async def test_start_without_tables(empty_database_url: str, play: Playground) -> None:
+    play.worker(Hanging())
+    client = Client(empty_database_url, play.config())
+    with pytest.raises(SchemaMissing):
+        await client.start()
+    assert not client.started
+    await client.stop()
+
+
+async def test_start_without_a_database(play: Playground) -> None:
+    play.worker(Hanging())
+    client = Client("postgresql://nobody@127.0.0.1:1/none", play.config())
+    with pytest.raises(DatabaseUnavailable):
+        await client.start()
+    assert not client.started
+    await client.stop()
+
+
+async def test_stop_waits_for_jobs(play: Playground) -> None:
+    worker = Hanging()
+    play.worker(worker)
+    client = await play.start()
+    job_id = await play.insert()
+    await worker.begun.wait()
+    later = await play.insert()
+    await play.in_state(later, "running")
+    stopping = asyncio.create_task(client.stop())
+    await play.until(lambda: client._machinery is not None and client._machinery._stopping)
+    unfetched = await play.insert()
+    assert not stopping.done()
+    worker.let_go.set()
+    await stopping
+    assert (await play.row(job_id))["state"] == "completed"
+    assert (await play.row(later))["state"] == "completed"
+    assert (await play.row(unfetched))["state"] == "available"
+
+
+async def test_interrupted_jobs_get_their_attempt_back(play: Playground) -> None:
+    worker = Hanging()
+    play.worker(worker)
+    client = await play.start()
+    job_id = await play.insert(attempt=3, metadata={"a": 1})
+    before = await play.row(job_id)
+    await worker.begun.wait()
+    await client.stop_and_cancel()
+    row = await play.row(job_id)
+    assert (row["state"], row["attempt"], row["errors"], row["metadata"]) == ("available", 3, None, {"a": 1})
+    assert row["scheduled_at"] > before["scheduled_at"]
+    assert row["attempted_by"] == [client.id]
+    assert (await play.event(job_id)).kind == "job_interrupted"
+
+
+@pytest.mark.parametrize(
+    ("then", "state", "errors"),
+    [(fail(ValueError("x")), "available", 1), (lambda: None, "completed", 0)],
+    ids=["error", "success"],
+)
+async def test_a_stopped_job_has_the_last_word(
+    play: Playground, then: Callable[[], Any], state: str, errors: int
+) -> None:
+    worker = Hanging(then)
+    play.worker(worker)
+    client = await play.start()
+    job_id = await play.insert()
+    await worker.begun.wait()
+    await client.stop_and_cancel()
+    row = await play.row(job_id)
+    assert (row["state"], row["attempt"], len(row["errors"] or ())) == (state, 1, errors)
+
+
+async def test_soft_stop_timeout(play: Playground) -> None:
+    worker = Hanging()
+    play.worker(worker)
+    client = await play.start(soft_stop_timeout=timedelta(milliseconds=30))
+    job_id = await play.insert()
+    await worker.begun.wait()
+    await client.stop()
+    assert (await play.row(job_id))["state"] == "available"
+
+
+async def test_giving_up_waiting_does_not_stop_the_stop(play: Playground) -> None:
+    worker = Hanging()
+    play.worker(worker)
+    client = await play.start()
+    job_id = await play.insert()
+    await worker.begun.wait()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(client.stop(), 0.02)
+    assert client.started
+    await client.stop_and_cancel()
+    assert not client.started
+    assert (await play.row(job_id))["state"] == "available"
+
+
+async def test_abandoned_jobs_are_left_running(play: Playground, caplog: pytest.LogCaptureFixture) -> None:
+    worker = Hanging(deaf=True)
+    play.worker(worker)
+    client = await play.start()
+    job_id = await play.insert()
+    await worker.begun.wait()
+    stopping = asyncio.create_task(client.stop_and_cancel())
+    await worker.cancelled.wait()
+    assert not stopping.done()
+    await client.stop_and_abandon()
+    await stopping
+    assert not client.started
+    assert (await play.row(job_id))["state"] == "running"
+    assert "rescued" in caplog.text
+    worker.let_go.set()
+
+
+async def test_a_thread_that_never_returns_can_be_left_alone(play: Playground) -> None:
+    let_go = threading.Event()
+    play.worker(lambda job: let_go.wait() and None)
+    client = await play.start()
+    job_id = await play.insert()
+    await play.in_state(job_id, "running")
+    await client.stop_and_abandon()
+    assert (await play.row(job_id))["state"] == "running"
+    let_go.set()
+
+
+async def test_jobs_that_arrive_while_stopping_are_worked_or_given_back(play: Playground) -> None:
+    """A fetch under way when the client is told to stop."""
+    worker = Hanging()
+    play.worker(worker)
+    async with play.connection.transaction():
+        # The fetch has to wait for this lock, in the middle of its statement.
+        await play.connection.execute("lock table river_job in access exclusive mode")
+        client = await play.start()
+        machinery = client._machinery
+        assert machinery is not None
+        await play.until(lambda: machinery.producers["default"]._fetching)
+        stopping = asyncio.create_task(client.stop())
+        job_id = await play.insert()
+        await asyncio.sleep(0)
+        assert not stopping.done()
+        cancelling = asyncio.create_task(client.stop_and_cancel())
+        await asyncio.sleep(0)
+    await asyncio.gather(stopping, cancelling)
+    row = await play.row(job_id)
+    assert (row["state"], row["attempt"], row["errors"]) == ("available", 0, None)
+
+
+async def test_signals_stop_in_three_phases(play: Playground, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "riverui.engine")
+    left: list[int] = []
+    deaf = Hanging(deaf=True)
+    play.worker(deaf)
+    client = play.make()
+    serving = asyncio.create_task(serve(client, soft_stop=None, hard_stop=None, leave=left.append))
+    job_id = await play.insert()
+    await deaf.begun.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await play.until(lambda: "stops" in caplog.text)
+    assert not deaf.cancelled.is_set()
+    os.kill(os.getpid(), signal.SIGINT)
+    await deaf.cancelled.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+    assert left == [1]
+    assert (await play.row(job_id))["state"] == "running"
+    deaf.let_go.set()
+
+
+async def test_time_moves_the_phases_on(play: Playground) -> None:
+    left: list[int] = []
+    deaf = Hanging(deaf=True)
+    play.worker(deaf)
+    client = play.make()
+    moment = timedelta(milliseconds=30)
+    serving = asyncio.create_task(serve(client, soft_stop=moment, hard_stop=moment, leave=left.append))
+    await play.insert()
+    await deaf.begun.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await serving
+    assert left == [1]
+    deaf.let_go.set()
+
+
+async def test_run_ends_with_its_jobs(play: Playground) -> None:
+    worker = Hanging()
+    play.worker(worker)
+    client = play.make()
+    running = asyncio.create_task(client.run())
+    job_id = await play.insert()
+    await worker.begun.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    worker.let_go.set()
+    await running
+    assert (await play.row(job_id))["state"] == "completed"
+    assert not client.started
+
+
+async def test_a_hundred_short_lives(play: Playground) -> None:
+    async def work(job: Job[Task]) -> None:
+        pass
+
+    play.worker(work)
+    client = play.make(log_jobs=False)
+    for _ in range(100):
+        await client.start()
+        await client.stop()
+
+    async def alone() -> bool:
+        others = (
+            "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        return not await play.rows(others)
+
+    await play.until(alone)
+
+
+def test_default_id_is_one_word() -> None:
+    from datetime import UTC, datetime
+
+    now = datetime(2026, 11, 21, 9, 5, 3, 42, tzinfo=UTC)
+    assert default_client_id("db.example.com", now) == "db_example_com_2026_11_21T09_05_03_000042"
+    assert default_client_id("", now) == "unknown_host_2026_11_21T09_05_03_000042"
+    assert len(default_client_id("é" * 100, now).encode()) <= 100
+
+
+def test_id_of_ones_own() -> None:
+    assert Client("", ClientConfig(id="me")).id == "me"

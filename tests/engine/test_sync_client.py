@@ -1,0 +1,290 @@
+"""The synchronous client, in transactions of everybody's."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import psycopg
+import psycopg2  # type: ignore[import-untyped]  # it has no types
+import pytest
+import sqlalchemy as sa
+from psycopg.rows import dict_row
+from psycopg_pool import ConnectionPool
+from sqlalchemy.orm import Session
+
+from riverui.engine.config import ClientConfig
+from riverui.engine.hooks import Hook, Plugin
+from riverui.engine.insert import InsertManyParams, InsertOpts, InsertRequest, InsertResult, UniqueOpts
+from riverui.engine.sync_client import SyncClient
+from riverui.errors import ArgsError, DatabaseUnavailable, InsertError, UniqueConflict
+from riverui.storage.connect import connect_sync
+
+
+@dataclass
+class Sort:
+    kind: ClassVar[str] = "sort"
+    strings: list[str]
+
+
+UNIQUE = InsertOpts(unique_opts=UniqueOpts(by_args=True))
+Seen = Callable[[], list[list[str]]]
+
+
+@pytest.fixture
+def client(database_url: str) -> Iterator[SyncClient]:
+    with SyncClient(database_url) as client:
+        yield client
+
+
+@pytest.fixture
+def inside() -> Iterator[SyncClient]:
+    """A client that knows no database: it could not connect if it wanted."""
+    with SyncClient("postgresql://nobody@127.0.0.1:9/nowhere") as client:
+        yield client
+
+
+@pytest.fixture
+def seen(database_url: str) -> Iterator[Seen]:
+    """What others see of the jobs inserted so far."""
+    with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
+        yield lambda: [
+            row["args"]["strings"]
+            for row in connection.execute("select args from river_job order by id").fetchall()
+        ]
+
+
+def test_inserting_without_a_transaction(client: SyncClient, seen: Seen) -> None:
+    result = client.insert(
+        Sort(["b"]), insert_opts=InsertOpts(queue="slow", unique_opts=UniqueOpts(by_queue=True))
+    )
+    assert (result.job.kind, result.job.queue) == ("sort", "slow")
+    twin = client.insert(Sort(["c"]), InsertOpts(queue="slow", unique_opts=UniqueOpts(by_queue=True)))
+    assert twin.unique_skipped_as_duplicated
+    assert twin.job.id == result.job.id
+
+    results = client.insert_many(
+        [Sort(["1"]), InsertManyParams(Sort(["2"]), UNIQUE), InsertManyParams(Sort(["2"]), UNIQUE)]
+    )
+    assert [result.unique_skipped_as_duplicate for result in results] == [False, False, True]
+    assert client.insert_many_fast([Sort(["3"]), Sort(["4"])]) == 2
+    assert client.insert_many([]) == []
+    assert seen() == [["b"], ["1"], ["2"], ["3"], ["4"]]
+
+
+def test_all_or_nothing(client: SyncClient, seen: Seen) -> None:
+    client.insert(Sort(["there"]), UNIQUE)
+    with pytest.raises(UniqueConflict):
+        client.insert_many_fast([Sort(["new"]), InsertManyParams(Sort(["there"]), UNIQUE)])
+    with pytest.raises(ArgsError):
+        client.insert_many([Sort(["new"]), Sort([object()])])  # type: ignore[list-item]
+    assert seen() == [["there"]]
+
+
+def test_more_jobs_than_one_statement_takes(client: SyncClient) -> None:
+    results = client.insert_many(Sort([str(n)]) for n in range(12_345))
+    assert [result.job.args for result in results] == [f'{{"strings":["{n}"]}}' for n in range(12_345)]
+    assert len({result.job.id for result in results}) == 12_345
+
+
+def test_a_pool_or_a_driver_of_somebodys(database_url: str, seen: Seen) -> None:
+    with ConnectionPool(database_url, min_size=1, open=True) as pool:
+        with SyncClient(pool) as client:
+            client.insert(Sort(["pool"]))
+        driver = connect_sync(pool=pool)
+        with SyncClient(driver) as client:
+            client.insert(Sort(["driver"]))
+        assert not pool.closed
+    assert seen() == [["pool"], ["driver"]]
+
+
+def test_there_is_no_database(inside: SyncClient) -> None:
+    with pytest.raises(DatabaseUnavailable):
+        inside.insert(Sort([]))
+
+
+def in_transaction(client: SyncClient, tx: object) -> None:
+    """One insert of each sort."""
+    assert client.insert_tx(tx, Sort(["one"]), UNIQUE).job.id
+    twin, other = client.insert_many_tx(tx, [InsertManyParams(Sort(["one"]), UNIQUE), Sort(["many"])])
+    assert twin.unique_skipped_as_duplicate
+    assert other.job.kind == "sort"
+    assert client.insert_many_fast_tx(tx, [Sort(["fast"])]) == 1
+
+
+ALL = [["one"], ["many"], ["fast"]]
+
+
+def test_psycopg(inside: SyncClient, database_url: str, seen: Seen) -> None:
+    with psycopg.connect(database_url) as connection:
+        in_transaction(inside, connection)
+        assert seen() == []
+        connection.rollback()
+        assert seen() == []
+        in_transaction(inside, connection)
+        connection.commit()
+        assert seen() == ALL
+
+
+def test_psycopg2(inside: SyncClient, database_url: str, seen: Seen) -> None:
+    connection = psycopg2.connect(database_url)
+    try:
+        in_transaction(inside, connection)
+        assert seen() == []
+        connection.rollback()
+        assert seen() == []
+        in_transaction(inside, connection)
+        connection.commit()
+        assert seen() == ALL
+    finally:
+        connection.close()
+
+
+@pytest.fixture(params=["psycopg", "psycopg2"])
+def engine(request: pytest.FixtureRequest, database_url: str) -> Iterator[sa.Engine]:
+    engine = sa.create_engine(sa.make_url(database_url).set(drivername=f"postgresql+{request.param}"))
+    yield engine
+    engine.dispose()
+
+
+def test_sqlalchemy_sessions(inside: SyncClient, engine: sa.Engine, seen: Seen) -> None:
+    with Session(engine) as session:
+        in_transaction(inside, session)
+        assert session.scalar(sa.text("select count(*) from river_job")) == 3
+        assert seen() == []
+        session.rollback()
+        assert seen() == []
+    with Session(engine) as session, session.begin():
+        session.execute(sa.text("select 1"))
+        in_transaction(inside, session)
+    assert seen() == ALL
+
+
+def test_sqlalchemy_connections(inside: SyncClient, engine: sa.Engine, seen: Seen) -> None:
+    with engine.connect() as connection:
+        in_transaction(inside, connection)
+        connection.rollback()
+        assert seen() == []
+    with engine.begin() as connection:
+        in_transaction(inside, connection)
+        assert seen() == []
+    assert seen() == ALL
+
+
+_DJANGO = """
+import sys
+from dataclasses import dataclass
+from typing import ClassVar
+
+import django
+from django.conf import settings
+from psycopg.conninfo import conninfo_to_dict
+
+url = conninfo_to_dict(sys.argv[1])
+settings.configure(DATABASES={"default": {
+    "ENGINE": "django.db.backends.postgresql", "NAME": url["dbname"], "USER": url.get("user", ""),
+    "PASSWORD": url.get("password", ""), "HOST": url.get("host", ""), "PORT": url.get("port", ""),
+}})
+django.setup()
+
+from django.db import connection, transaction
+from riverui.engine.sync_client import SyncClient
+
+@dataclass
+class Sort:
+    kind: ClassVar[str] = "sort"
+    strings: list[str]
+
+river = SyncClient()
+try:
+    with transaction.atomic():
+        river.insert_tx(connection, Sort(["lost"]))
+        raise ZeroDivisionError
+except ZeroDivisionError:
+    pass
+with transaction.atomic():
+    river.insert_tx(connection, Sort(["one"]))
+    try:
+        with transaction.atomic():
+            river.insert_many_tx(connection, [Sort(["lost"])])
+            raise ZeroDivisionError
+    except ZeroDivisionError:
+        pass
+    river.insert_many_tx(connection, [Sort(["many"])])
+    assert river.insert_many_fast_tx(connection, [Sort(["fast"])]) == 1
+    with connection.cursor() as cursor:
+        cursor.execute("select count(*) from river_job")
+        assert cursor.fetchone() == (3,)
+connection.close()
+"""
+
+
+def test_django(database_url: str, seen: Seen) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _DJANGO, database_url], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert seen() == ALL
+
+
+def test_what_is_no_transaction(inside: SyncClient) -> None:
+    with pytest.raises(TypeError, match="psycopg Connection"):
+        inside.insert_tx(object(), Sort([]))
+
+
+class Patient(Plugin):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def insert_begin(self, request: InsertRequest) -> None:
+        request.metadata["hooked"] = True
+        self.notes.append("begin")
+
+    async def insert_many(
+        self,
+        requests: Sequence[InsertRequest],
+        do_inner: Callable[[Sequence[InsertRequest]], Awaitable[Sequence[InsertResult]]],
+    ) -> Sequence[InsertResult]:
+        self.notes.append("before")
+        results = await do_inner(requests)
+        self.notes.append("after")
+        return results
+
+
+class Impatient(Hook):
+    async def insert_begin(self, request: InsertRequest) -> None:
+        await asyncio.sleep(0)
+
+
+def test_hooks_and_middleware(database_url: str) -> None:
+    plugin = Patient()
+    with SyncClient(database_url, ClientConfig(plugins=[plugin])) as client:
+        assert client.insert(Sort([])).job.metadata == '{"hooked":true}'
+    assert plugin.notes == ["before", "begin", "after"]
+
+
+def test_nothing_waits(database_url: str, seen: Seen) -> None:
+    with (
+        SyncClient(database_url, ClientConfig(hooks=[Impatient()])) as client,
+        pytest.raises(InsertError, match="wants to wait"),
+    ):
+        client.insert(Sort([]))
+    assert seen() == []
+
+
+async def test_it_works_where_a_loop_runs(client: SyncClient, seen: Seen) -> None:
+    client.insert(Sort(["x"]))
+    assert seen() == [["x"]]
+
+
+def test_threads_share_a_client(client: SyncClient, seen: Seen) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(8) as threads:
+        results: list[Any] = list(threads.map(lambda n: client.insert(Sort([str(n)])), range(40)))
+    assert len({result.job.id for result in results}) == 40
+    assert sorted(seen()) == sorted([str(n)] for n in range(40))

@@ -1,0 +1,281 @@
+"""Thousands of jobs through two workers of ours and one of Go's while everything around them fails.
+
+Every job ends in the state it was meant to end in. What ran more often than it should was rescued from a
+process that was killed, which is what "at least once" means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow, dict_row
+
+from tests.faults.journal import Journal
+from tests.faults.server import CUT, Server
+from tests.interop.look import Row, eventually, jobs
+from tests.interop.worker import BuildError, Peer, PeerError, build, go_worker, python_worker
+from tests.scale import scaled
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(scaled(180, 1800))]
+
+_JOBS = scaled(12_000, 100_000)
+_LATE = _JOBS // 10
+"""Jobs that are inserted while things go wrong."""
+_SLOTS = scaled(60, 150)
+
+# How jobs run: weight, args, options, the state they end in, how often they start if nothing goes wrong.
+_PLANS: list[tuple[int, Row, Row, str, int]] = [
+    (60, {"seconds": 0.02}, {}, "completed", 1),
+    (20, {}, {"priority": 2}, "completed", 1),
+    (4, {"seconds": 0.3}, {}, "completed", 1),
+    (3, {"failures": 1, "retry_in": 0.05}, {}, "completed", 2),
+    (2, {"failures": 2, "retry_in": 0.05}, {"queue": "second"}, "completed", 3),
+    (3, {"times": 1}, {}, "completed", 2),
+    (2, {"times": 2, "failures": 1, "retry_in": 0.05}, {"priority": 4}, "completed", 4),
+    (3, {"message": "cancelled"}, {}, "cancelled", 1),
+    (3, {"message": "discarded", "retry_in": 0.05}, {"max_attempts": 2}, "discarded", 2),
+]
+_WHEEL = [plan for plan in _PLANS for _ in range(plan[0])]
+
+
+def _plan(n: int) -> tuple[int, Row, Row, str, int]:
+    # 37 and the wheel's length have no common factor: the plans come well mixed.
+    return _WHEEL[n * 37 % len(_WHEEL)]
+
+
+def _job(n: int) -> Row:
+    _, args, opts, _, _ = _plan(n)
+    return {"kind": "soak", "args": {**args, "n": n}, "opts": opts}
+
+
+@dataclass
+class Fleet:
+    """The workers, and what is done to them."""
+
+    server: Server
+    binary: Path
+    folder: Path
+    stack: AsyncExitStack
+    workers: dict[str, Peer] = field(default_factory=dict)
+    """By their id, which is also the name of their journal."""
+    killed: set[str] = field(default_factory=set)
+    told: list[str] = field(default_factory=list)
+    """What was done, for the tally."""
+
+    async def start(self, kind: str) -> Peer:
+        """One more worker, `go` or `python`."""
+        name = f"{kind}-{len(self.workers) + len(self.killed)}"
+        config: dict[str, Any] = {
+            "id": name,
+            "job_timeout": 6,
+            "journal": str(self.folder / name),
+            "queues": {"default": _SLOTS, "second": 10},
+            "quiet": True,
+            "rescue_after": 8,
+        }
+        begin = (
+            go_worker(self.binary, self.server.url, **config)
+            if kind == "go"
+            else python_worker(self.server.url, **config)
+        )
+        self.workers[name] = await self.stack.enter_async_context(begin)
+        return self.workers[name]
+
+    async def kill(self, name: str) -> None:
+        """Kills a worker and starts another one of its kind in its place."""
+        self.killed.add(name)
+        await self.workers.pop(name).kill()
+        await self.start(name.partition("-")[0])
+
+    # Each of these is a fault.
+
+    async def cut_connections(self) -> None:
+        await self.ask(CUT)
+
+    async def kill_a_python(self) -> None:
+        await self.kill(next(name for name in self.workers if name.startswith("python")))
+
+    async def kill_the_go_worker(self) -> None:
+        await self.kill(next(name for name in self.workers if name.startswith("go")))
+
+    async def kill_the_leader(self) -> None:
+        rows = await self.ask("select leader_id from river_leader")
+        if rows and rows[0]["leader_id"] in self.workers:
+            await self.kill(rows[0]["leader_id"])
+            # Its term of 15 s ends now, as it would have without it.
+            await self.ask("update river_leader set expires_at = now() - interval '1 s'")
+
+    async def freeze_a_python(self) -> None:
+        worker = next(peer for name, peer in self.workers.items() if name.startswith("python"))
+        os.kill(worker.pid, signal.SIGSTOP)
+        try:
+            await self.progress(200)
+        finally:
+            os.kill(worker.pid, signal.SIGCONT)
+
+    async def restart_postgres(self) -> None:
+        await asyncio.to_thread(self.server.stop)
+        await asyncio.to_thread(self.server.start)
+
+    async def crash_postgres(self) -> None:
+        await asyncio.to_thread(self.server.crash)
+        await asyncio.to_thread(self.server.start)
+
+    async def ask(self, statement: str) -> list[DictRow]:
+        """What the database answers, as soon as there is one."""
+        while True:
+            with suppress(psycopg.OperationalError):
+                async with await AsyncConnection.connect(
+                    self.server.url, autocommit=True, row_factory=dict_row
+                ) as connection:
+                    cursor = await connection.execute(statement)
+                    return await cursor.fetchall() if cursor.description else []
+            await asyncio.sleep(0.02)
+
+    async def done(self) -> int:
+        """How many jobs have ended for good."""
+        rows = await self.ask("select count(*) as count from river_job where finalized_at is not null")
+        return int(rows[0]["count"])
+
+    async def progress(self, more: int) -> None:
+        """Returns when so many more jobs have ended, or all but a few have."""
+        goal = min(await self.done() + more, _JOBS * 95 // 100)
+        await eventually(self.done, fits=lambda count: count >= goal, within=120, every=0.1)
+
+
+_FAULTS: list[Callable[[Fleet], Coroutine[Any, Any, None]]] = [
+    Fleet.cut_connections,
+    Fleet.kill_a_python,
+    Fleet.restart_postgres,
+    Fleet.kill_the_leader,
+    Fleet.cut_connections,
+    Fleet.crash_postgres,
+    Fleet.freeze_a_python,
+    Fleet.kill_the_go_worker,
+    Fleet.kill_the_leader,
+]
+
+
+@pytest.fixture
+async def fleet(server: Server, tmp_path: Path) -> AsyncIterator[Fleet]:
+    try:
+        binary = build("worker")
+    except BuildError as error:
+        pytest.fail(str(error), pytrace=False)
+    async with AsyncExitStack() as stack:
+        yield Fleet(server, binary, tmp_path, stack)
+
+
+async def test_every_job_ends_once_in_the_right_state(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await fleet.ask("truncate river_job, river_queue, river_leader")
+    inserters = [
+        await fleet.stack.enter_async_context(go_worker(fleet.binary, fleet.server.url, start=False)),
+        await fleet.stack.enter_async_context(python_worker(fleet.server.url, start=False)),
+    ]
+    early = range(_JOBS - _LATE)
+    for turn, first in enumerate(early[::1000]):
+        batch = [_job(n) for n in early[first : first + 1000]]
+        await inserters[turn % 2].ask("insert_many", jobs=batch, fast=turn % 3 > 0)
+    for kind in ("python", "python", "go"):
+        await fleet.start(kind)
+
+    late = asyncio.create_task(_insert_late(fleet, inserters))
+    for fault in _FAULTS * (1 if _JOBS < 50_000 else 4):
+        await fleet.progress(_JOBS // (len(_FAULTS) + 1) // (1 if _JOBS < 50_000 else 4))
+        await fault(fleet)
+        fleet.told.append(fault.__name__.replace("_", " "))
+    await late
+
+    async def left() -> int:
+        rows = await fleet.ask("select count(*) as count from river_job where finalized_at is null")
+        return int(rows[0]["count"])
+
+    # A new leader looks for stuck jobs at once, instead of every 30 s.
+    while await left():
+        with suppress(AssertionError):
+            await eventually(left, fits=lambda count: count == 0, within=3, every=0.1)
+        with suppress(PeerError):
+            await inserters[1].ask("request_resign")
+    await asyncio.gather(*(worker.ask("stop") for worker in fleet.workers.values()))
+
+    async with await AsyncConnection.connect(fleet.server.url, row_factory=dict_row) as connection:
+        rows = await jobs(connection)
+    journal = await asyncio.to_thread(_journal, fleet.folder)
+    tally = _judge(rows, journal, fleet.killed)
+    with capsys.disabled():
+        print(f"\n{_JOBS} jobs; {', '.join(fleet.told)}:\n  {_sentence(tally)}")
+
+
+async def _insert_late(fleet: Fleet, inserters: list[Peer]) -> None:
+    """Inserts the rest in small batches, each until it is there: an error may come after the commit."""
+    late = range(_JOBS - _LATE, _JOBS)
+    for turn in range(0, len(late), 50):
+        batch = late[turn : turn + 50]
+        there = False
+        while not there:
+            try:
+                await inserters[turn // 50 % 2].ask("insert_many", jobs=[_job(n) for n in batch])
+                there = True
+            except PeerError:
+                (found,) = await fleet.ask(
+                    f"select count(*) as count from river_job where args @> '{{\"n\": {batch[0]}}}'"
+                )
+                there = found["count"] > 0
+        await asyncio.sleep(0.05)
+
+
+def _journal(folder: Path) -> Journal:
+    return Journal.read(folder.iterdir())
+
+
+def _judge(rows: list[Row], journal: Journal, killed: set[str]) -> Counter[str]:
+    """Fails for whatever was lost or doubled without need; counts the rest."""
+    starts, ends = journal.count("start"), journal.count("end")
+    assert sorted(row["args"]["n"] for row in rows) == list(range(_JOBS))
+    tally: Counter[str] = Counter()
+    for row in rows:
+        _, _, _, state, expected = _plan(row["args"]["n"])
+        rescued = row["metadata"].get("river:rescue_count", 0)
+        told = f"{row}\n{journal.jobs[row['id']]}"
+        assert row["state"] == state, told
+        assert row["finalized_at"] is not None
+        assert starts[row["id"]] <= expected + rescued, told
+        assert ends[row["id"]] <= 1 + rescued, told
+        if not rescued:
+            assert starts[row["id"]] == expected, told
+            assert ends[row["id"]] == (state != "discarded"), told
+        else:
+            _explain(row, journal, killed)
+        tally[state] += 1
+        tally["rescued"] += rescued > 0
+        tally["run to the end twice"] += ends[row["id"]] > 1
+        tally["starts"] += starts[row["id"]]
+    return tally
+
+
+def _explain(row: Row, journal: Journal, killed: set[str]) -> None:
+    """A rescued attempt was a killed process's, or never began: the answer that brought it was lost."""
+    entries = journal.jobs[row["id"]]
+    for error in row["errors"]:
+        if "on purpose" in error["error"]:
+            continue
+        attempt = [entry for entry in entries if entry.attempt == error["attempt"]]
+        lost = {entry.process for entry in attempt if entry.what == "start"}
+        assert not lost or lost & killed, f"{row}\n{entries}\nkilled: {killed}"
+
+
+def _sentence(tally: Counter[str]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in sorted(tally.items()))

@@ -1,0 +1,126 @@
+"""Whole jobs by River's own list parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from riverui.domain.jobs import JobRow, JobState
+from riverui.errors import BadRequest
+from riverui.storage.interface import Driver
+from riverui.storage.params import JobSelectParams
+from tests.storage.conftest import NOW, Make, Way
+
+STATES = tuple(state.value for state in JobState)
+
+
+async def _ids(way: Way, **params: Any) -> list[int]:
+    return [row.id for row in await way.executor.job_row_list(JobSelectParams(**params))]
+
+
+async def _all(way: Way, limit: int, **params: Any) -> list[JobRow]:
+    """Page after page."""
+    rows: list[JobRow] = []
+    after = None
+    while True:
+        page = await way.executor.job_row_list(JobSelectParams(limit=limit, after=after, **params))
+        rows += page
+        if len(page) < limit:
+            return rows
+        order = params.get("order", "id")
+        after = (None if order == "id" else getattr(page[-1], order), page[-1].id)
+
+
+async def test_filters(way: Way) -> None:
+    a = await way.make.job(
+        "running", kind="a", queue="p", priority=1, tags=["x", "y"], metadata={"m": {"n": 1}}
+    )
+    b = await way.make.job("available", kind="b", queue="q", priority=2, tags=["y", 'z"'], metadata={"m": 2})
+    c = await way.make.job("completed", kind='c"\\', queue="q", priority=4, metadata={"m": {"n": 1, "o": 2}})
+    for params, expected in (
+        ({}, [a, b, c]),
+        ({"limit": 2}, [a, b]),
+        ({"ids": (c, a, c, 2**70, 0)}, [a, c]),
+        ({"ids": (2**70,)}, []),
+        ({"kinds": ("a", 'c"\\')}, [a, c]),
+        ({"queues": ("q", "r")}, [b, c]),
+        ({"priorities": (1, 4, 10**9)}, [a, c]),
+        ({"states": (JobState.RUNNING,)}, [a]),
+        ({"states": (JobState.RUNNING, JobState.COMPLETED)}, [a, c]),
+        ({"states": (JobState.COMPLETED, JobState.DISCARDED)}, [c]),
+        ({"tags_all": ("y", "x")}, [a]),
+        ({"tags_any": ("x", 'z"', "w")}, [a, b]),
+        ({"metadata": '{"m": {"n": 1}}'}, [a, c]),
+        ({"metadata": "{}"}, [a, b, c]),
+        ({"queues": ("q",), "priorities": (4,), "kinds": ("b",)}, []),
+        ({"descending": True}, [c, b, a]),
+        ({"descending": True, "after": (None, c)}, [b, a]),
+        ({"after": (None, a)}, [b, c]),
+    ):
+        assert await _ids(way, **params) == expected, params
+    for row in await way.executor.job_row_list(JobSelectParams()):
+        assert row == await way.executor.job_row_get(row.id)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("order", ["id", "scheduled_at", "attempted_at", "finalized_at"])
+async def test_every_order_and_its_pages(way: Way, order: str, descending: bool) -> None:
+    for n, state in enumerate(STATES * 3):
+        at = NOW + timedelta(minutes=n % 5)
+        attempted = {"attempted_at": None if n % 3 else at}
+        finalized = {"finalized_at": at} if state in ("cancelled", "completed", "discarded") else {}
+        await way.make.job(state, scheduled_at=at, **attempted, **finalized)
+    rows = await _all(way, 100, order=order, descending=descending)
+    assert len(rows) == 24
+
+    def key(row: JobRow) -> tuple[Any, ...]:
+        value = row.id if order == "id" else getattr(row, order)
+        return (value is None, value or NOW, row.id)
+
+    assert rows == sorted(rows, key=key, reverse=descending)
+    for limit in (1, 5):
+        assert await _all(way, limit, order=order, descending=descending) == rows
+    chosen: Sequence[JobState] = (JobState.COMPLETED, JobState.CANCELLED)
+    assert await _all(way, 2, order=order, descending=descending, states=chosen) == [
+        row for row in rows if row.state in chosen
+    ]
+
+
+async def test_no_such_order(way: Way) -> None:
+    for order in ("kind", "id; drop table river_job", ""):
+        with pytest.raises(BadRequest):
+            await _ids(way, order=order)
+
+
+async def test_states_of_a_later_river(driver: Driver, make: Make) -> None:
+    await make.connection.execute("alter type river_job_state add value 'sleeping'")
+    asleep, known = await make.job("sleeping"), await make.job("running")
+    async with driver.autocommit() as executor:
+        assert [row.id for row in await executor.job_row_list(JobSelectParams())] == [known]
+        assert await executor.job_row_get(asleep) is None
+
+
+async def test_delete(way: Way) -> None:
+    ids = {state: await way.make.job(state, kind="k") for state in STATES}
+    other = await way.make.job(kind="other")
+    rows = await way.executor.job_row_delete_many(JobSelectParams(kinds=("k",), limit=3))
+    waiting = [job_id for state, job_id in ids.items() if state != "running"]
+    assert [row.id for row in rows] == waiting[:3]
+    assert rows[0].kind == "k"
+    rows = await way.executor.job_row_delete_many(JobSelectParams(kinds=("k",)))
+    assert [row.id for row in rows] == waiting[3:]
+    assert await _ids(way) == sorted([ids["running"], other])
+    assert list(await way.executor.job_row_delete_many(JobSelectParams(kinds=("k",)))) == []
+    assert [row.id for row in await way.executor.job_row_delete_many(JobSelectParams())] == [other]
+
+
+async def test_delete_passes_over_locked_jobs(driver: Driver, make: Make) -> None:
+    held, free = await make.job(), await make.job()
+    async with driver.transaction() as transaction:
+        await transaction.job_cancel_many([held])
+        async with driver.autocommit() as executor:
+            rows = await executor.job_row_delete_many(JobSelectParams())
+    assert [row.id for row in rows] == [free]

@@ -1,0 +1,498 @@
+"""What workers do to jobs: each statement leaves the rows that River's leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from psycopg.rows import DictRow
+
+from riverui.domain.jobs import AttemptError, JobRow, JobState
+from riverui.errors import BadRequest
+from riverui.storage.interface import Driver
+from riverui.storage.params import JobFetchParams, JobSetStateParams
+from tests import factory
+from tests.storage.conftest import NOW, Make, Way
+
+ERROR = '{"at":"2026-11-21T09:00:00.123456789Z","attempt":1,"error":"it broke","trace":""}'
+STATES = tuple(state.value for state in JobState)
+NOT_RUNNING = tuple(state for state in STATES if state != "running")
+
+
+def fetch(queue: str = "default", limit: int = 100, **params: Any) -> JobFetchParams:
+    """A fetch by the client `me`."""
+    return JobFetchParams(client_id="me", queue=queue, limit=limit, **params)
+
+
+def ids_of(rows: Any) -> list[int]:
+    """Ids in order."""
+    return sorted(row.id for row in rows)
+
+
+# Fetching
+
+
+async def test_fetch(way: Way) -> None:
+    job_id = await way.make.job(
+        kind="k",
+        args={"a": [1, "x"]},
+        metadata={"m": 1},
+        tags=["t", "u,v"],
+        priority=3,
+        queue="q",
+        max_attempts=9,
+    )
+    before = await way.make.row(job_id)
+    started = datetime.now(UTC)
+    (row,) = await way.executor.job_get_available(fetch("q"))
+    after = await way.make.row(job_id)
+    assert abs(after["attempted_at"] - started) < timedelta(seconds=5)
+    assert after == {
+        **before,
+        "state": "running",
+        "attempt": 1,
+        "attempted_at": after["attempted_at"],
+        "attempted_by": ["me"],
+    }
+    assert row == JobRow(
+        id=job_id,
+        state=JobState.RUNNING,
+        attempt=1,
+        max_attempts=9,
+        attempted_at=after["attempted_at"],
+        created_at=before["created_at"],
+        finalized_at=None,
+        scheduled_at=before["scheduled_at"],
+        priority=3,
+        args='{"a": [1, "x"]}',
+        attempted_by=("me",),
+        errors=(),
+        kind="k",
+        metadata='{"m": 1}',
+        queue="q",
+        tags=("t", "u,v"),
+        unique_key=None,
+        unique_states=None,
+    )
+    assert row == await way.executor.job_row_get(job_id)
+    assert isinstance(row.state, JobState)
+
+
+async def test_fetch_of_a_job_with_a_past(way: Way) -> None:
+    job_id = await way.make.job(
+        attempt=2,
+        attempted_at=NOW,
+        attempted_by=["a", "b"],
+        errors=[factory.attempt_error(1, "one"), factory.attempt_error(2, "two", trace="there")],
+        unique_key=b"\x00\xff",
+        unique_states="11110101",
+    )
+    (row,) = await way.executor.job_get_available(fetch())
+    assert row.attempt == 3
+    assert row.attempted_by == ("a", "b", "me")
+    assert row.errors == (
+        AttemptError(at=datetime(2026, 11, 21, 9, 0, 0, 123456, UTC), attempt=1, error="one", trace=""),
+        AttemptError(at=datetime(2026, 11, 21, 9, 0, 0, 123456, UTC), attempt=2, error="two", trace="there"),
+    )
+    assert (row.unique_key, row.unique_states) == (b"\x00\xff", 245)
+    assert row == await way.executor.job_row_get(job_id)
+
+
+@pytest.mark.parametrize("state", NOT_RUNNING)
+async def test_fetch_takes_available_jobs_only(way: Way, state: str) -> None:
+    job_id = await way.make.job(state, scheduled_at=NOW - timedelta(days=1))
+    found = await way.executor.job_get_available(fetch())
+    assert ids_of(found) == ([job_id] if state == "available" else [])
+
+
+async def test_fetch_stays_in_its_queue_and_within_its_limit(way: Way) -> None:
+    ids = [await way.make.job(queue="q") for _ in range(5)]
+    await way.make.job(queue="other")
+    assert ids_of(await way.executor.job_get_available(fetch("q", 2))) == ids[:2]
+    assert ids_of(await way.executor.job_get_available(fetch("q", 2))) == ids[2:4]
+    assert ids_of(await way.executor.job_get_available(fetch("q", 2))) == ids[4:]
+    assert ids_of(await way.executor.job_get_available(fetch("q", 2))) == []
+    assert ids_of(await way.executor.job_get_available(fetch("q", 0))) == []
+
+
+async def test_fetch_goes_by_priority_time_and_id(way: Way) -> None:
+    at = {name: NOW - timedelta(minutes=minutes) for name, minutes in (("early", 9), ("late", 1))}
+    ids = [
+        await way.make.job(priority=priority, scheduled_at=at[name])
+        for priority, name in (
+            (4, "early"),
+            (2, "late"),
+            (2, "late"),
+            (2, "early"),
+            (1, "late"),
+            (3, "early"),
+        )
+    ]
+    order = []
+    while found := await way.executor.job_get_available(fetch(limit=1)):
+        order += ids_of(found)
+    assert order == [ids[place] for place in (4, 3, 1, 2, 5, 0)]
+
+
+async def test_fetch_waits_for_the_time(way: Way) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    job_id = await way.make.job(scheduled_at=later)
+    assert list(await way.executor.job_get_available(fetch())) == []
+    (row,) = await way.executor.job_get_available(fetch(now=later))
+    assert (row.id, row.attempted_at) == (job_id, later)
+    assert (await way.make.row(job_id))["attempted_at"] == later
+
+
+async def test_fetch_of_some_kinds(way: Way) -> None:
+    ids = [await way.make.job(kind=kind) for kind in ("a", "b", 'c"\\,{}', "b")]
+    assert ids_of(await way.executor.job_get_available(fetch(kinds=()))) == []
+    assert ids_of(await way.executor.job_get_available(fetch(kinds=("b", "unknown")))) == [ids[1], ids[3]]
+    assert ids_of(await way.executor.job_get_available(fetch(kinds=('c"\\,{}',)))) == [ids[2]]
+    assert ids_of(await way.executor.job_get_available(fetch(kinds=None))) == [ids[0]]
+
+
+@pytest.mark.parametrize(("held", "kept"), [(9, 9), (10, 9), (11, 9), (25, 9), (0, 0)])
+async def test_the_last_clients_are_remembered(way: Way, held: int, kept: int) -> None:
+    clients = [f"client_{n}" for n in range(held)]
+    await way.make.job(attempt=held, attempted_by=clients or None)
+    (row,) = await way.executor.job_get_available(fetch(max_attempted_by=10))
+    assert row.attempted_by == (*clients[held - kept :], "me")
+    assert (await way.make.row(row.id))["attempted_by"] == list(row.attempted_by)
+
+
+async def test_two_fetchers_never_get_the_same_job(driver: Driver, make: Make) -> None:
+    ids = {await make.job() for _ in range(60)}
+
+    async def take() -> list[int]:
+        taken: list[int] = []
+        async with driver.session(timeout=timedelta(seconds=10)) as executor:
+            while found := await executor.job_get_available(fetch(limit=7)):
+                taken += ids_of(found)
+        return taken
+
+    taken = await asyncio.gather(*(take() for _ in range(4)))
+    assert sorted(job_id for some in taken for job_id in some) == sorted(ids)
+
+
+async def test_fetch_passes_over_jobs_that_somebody_holds(driver: Driver, make: Make) -> None:
+    held, free = await make.job(), await make.job()
+    async with driver.transaction() as transaction:
+        await transaction.job_cancel_many([held])
+        async with driver.autocommit() as executor:
+            assert ids_of(await executor.job_get_available(fetch())) == [free]
+
+
+@pytest.mark.parametrize("at", ["-infinity", "0044-03-15 BC"])
+async def test_a_time_beyond_the_calendar_does_not_lose_jobs(way: Way, at: str) -> None:
+    """They are running by the time that they are read: reading again would take others."""
+    if way.name == "asyncpg":
+        return
+    ids = [await way.make.job(scheduled_at=at) for _ in range(3)]
+    rest = [await way.make.job() for _ in range(3)]
+    found = await way.executor.job_get_available(fetch(limit=3))
+    assert ids_of(found) == ids
+    assert {row.scheduled_at for row in found} == {datetime.min.replace(tzinfo=UTC)}
+    assert ids_of(await way.executor.job_get_available(fetch(limit=3))) == rest
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ("5", AttemptError(at=None, attempt=0, error="5", trace="")),
+        ('["x"]', AttemptError(at=None, attempt=0, error='["x"]', trace="")),
+        ("{}", AttemptError(at=None, attempt=0, error="", trace="")),
+        (
+            '{"error": {"a": "ü"}, "attempt": "1"}',
+            AttemptError(at=None, attempt=0, error='{"a": "ü"}', trace=""),
+        ),
+        ('{"at": 5, "attempt": true}', AttemptError(at=None, attempt=0, error="", trace="")),
+    ],
+)
+async def test_errors_of_any_shape(way: Way, stored: str, expected: AttemptError) -> None:
+    job_id = await way.make.job()
+    await way.make.connection.execute(
+        "update river_job set errors = array[%s, %s]::jsonb[] where id = %s", [stored, ERROR, job_id]
+    )
+    (row,) = await way.executor.job_get_available(fetch())
+    assert row.errors[0] == expected
+    assert row.errors[1].error == "it broke"
+    assert row == await way.executor.job_row_get(job_id)
+
+
+@pytest.mark.parametrize("stored", ["1" * 5000, '{"attempt": 1' + "0" * 5000 + "}", "[" * 2000 + "]" * 2000])
+async def test_errors_that_python_does_not_read(way: Way, stored: str) -> None:
+    job_id = await way.make.job()
+    await way.make.connection.execute(
+        "update river_job set errors = array[%s, %s]::jsonb[] where id = %s", [stored, ERROR, job_id]
+    )
+    (row,) = await way.executor.job_get_available(fetch())
+    assert len(row.errors) == 2
+    assert row.errors[1].error == "it broke"
+
+
+# The plain ending
+
+
+async def test_complete(way: Way) -> None:
+    ids = {state: await way.make.job(state, errors=[factory.attempt_error()]) for state in STATES}
+    before = {state: await way.make.row(job_id) for state, job_id in ids.items()}
+    gone = max(ids.values()) + 1
+    asked = [*reversed(ids.values()), gone]
+    done = await way.executor.job_complete_many(asked, [NOW] * len(asked))
+    assert list(done) == [ids["running"]]
+    for state, job_id in ids.items():
+        ended = {"state": "completed", "finalized_at": NOW} if state == "running" else {}
+        assert await way.make.row(job_id) == before[state] | ended
+
+
+async def test_complete_each_at_its_time(way: Way) -> None:
+    ids = [await way.make.job("running") for _ in range(30)]
+    times = {job_id: NOW + timedelta(microseconds=37 * job_id) for job_id in ids}
+    asked = [*ids[::2], *ids[::-2], 10**12]
+    done = await way.executor.job_complete_many(asked, [times.get(job_id, NOW) for job_id in asked])
+    assert sorted(done) == ids
+    assert {row["id"]: row["finalized_at"] for row in await way.make.rows("select * from river_job")} == times
+
+
+async def test_complete_ignores_a_wish_to_cancel(way: Way) -> None:
+    """As River's statement does: what has been done has been done."""
+    job_id = await way.make.job("running", metadata={"cancel_attempted_at": "2026-11-21T09:00:00Z"})
+    await way.executor.job_complete_many([job_id], [NOW])
+    assert (await way.make.row(job_id))["state"] == "completed"
+    assert list(await way.executor.job_complete_many([], [])) == []
+
+
+# Any ending
+
+
+async def _end(way: Way, *changes: JobSetStateParams) -> dict[int, JobRow]:
+    """The rows answered, which are the rows stored."""
+    rows = await way.executor.job_set_state_many(changes)
+    assert [row.id for row in rows] == ids_of(rows)
+    for row in rows:
+        assert row == await way.executor.job_row_get(row.id)
+    return {row.id: row for row in rows}
+
+
+async def _changed(way: Way, job_id: int, before: DictRow, **columns: Any) -> None:
+    assert await way.make.row(job_id) == before | columns
+
+
+async def test_end_as_completed_with_metadata(way: Way) -> None:
+    job_id = await way.make.job("running", metadata={"kept": 1, "old": {"deep": 1}})
+    before = await way.make.row(job_id)
+    rows = await _end(
+        way,
+        JobSetStateParams(
+            job_id, JobState.COMPLETED, finalized_at=NOW, metadata='{"output": [1], "old": {"new": null}}'
+        ),
+    )
+    assert rows[job_id].state is JobState.COMPLETED
+    await _changed(
+        way,
+        job_id,
+        before,
+        state="completed",
+        finalized_at=NOW,
+        metadata={"kept": 1, "old": {"new": None}, "output": [1]},
+    )
+
+
+async def test_end_as_retryable(way: Way) -> None:
+    job_id = await way.make.job("running", attempt=2)
+    before = await way.make.row(job_id)
+    later = NOW + timedelta(minutes=5)
+    rows = await _end(way, JobSetStateParams(job_id, JobState.RETRYABLE, error=ERROR, scheduled_at=later))
+    assert [error.error for error in rows[job_id].errors] == ["it broke"]
+    await _changed(
+        way, job_id, before, state="retryable", errors=[json.loads(ERROR)], scheduled_at=later, attempt=2
+    )
+
+
+async def test_errors_are_appended(way: Way) -> None:
+    first = factory.attempt_error(1, "first")
+    job_id = await way.make.job("running", errors=[first])
+    before = await way.make.row(job_id)
+    await _end(way, JobSetStateParams(job_id, JobState.DISCARDED, error=ERROR, finalized_at=NOW))
+    await _changed(
+        way, job_id, before, state="discarded", finalized_at=NOW, errors=[first, json.loads(ERROR)]
+    )
+
+
+async def test_end_as_cancelled(way: Way) -> None:
+    job_id = await way.make.job("running", metadata={"cancel_attempted_at": "2026-11-21T09:00:00Z"})
+    before = await way.make.row(job_id)
+    await _end(way, JobSetStateParams(job_id, JobState.CANCELLED, error=ERROR, finalized_at=NOW))
+    await _changed(way, job_id, before, state="cancelled", finalized_at=NOW, errors=[json.loads(ERROR)])
+
+
+@pytest.mark.parametrize("metadata", [{}, {"snoozes": 4, "x": 1}])
+async def test_snooze(way: Way, metadata: dict[str, Any]) -> None:
+    job_id = await way.make.job("running", attempt=3, metadata=metadata)
+    before = await way.make.row(job_id)
+    later = NOW + timedelta(hours=5)
+    await _end(
+        way,
+        JobSetStateParams(
+            job_id, JobState.SCHEDULED, attempt=2, scheduled_at=later, metadata='{"snoozes": 5}'
+        ),
+    )
+    await _changed(
+        way,
+        job_id,
+        before,
+        state="scheduled",
+        attempt=2,
+        scheduled_at=later,
+        metadata={**metadata, "snoozes": 5},
+    )
+
+
+async def test_interrupted(way: Way) -> None:
+    job_id = await way.make.job("running", attempt=1)
+    before = await way.make.row(job_id)
+    await _end(way, JobSetStateParams(job_id, JobState.AVAILABLE, attempt=0, scheduled_at=NOW))
+    await _changed(way, job_id, before, state="available", attempt=0, scheduled_at=NOW)
+
+
+@pytest.mark.parametrize("state", ["available", "retryable", "scheduled"])
+async def test_who_should_be_cancelled_is_not_worked_again(way: Way, state: str) -> None:
+    metadata = {"cancel_attempted_at": "2026-11-21T09:00:00Z"}
+    job_id = await way.make.job("running", attempt=3, metadata=metadata)
+    before = await way.make.row(job_id)
+    later = NOW + timedelta(hours=5)
+    rows = await _end(
+        way,
+        JobSetStateParams(
+            job_id, JobState(state), attempt=2, error=ERROR, scheduled_at=later, metadata='{"snoozes": 1}'
+        ),
+    )
+    assert rows[job_id].state is JobState.CANCELLED
+    after = await way.make.row(job_id)
+    assert abs(after["finalized_at"] - datetime.now(UTC)) < timedelta(seconds=5)
+    await _changed(
+        way,
+        job_id,
+        before,
+        state="cancelled",
+        finalized_at=after["finalized_at"],
+        errors=[json.loads(ERROR)],
+        metadata={**metadata, "snoozes": 1},
+    )
+
+
+@pytest.mark.parametrize("state", NOT_RUNNING)
+@pytest.mark.parametrize("metadata", [None, '{"output": 5}'])
+async def test_what_does_not_run_only_takes_metadata(way: Way, state: str, metadata: str | None) -> None:
+    job_id = await way.make.job(state)
+    before = await way.make.row(job_id)
+    rows = await _end(
+        way,
+        JobSetStateParams(
+            job_id,
+            JobState.DISCARDED,
+            attempt=9,
+            error=ERROR,
+            finalized_at=NOW,
+            scheduled_at=NOW,
+            metadata=metadata,
+        ),
+    )
+    assert rows[job_id].state.value == state
+    await _changed(way, job_id, before, metadata=json.loads(metadata or "{}"))
+
+
+async def test_many_endings_at_once(way: Way) -> None:
+    running = [await way.make.job("running") for _ in range(4)]
+    waiting = await way.make.job("available")
+    later = NOW + timedelta(hours=5)
+    gone = waiting + 1000
+    rows = await _end(
+        way,
+        JobSetStateParams(gone, JobState.COMPLETED, finalized_at=NOW, metadata='{"a": 1}'),
+        JobSetStateParams(running[3], JobState.COMPLETED, finalized_at=later),
+        JobSetStateParams(running[0], JobState.RETRYABLE, error=ERROR, scheduled_at=later),
+        JobSetStateParams(waiting, JobState.COMPLETED, finalized_at=NOW),
+        JobSetStateParams(running[1], JobState.CANCELLED, error=ERROR, finalized_at=NOW),
+    )
+    assert {job_id: row.state.value for job_id, row in rows.items()} == {
+        running[0]: "retryable",
+        running[1]: "cancelled",
+        running[3]: "completed",
+        waiting: "available",
+    }
+    assert (await way.make.row(running[2]))["state"] == "running"
+    assert rows[running[3]].finalized_at == later
+    assert list(await way.executor.job_set_state_many([])) == []
+
+
+async def test_errors_with_any_text(way: Way) -> None:
+    for text in ('"', "\\", "{},NULL", "line\nbreak", "null", "🦆", "'"):
+        job_id = await way.make.job("running")
+        error = json.dumps({"at": "", "attempt": 1, "error": text, "trace": text}, ensure_ascii=False)
+        rows = await _end(way, JobSetStateParams(job_id, JobState.RETRYABLE, error=error, metadata=error))
+        assert rows[job_id].errors[0].error == text
+        assert json.loads(rows[job_id].metadata)["trace"] == text
+
+
+@pytest.mark.parametrize("error", ['{"error": "\0"}', '{"error": "\\u0000"}', '{"error": "\ud800"}', "{"])
+async def test_errors_that_cannot_be_stored(way: Way, error: str) -> None:
+    job_id = await way.make.job("running")
+    with pytest.raises(BadRequest):
+        await way.executor.job_set_state_many([JobSetStateParams(job_id, JobState.RETRYABLE, error=error)])
+    assert (await way.make.row(job_id))["state"] == "running"
+
+
+# Looking at jobs
+
+
+async def test_cancel_requested(way: Way) -> None:
+    wish = {"cancel_attempted_at": "2026-11-21T09:00:00Z"}
+    running = [await way.make.job("running", metadata=metadata) for metadata in (wish, {}, wish, wish)]
+    waiting = await way.make.job("retryable", metadata=wish)
+    asked = [*reversed(running[:3]), waiting, waiting + 1]
+    assert list(await way.executor.job_cancel_requested(asked)) == [running[0], running[2]]
+    assert list(await way.executor.job_cancel_requested([])) == []
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_update(way: Way, state: str) -> None:
+    job_id = await way.make.job(state, metadata={"kept": 1, "output": {"a": 1, "b": 2}})
+    before = await way.make.row(job_id)
+    row = await way.executor.job_update(job_id, metadata='{"output": {"a": 3}}')
+    assert row == await way.executor.job_row_get(job_id)
+    await _changed(way, job_id, before, metadata={"kept": 1, "output": {"a": 3}})
+
+
+async def test_no_such_job(way: Way) -> None:
+    for job_id in (1, 2**63, -(2**63) - 1, 10**30):
+        assert await way.executor.job_row_get(job_id) is None
+        assert await way.executor.job_update(job_id, metadata="{}") is None
+
+
+async def test_numbers_stay_exact(way: Way) -> None:
+    text = '{"a": 12345678901234567890.123456789, "b": 1e400}'
+    job_id = await way.make.job(args=text)
+    row = await way.executor.job_row_get(job_id)
+    assert row is not None
+    assert row.args == '{"a": 12345678901234567890.123456789, "b": 1' + "0" * 400 + "}"
+
+
+async def test_times_are_utc_whatever_the_servers_zone(make: Make, driver: Driver) -> None:
+    (row,) = await make.rows("select quote_ident(current_database()) as name")
+    for setting in ("timezone = 'America/New_York'", "datestyle = 'SQL, DMY'"):
+        await make.connection.execute(f"alter database {row['name']} set {setting}".encode())
+    job_id = await make.job(scheduled_at=NOW)
+    async with driver.autocommit() as executor:
+        assert (await executor._rows("zone", sql="show timezone"))[0][0] == "America/New_York"  # type: ignore[attr-defined]
+        found = await executor.job_row_get(job_id)
+        queue = await executor.queue_upsert("q")
+        (fetched,) = await executor.job_get_available(fetch())
+    assert found is not None
+    assert (found.scheduled_at, found.scheduled_at.tzinfo) == (NOW, UTC)
+    assert fetched.scheduled_at.tzinfo is fetched.created_at.tzinfo is UTC
+    assert queue.created_at is not None
+    assert queue.created_at.tzinfo is UTC

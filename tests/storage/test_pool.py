@@ -1,0 +1,140 @@
+"""Waiting for a connection: as long as one may come, and no longer than there is a database."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import AsyncConnectionPool
+
+from riverui.errors import DatabaseUnavailable
+from riverui.storage.connect import connect
+from riverui.storage.postgres.driver import PostgresDriver
+
+
+class _Door:
+    """A way to the server over TCP that can be shut like a server that is killed."""
+
+    def __init__(self, url: str) -> None:
+        parts = conninfo_to_dict(url)
+        self._server = str(parts.get("host") or "localhost"), int(parts.get("port") or 5432)
+        self._url = url
+        self._listening: asyncio.Server | None = None
+        self._ways: set[asyncio.Task[Any]] = set()
+        self._port = 0
+        self.passed = 0
+
+    @property
+    def url(self) -> str:
+        """Where the door is."""
+        return make_conninfo(self._url, host="127.0.0.1", port=self._port, sslmode="disable")
+
+    async def open(self) -> None:
+        self._listening = await asyncio.start_server(self._pass, "127.0.0.1", self._port)
+        self._port = self._listening.sockets[0].getsockname()[1]
+
+    async def shut(self) -> None:
+        assert self._listening is not None
+        self._listening.close()
+        for way in self._ways:
+            way.cancel()
+        await asyncio.gather(*self._ways, return_exceptions=True)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._ways.add(task)
+        self.passed += 1
+        host, port = self._server
+        there = await (
+            asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+            if host.startswith("/")
+            else asyncio.open_connection(host, port)
+        )
+        with suppress(OSError, asyncio.CancelledError):
+            await asyncio.gather(_copy(reader, there[1]), _copy(there[0], writer))
+        for each in (writer, there[1]):
+            each.transport.abort()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+    writer.write_eof()
+
+
+@pytest.fixture
+async def door(database_url: str) -> AsyncIterator[_Door]:
+    """A way to the database, open."""
+    found = _Door(database_url)
+    await found.open()
+    yield found
+    await found.shut()
+
+
+@asynccontextmanager
+async def _own(url: str, size: int) -> AsyncIterator[PostgresDriver]:
+    driver = connect(url, max_size=size)
+    yield driver
+    await driver.close()
+
+
+@asynccontextmanager
+async def _hosts(url: str, size: int) -> AsyncIterator[PostgresDriver]:
+    async with AsyncConnectionPool(url, open=False, min_size=size, max_size=size) as pool:
+        yield connect(pool=pool)
+
+
+_Making = Callable[[str, int], Any]
+
+
+async def _hold(driver: PostgresDriver, seconds: float) -> None:
+    async with driver.reading(timeout=timedelta(seconds=10)) as executor:
+        await executor._run(f"select pg_sleep({seconds})")
+
+
+@pytest.mark.parametrize("making", [_own, _hosts])
+async def test_who_waits_for_a_connection_hears_at_once_that_the_database_is_gone(
+    making: _Making, door: _Door
+) -> None:
+    async with making(door.url, 2) as driver:
+        await driver.ping()
+        asked = [asyncio.ensure_future(_hold(driver, 9)) for _ in range(2)]
+        await asyncio.sleep(0.3)
+        asked += [asyncio.ensure_future(driver.ping()) for _ in range(10)]
+        await asyncio.sleep(0.3)
+        await door.shut()
+        started = time.monotonic()
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert time.monotonic() - started < 1.5
+        assert {type(answer) for answer in answers} == {DatabaseUnavailable}
+        assert not any("free in time" in str(answer) for answer in answers)
+        await door.open()
+        await asyncio.sleep(1.1)
+        await driver.ping()
+
+
+@pytest.mark.parametrize("making", [_own, _hosts])
+async def test_a_busy_pool_is_waited_for_in_turn(making: _Making, door: _Door) -> None:
+    async with making(door.url, 1) as driver:
+        await driver.ping()
+        holder = asyncio.ensure_future(_hold(driver, 2))
+        await asyncio.sleep(0.2)
+        before = door.passed
+        order: list[int] = []
+
+        async def wait(place: int) -> None:
+            await driver.ping()
+            order.append(place)
+
+        await asyncio.gather(*(wait(place) for place in range(10)))
+        assert order == list(range(10))
+        # Whether the database is there is asked once a second, however many wait.
+        assert door.passed - before <= 3
+        await holder

@@ -1,0 +1,384 @@
+"""Inserting synchronously: on a pool of our own or the host's, and inside other people's transactions."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import psycopg2
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import dict_row
+from psycopg_pool import ConnectionPool
+from sqlalchemy import create_engine, text
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+from riverui.errors import (
+    BadRequest,
+    ConfigError,
+    DatabaseUnavailable,
+    LoginRefused,
+    QueryTimeout,
+    SchemaMissing,
+    UniqueConflict,
+)
+from riverui.storage.connect import connect_sync
+from riverui.storage.params import JobInsertParams
+from riverui.storage.postgres.sync import PostgresSyncDriver
+from tests.storage.conftest import NOW, SCHEMA, insert_params
+from tests.storage.test_job_insert import NASTY
+
+UNIQUE = insert_params(unique_key=b"\x00\xffk", unique_states=245)
+
+
+@pytest.fixture
+def sync_driver(database_url: str) -> Iterator[PostgresSyncDriver]:
+    """A driver on this test's database."""
+    driver = connect_sync(database_url)
+    yield driver
+    driver.close()
+
+
+@pytest.fixture
+def look(database_url: str) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
+    """Asks the database behind the driver's back."""
+    with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
+        yield lambda query: connection.execute(query.encode()).fetchall()
+
+
+# Other people's transactions: each gives the transaction, and keeps or undoes it at the end.
+
+Begin = Callable[[bool], AbstractContextManager[Any]]
+
+
+def _psycopg(url: str) -> Begin:
+    @contextmanager
+    def begin(keep: bool) -> Iterator[Any]:
+        with psycopg.connect(url, row_factory=dict_row) as connection:
+            yield connection
+            connection.commit() if keep else connection.rollback()
+
+    return begin
+
+
+def _psycopg2(url: str) -> Begin:
+    @contextmanager
+    def begin(keep: bool) -> Iterator[Any]:
+        connection = psycopg2.connect(url)
+        yield connection
+        connection.commit() if keep else connection.rollback()
+        connection.close()
+
+    return begin
+
+
+def _alchemy(kind: str, dialect: str) -> Callable[[str], Begin]:
+    def with_url(url: str) -> Begin:
+        @contextmanager
+        def begin(keep: bool) -> Iterator[Any]:
+            engine = create_engine(url.replace("postgresql://", f"postgresql+{dialect}://", 1))
+            if kind == "connection":
+                with engine.connect() as connection:
+                    yield connection
+                    connection.commit() if keep else connection.rollback()
+            elif kind == "session":
+                with Session(engine) as session:
+                    yield session
+                    session.commit() if keep else session.rollback()
+            else:
+                scoped = scoped_session(sessionmaker(engine))
+                yield scoped
+                scoped.commit() if keep else scoped.rollback()
+                scoped.remove()
+            engine.dispose()
+
+        return begin
+
+    return with_url
+
+
+def _django(url: str) -> Begin:
+    from django.conf import settings
+    from django.db import transaction
+    from django.db.backends.postgresql.base import DatabaseWrapper
+
+    if not settings.configured:
+        settings.configure(USE_TZ=True)
+    parts = conninfo_to_dict(url)
+    wrapper = DatabaseWrapper(
+        {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": parts["dbname"],
+            "USER": parts.get("user", ""),
+            "PASSWORD": parts.get("password", ""),
+            "HOST": parts.get("host", ""),
+            "PORT": parts.get("port", ""),
+            "OPTIONS": {},
+            "TIME_ZONE": None,
+            "CONN_MAX_AGE": 0,
+            "CONN_HEALTH_CHECKS": False,
+            "AUTOCOMMIT": True,
+            "ATOMIC_REQUESTS": False,
+        },
+        alias="elsewhere",
+    )
+
+    @contextmanager
+    def begin(keep: bool) -> Iterator[Any]:
+        from django.db import connections
+
+        connections["elsewhere"] = wrapper
+        with transaction.atomic(using="elsewhere"):
+            yield connections["elsewhere"]
+            if not keep:
+                transaction.set_rollback(True, using="elsewhere")
+        wrapper.close()
+
+    return begin
+
+
+GUESTS = {
+    "psycopg": _psycopg,
+    "psycopg2": _psycopg2,
+    "django": _django,
+    **{
+        f"sqlalchemy {kind} {dialect}": _alchemy(kind, dialect)
+        for kind in ("connection", "session", "scoped session")
+        for dialect in ("psycopg", "psycopg2")
+    },
+}
+
+
+@pytest.fixture(params=GUESTS)
+def begin(request: pytest.FixtureRequest, database_url: str) -> Begin:
+    """Begins a transaction of each kind, in turn."""
+    return GUESTS[request.param](database_url)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_kept_or_lost_with_the_transaction(
+    sync_driver: PostgresSyncDriver,
+    look: Callable[[str], list[dict[str, Any]]],
+    begin: Begin,
+    database_url: str,
+    fast: bool,
+) -> None:
+    with psycopg.connect(database_url, autocommit=True) as listener:
+        listener.execute('listen "public.river_insert"')
+        for keep in (False, True):
+            with begin(keep) as transaction:
+                sync_driver.insert_many_tx(transaction, [insert_params()], notify=["q"], fast=fast)
+                assert look("select from river_job") == []
+            assert len(look("select from river_job")) == int(keep)
+        heard = [notify.payload for notify in listener.notifies(timeout=0.2)]
+    assert [json.loads(payload) for payload in heard] == [{"queue": "q"}]
+
+
+def test_what_every_guest_stores_and_gives(
+    sync_driver: PostgresSyncDriver, look: Callable[[str], list[dict[str, Any]]], begin: Begin
+) -> None:
+    jobs = [
+        UNIQUE,
+        UNIQUE,
+        *(
+            insert_params(
+                kind=f"k{nasty}",
+                args=json.dumps({"t": nasty, "%": "%s"}, ensure_ascii=False),
+                tags=(nasty, "t"),
+                scheduled_at=NOW + timedelta(minutes=n),
+            )
+            for n, nasty in enumerate(NASTY)
+        ),
+    ]
+    with begin(True) as transaction:
+        inserted = sync_driver.insert_many_tx(transaction, jobs)
+        again = sync_driver.insert_many_tx(transaction, [UNIQUE])
+    assert [one.duplicate for one in inserted] == [False, True] + [False] * len(NASTY)
+    assert again[0].duplicate
+    assert again[0].row == inserted[0].row._replace(args=again[0].row.args)
+    rows = look("select * from river_job order by id")
+    assert [row["id"] for row in rows] == [one.row.id for one in inserted[1:]]
+    assert rows[0]["unique_key"] == b"\x00\xffk"
+    for row, job in zip(rows[1:], jobs[2:], strict=True):
+        assert (row["kind"], row["args"], tuple(row["tags"]), row["scheduled_at"]) == (
+            job.kind,
+            json.loads(job.args),
+            job.tags,
+            job.scheduled_at,
+        )
+
+
+def test_errors_of_every_guest(sync_driver: PostgresSyncDriver, database_url: str, begin: Begin) -> None:
+    sync_driver.insert_many([UNIQUE])
+    with begin(False) as transaction, pytest.raises(UniqueConflict):
+        sync_driver.insert_many_tx(transaction, [UNIQUE], fast=True)
+    with begin(False) as transaction, pytest.raises(BadRequest):
+        sync_driver.insert_many_tx(transaction, [insert_params(args="{")])
+    elsewhere = connect_sync(database_url, schema="nowhere")
+    with begin(False) as transaction, pytest.raises(SchemaMissing):
+        elsewhere.insert_many_tx(transaction, [insert_params()])
+
+
+def test_a_session_sees_what_was_inserted(sync_driver: PostgresSyncDriver, database_url: str) -> None:
+    engine = create_engine(database_url.replace("postgresql://", "postgresql+psycopg2://", 1))
+    with Session(engine) as session:
+        session.execute(text("create table orders (id int)"))
+        sync_driver.insert_many_tx(session, [insert_params()])
+        assert session.execute(text("select count(*) from river_job")).scalar_one() == 1
+        session.rollback()
+        assert session.execute(text("select to_regclass('orders')")).scalar_one() is None
+    engine.dispose()
+
+
+def test_what_is_no_transaction(sync_driver: PostgresSyncDriver, database_url: str) -> None:
+    engine = create_engine("sqlite://")
+    with engine.connect() as lite:
+        things: list[Any] = [None, 5, database_url, engine, lite, sync_driver]
+        for thing in things:
+            with pytest.raises(TypeError, match="needed here"):
+                sync_driver.insert_many_tx(thing, [insert_params()])
+
+
+def test_in_a_schema(schema_database_url: str) -> None:
+    driver = connect_sync(schema_database_url, schema=SCHEMA)
+    with psycopg.connect(schema_database_url) as connection:
+        driver.insert_many([insert_params()])
+        driver.insert_many_tx(connection, [insert_params()])
+        driver.insert_many_tx(connection, [insert_params()], fast=True)
+        assert connection.execute(f'select count(*) from "{SCHEMA}".river_job'.encode()).fetchone() == (3,)
+    driver.close()
+
+
+# Transactions of its own
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_own_transaction(
+    sync_driver: PostgresSyncDriver,
+    look: Callable[[str], list[dict[str, Any]]],
+    database_url: str,
+    fast: bool,
+) -> None:
+    with psycopg.connect(database_url, autocommit=True) as listener:
+        listener.execute('listen "public.river_insert"')
+        inserted = sync_driver.insert_many([insert_params(), UNIQUE], notify=["a", "b", "a"], fast=fast)
+        heard = [notify.payload for notify in listener.notifies(timeout=0.2)]
+    assert [json.loads(payload)["queue"] for payload in heard] == ["a", "b"]
+    ids = [row["id"] for row in look("select id from river_job order by id")]
+    assert [one.row.id for one in inserted] == ([] if fast else ids)
+    with pytest.raises(UniqueConflict):
+        sync_driver.insert_many([insert_params(), UNIQUE], fast=True)
+    assert len(look("select from river_job")) == 2, "all or nothing"
+
+
+def test_more_than_one_statement_is_still_all_or_nothing(
+    sync_driver: PostgresSyncDriver, look: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    jobs = [insert_params()] * 5001
+    assert len(sync_driver.insert_many(jobs)) == 5001
+    bad: list[JobInsertParams] = [*jobs, insert_params(priority=9)]
+    with pytest.raises(Exception, match="priority_in_range"):
+        sync_driver.insert_many(bad)
+    assert len(look("select from river_job")) == 5001
+
+
+def test_nothing_is_opened_before_it_is_needed(database_url: str) -> None:
+    driver = connect_sync()
+    with psycopg.connect(database_url) as connection:
+        assert len(driver.insert_many_tx(connection, [insert_params()])) == 1
+    before = threading.active_count()
+    driver.close()
+    driver.close()
+    assert threading.active_count() == before
+
+
+def test_closed_and_used_again(sync_driver: PostgresSyncDriver) -> None:
+    for _ in range(2):
+        sync_driver.insert_many([insert_params()])
+        sync_driver.close()
+
+
+def test_many_threads(sync_driver: PostgresSyncDriver, look: Callable[[str], list[dict[str, Any]]]) -> None:
+    threads = [
+        threading.Thread(
+            target=lambda: [sync_driver.insert_many([UNIQUE, insert_params()]) for _ in range(10)]
+        )
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(look("select from river_job")) == 81
+
+
+@pytest.mark.parametrize("autocommit", [False, True])
+def test_the_hosts_pool(
+    database_url: str, look: Callable[[str], list[dict[str, Any]]], autocommit: bool
+) -> None:
+    with ConnectionPool(
+        database_url, min_size=1, max_size=1, open=True, kwargs={"autocommit": autocommit}
+    ) as pool:
+        driver = connect_sync(pool=pool)
+        driver.insert_many([insert_params()])
+        driver.insert_many([insert_params()], fast=True)
+        assert len(look("select from river_job")) == 2
+        with pool.connection() as connection:
+            assert connection.autocommit is autocommit
+        driver.close()
+        assert not pool.closed
+
+
+def test_dead_connections_are_passed_over(
+    sync_driver: PostgresSyncDriver, look: Callable[[str], list[dict[str, Any]]]
+) -> None:
+    sync_driver.insert_many([insert_params()])
+    look(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    time.sleep(0.05)
+    sync_driver.insert_many([insert_params()])
+
+
+def test_what_takes_too_long(database_url: str) -> None:
+    driver = connect_sync(database_url, action_timeout=timedelta(milliseconds=300))
+    with psycopg.connect(database_url) as holder:
+        driver.insert_many_tx(holder, [UNIQUE])
+        with pytest.raises(QueryTimeout):
+            driver.insert_many([UNIQUE])
+    assert driver.insert_many([UNIQUE])[0].duplicate
+    driver.close()
+
+
+def test_no_database() -> None:
+    driver = connect_sync("postgresql://127.0.0.1:1/x", pool_timeout=timedelta(milliseconds=500))
+    with pytest.raises(DatabaseUnavailable):
+        driver.insert_many([insert_params()])
+    driver.close()
+
+
+def test_nobody_of_that_name(database_url: str) -> None:
+    url = make_conninfo(database_url, user="nobody_here")
+    driver = connect_sync(url, pool_timeout=timedelta(milliseconds=500))
+    with pytest.raises(LoginRefused):
+        driver.insert_many([insert_params()])
+    driver.close()
+
+
+def test_settings_that_cannot_work(database_url: str) -> None:
+    with ConnectionPool(database_url, min_size=0, max_size=1, open=False) as pool:
+        for arguments in (
+            {"url": database_url, "pool": pool},
+            {"pool": "a string"},
+            {"url": "mysql://x"},
+            {"schema": 'a"b'},
+        ):
+            with pytest.raises(ConfigError):
+                connect_sync(**arguments)

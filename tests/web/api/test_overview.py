@@ -1,0 +1,114 @@
+"""Autocomplete, features, states and health, as River UI's API answers them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.config import DashboardConfig
+from riverui.storage.interface import Driver
+from riverui.web.app import create_app
+from tests import factory
+from tests.web.api.conftest import Get
+from tests.web.stand_ins import browser
+
+Connection = AsyncConnection[dict[str, Any]]
+NONE = {
+    "durable_periodic_jobs": False,
+    "has_producer_table": False,
+    "has_sequence_table": False,
+    "producer_queries": False,
+    "workflow_queries": False,
+}
+
+
+@pytest.mark.parametrize("facet", ["job_kind", "queue_name"])
+async def test_names_to_choose_from(get: Get, connection: Connection, facet: str) -> None:
+    for name in ("alpha_task", "gamma", "alpha_job", "beta"):
+        if facet == "job_kind":
+            await factory.job(connection, kind=name)
+            await factory.job(connection, kind=name)
+        else:
+            await factory.queue(connection, name)
+
+    async def names(**params: Any) -> Any:
+        return (await get("autocomplete", facet=facet, **params))["data"]
+
+    assert await names() == ["alpha_job", "alpha_task", "beta", "gamma"]
+    assert await names(match="ALPHA") == ["alpha_job", "alpha_task"]
+    assert await names(match="amm") == ["gamma"]
+    assert await names(match="%") == []
+    assert await names(after="alpha_job") == ["alpha_task", "beta", "gamma"]
+    assert await names(exclude=["beta", "alpha_job"]) == ["alpha_task", "gamma"]
+    assert await names(match="alpha", exclude="alpha_job", after="a") == ["alpha_task"]
+    assert await names(after="zzz") == []
+
+
+async def test_a_hundred_names_at_most(get: Get, connection: Connection) -> None:
+    for number in range(101):
+        await factory.queue(connection, f"q{number:03}")
+    assert len((await get("autocomplete", facet="queue_name"))["data"]) == 100
+
+
+@pytest.mark.parametrize("facet", ["", "kind", "JOB_KIND"])
+async def test_a_facet_that_is_none(get: Get, facet: str) -> None:
+    assert "job_kind" in (await get("autocomplete", 400, facet=facet))["message"]
+
+
+async def test_features_without_river_pro(get: Get) -> None:
+    assert await get("features") == {"extensions": NONE, "job_list_hide_args_by_default": False}
+
+
+async def test_features_tell_of_river_pros_tables_and_of_the_settings(
+    driver: Driver, connection: Connection
+) -> None:
+    await connection.execute("create table river_producer (id bigint); create table river_workflow (id text)")
+    async with browser(create_app(driver, no_auth=True, config=DashboardConfig(hide_args=True))) as client:
+        found = (await client.get("/api/features")).json()
+        assert found["job_list_hide_args_by_default"] is True
+        assert found["extensions"] == {**NONE, "has_producer_table": True, "producer_queries": True}
+        for table in ("attempt", "attempt_task", "signal", "timer", "worklist"):
+            await connection.execute(f"create table river_workflow_{table} (id text)")
+        await connection.execute(
+            "create table river_job_sequence (id text); create table river_periodic_job (id text)"
+        )
+        found = (await client.get("/api/features")).json()
+        assert found["extensions"] == dict.fromkeys(NONE, True)
+
+
+async def test_states_are_eight_numbers(get: Get, connection: Connection) -> None:
+    names = (
+        "available",
+        "cancelled",
+        "completed",
+        "discarded",
+        "pending",
+        "retryable",
+        "running",
+        "scheduled",
+    )
+    for number, state in enumerate(names, start=1):
+        for _ in range(number):
+            await factory.job(connection, state)
+    found = await get("states")
+    assert found == {state: number for number, state in enumerate(names, start=1)}
+    assert list(found) == list(names)
+
+
+async def test_big_states_are_counted_to_the_end(driver: Driver, connection: Connection) -> None:
+    for state in ("available", "completed"):
+        for _ in range(5):
+            await factory.job(connection, state)
+    app = create_app(driver, no_auth=True, config=DashboardConfig(count_cap=2))
+    async with browser(app) as client:
+        found = (await client.get("/api/states")).json()
+    await app.state.dashboard.counts.close()
+    assert (found["available"], found["completed"], found["running"]) == (5, 5, 0)
+
+
+@pytest.mark.parametrize("name", ["minimal", "complete"])
+async def test_health(get: Get, name: str) -> None:
+    assert await get(f"health-checks/{name}") == {"status": "ok"}
+    await get("health-checks/other", 404)

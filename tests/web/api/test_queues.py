@@ -1,0 +1,176 @@
+"""Queues as River UI's API gives and changes them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.storage.interface import Driver
+from tests import factory
+from tests.web.api.conftest import Get
+
+Connection = AsyncConnection[dict[str, Any]]
+AT = datetime(2026, 11, 21, 9, 0, 0, tzinfo=UTC)
+LIMITS = {"global_limit": 10, "local_limit": 5, "partition": {"by_args": ["a", "b"], "by_kind": True}}
+
+
+async def metadata(connection: Connection, name: str = "default") -> Any:
+    found = await connection.execute("select metadata from river_queue where name = %s", [name])
+    row = await found.fetchone()
+    assert row is not None
+    return row["metadata"]
+
+
+async def test_a_queue_has_river_uis_fields_and_types(get: Get, connection: Connection) -> None:
+    await factory.queue(connection, created_at=AT, updated_at=AT, paused_at=AT)
+    for state in ("available", "available", "running", "scheduled", "completed"):
+        await factory.job(connection, state)
+    found = {
+        "count_available": 2,
+        "count_running": 1,
+        "created_at": "2026-11-21T09:00:00Z",
+        "concurrency": None,
+        "name": "default",
+        "paused_at": "2026-11-21T09:00:00Z",
+        "updated_at": "2026-11-21T09:00:00Z",
+    }
+    assert await get("queues/default") == found
+    assert list(await get("queues/default")) == list(found)
+    assert await get("queues") == {"data": [found]}
+
+
+async def test_only_queues_that_a_client_has_served_are_listed_by_name(
+    get: Get, connection: Connection
+) -> None:
+    for name in ("b", "a", "c"):
+        await factory.queue(connection, name)
+    await factory.job(connection, queue="unserved")
+
+    async def names(**params: Any) -> list[str]:
+        return [row["name"] for row in (await get("queues", **params))["data"]]
+
+    assert await names() == ["a", "b", "c"]
+    assert await names(limit=2) == ["a", "b"]
+    assert await names(limit=0) == []
+    await get("queues/unserved", 404)
+    for limit in ("-1", "1001", "x"):
+        await get("queues", 400, limit=limit)
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        ({}, None),
+        ({"concurrency": None}, None),
+        (
+            {"concurrency": {}},
+            {"global_limit": 0, "local_limit": 0, "partition": {"by_args": None, "by_kind": False}},
+        ),
+        ({"concurrency": LIMITS, "more": 1}, LIMITS),
+        ({"concurrency": {"global_limit": "many"}}, None),
+        ({"concurrency": 7}, None),
+        (["no object"], None),
+    ],
+)
+async def test_limits_are_read_from_the_metadata(
+    get: Get, connection: Connection, stored: Any, shown: Any
+) -> None:
+    await factory.queue(connection, metadata=stored)
+    assert (await get("queues/default"))["concurrency"] == shown
+
+
+async def test_limits_are_set_and_lifted_and_the_other_metadata_stays(
+    api: httpx2.AsyncClient, connection: Connection, driver: Driver
+) -> None:
+    await factory.queue(connection, created_at=AT, updated_at=AT, metadata='{"owner": "team", "share": 1.10}')
+    listener = await driver.listener()
+    await listener.listen("river_control")
+    unsorted = {**LIMITS, "partition": {"by_args": ["b", "a"], "by_kind": True}}
+    answer = await api.patch("queues/default", json={"concurrency": unsorted})
+    assert answer.status_code == 200
+    assert answer.json()["concurrency"] == LIMITS
+    assert answer.json()["updated_at"] > "2026-11-21T09:00:00Z"
+    assert await metadata(connection) == {"owner": "team", "share": 1.1, "concurrency": LIMITS}
+    _, told = await anext(listener.notifications())
+    assert json.loads(told) == {
+        "action": "metadata_changed",
+        "metadata": {"owner": "team", "share": 1.1, "concurrency": LIMITS},
+        "queue": "default",
+    }
+    answer = await api.patch("queues/default", json={})
+    assert answer.json()["concurrency"] == LIMITS
+    answer = await api.patch("queues/default", json={"concurrency": {"global_limit": 3}})
+    assert answer.json()["concurrency"]["partition"] == {"by_args": None, "by_kind": False}
+    answer = await api.patch("queues/default", json={"concurrency": None})
+    assert answer.json()["concurrency"] is None
+    assert await metadata(connection) == {"owner": "team", "share": 1.1}
+    await listener.close()
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        7,
+        "x",
+        [],
+        {"global_limit": 2**31},
+        {"global_limit": 1.5},
+        {"local_limit": "5"},
+        {"partition": []},
+        {"partition": {"by_args": "a"}},
+        {"partition": {"by_args": [1]}},
+        {"partition": {"by_args": ["a\0b"]}},
+        {"partition": {"by_kind": 1}},
+    ],
+    ids=str,
+)
+async def test_limits_that_make_no_sense(
+    api: httpx2.AsyncClient, connection: Connection, limits: Any
+) -> None:
+    await factory.queue(connection)
+    answer = await api.patch("queues/default", json={"concurrency": limits})
+    assert answer.status_code == 400
+    assert "concurrency" in answer.text or "NUL" in answer.text
+    assert await metadata(connection) == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["default", "a/b", "a b", "é", "a?b#c", "*", "~x", "+", "a%2Fb", "pause", "x/pause"]
+)
+async def test_a_name_is_whatever_stands_in_the_path(
+    api: httpx2.AsyncClient, connection: Connection, name: str
+) -> None:
+    await factory.queue(connection, name)
+    path = f"queues/{quote(name, safe='')}"
+    assert (await api.get(path)).json()["name"] == name
+    for verb, paused in (("pause", True), ("pause", True), ("resume", False), ("resume", False)):
+        answer = await api.put(f"{path}/{verb}")
+        assert (answer.status_code, answer.text) == (200, '{"status":"ok"}')
+        assert ((await api.get(path)).json()["paused_at"] is not None) is paused
+
+
+async def test_a_star_means_every_queue(api: httpx2.AsyncClient, connection: Connection) -> None:
+    for name in ("a", "b"):
+        await factory.queue(connection, name)
+    for verb, paused in (("pause", True), ("resume", False)):
+        assert (await api.put(f"queues/*/{verb}")).status_code == 200
+        found = (await api.get("queues")).json()["data"]
+        assert {row["paused_at"] is not None for row in found} == {paused}
+
+
+async def test_a_queue_that_is_not_there(api: httpx2.AsyncClient) -> None:
+    for method, path in (
+        ("GET", "queues/nowhere"),
+        ("PUT", "queues/nowhere/pause"),
+        ("PUT", "queues/nowhere/resume"),
+        ("PATCH", "queues/nowhere"),
+    ):
+        answer = await api.request(method, path)
+        assert answer.status_code == 404
+        assert "nowhere" in answer.json()["message"]
