@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         resumable_set_step_tx,
         resumable_step,
         resumable_step_cursor,
+        resumable_step_cursor_sync,
+        resumable_step_sync,
     )
     from riverui.engine.sync_client import SyncClient
     from riverui.engine.worker import (
@@ -119,6 +121,8 @@ __all__ = [
     "resumable_set_step_tx",
     "resumable_step",
     "resumable_step_cursor",
+    "resumable_step_cursor_sync",
+    "resumable_step_sync",
 ]
 
 _PLACES = {
@@ -140,7 +144,7 @@ _PLACES = {
     "engine.periodic": "PeriodicJob",
     "engine.resumable": (
         "resumable_set_cursor resumable_set_step_cursor_tx resumable_set_step_tx resumable_step "
-        "resumable_step_cursor"
+        "resumable_step_cursor resumable_step_cursor_sync resumable_step_sync"
     ),
     "engine.sync_client": "SyncClient",
     "engine.worker": "ErrorResult Job JobCancel JobSnooze StuckJob StuckResult Worker Workers",
@@ -158,6 +162,7 @@ def create_app(
     authenticate: Authenticate | None = None,
     basic_auth: tuple[str, str] | None = None,
     htpasswd: Path | str | None = None,
+    api_tokens: Path | str | None = None,
     no_auth: bool = False,
     hosts: frozenset[str] | None = None,
 ) -> Starlette:
@@ -169,7 +174,8 @@ def create_app(
 
     Who may use it has to be said: `authenticate` (a function from Starlette's HTTPConnection to an Access, to
     None for nobody, or to a Response to send instead), `basic_auth` (user and password), `htpasswd` (a file),
-    or `no_auth` where the app around it already decides. ConfigError tells what cannot be used.
+    or `no_auth` where the app around it already decides. `api_tokens` (lines as `riverui token` prints them,
+    or the Path of a file of them) let in programs besides, or alone. ConfigError tells what cannot be used.
     """
     from psycopg_pool import AsyncConnectionPool
 
@@ -195,6 +201,7 @@ def create_app(
         authenticate=authenticate,
         basic_auth=basic_auth,
         htpasswd=htpasswd,
+        api_tokens=api_tokens,
         no_auth=no_auth,
         hosts=hosts,
         close_driver=database is None or isinstance(database, str | AsyncConnectionPool),

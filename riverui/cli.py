@@ -18,10 +18,11 @@ import click
 
 from riverui import __version__
 from riverui.bench_command import bench
-from riverui.config import DashboardConfig, ServeConfig, is_loopback
+from riverui.config import REDACT_KEYS, DashboardConfig, ServeConfig, is_loopback
 from riverui.errors import ConfigError, RiveruiError
 from riverui.migrate_commands import COMMANDS
 from riverui.settings import SETTINGS, Values, choose, database_url, help_text, settings_options, texts
+from riverui.token_command import token
 from riverui.worker.command import worker
 
 __all__ = ["SETTINGS", "main", "riverui"]
@@ -124,6 +125,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
         env_name=values.text("env_name"),
         hide_args=values.switch("hide_args"),
         read_only=values.switch("read_only"),
+        redact_keys=redact_keys(values),
         secret_key=secret_key(values, environ),
     )
     url = database_url(values, environ)
@@ -142,12 +144,13 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
     )
     app = create_app(
         driver,
+        api_tokens=config.api_tokens,
         basic_auth=(config.basic_user, config.basic_password) if config.basic_user else None,
         close_driver=True,
         config=dashboard_config,
         hosts=None if config.authenticated or config.no_auth else _own_names(config),
         htpasswd=config.htpasswd,
-        no_auth=not config.authenticated,
+        no_auth=not config.for_people and (config.no_auth or config.api_tokens is None),
     )
     serve(app, driver, config)
     return 0
@@ -194,7 +197,7 @@ def demo(host: str, port: int, data_dir: Path | None, fresh: bool, no_auth: bool
     return demo(host=host, port=port, data_dir=data_dir, fresh=fresh)
 
 
-for command in (*COMMANDS, bench, worker):
+for command in (*COMMANDS, bench, token, worker):
     riverui.add_command(command)
 
 
@@ -205,6 +208,7 @@ def serve_config(values: Values, *, probing: bool = False) -> ServeConfig:
     level = values.text("log_level").lower() or "info"
     htpasswd = values.text("htpasswd")
     return ServeConfig(
+        api_tokens=_api_tokens(values),
         basic_password=values.secret("basic_password"),
         basic_user=values.text("basic_user"),
         host=values.text("host"),
@@ -218,6 +222,19 @@ def serve_config(values: Values, *, probing: bool = False) -> ServeConfig:
         silent_healthchecks=values.switch("silent_healthchecks"),
         trust_proxy=values.switch("trust_proxy"),
     )
+
+
+def _api_tokens(values: Values) -> Path | str | None:
+    lines, file = values.text("api_tokens"), values.text("api_tokens_file")
+    if lines and file:
+        raise ConfigError("RIVERUI_API_TOKENS and RIVERUI_API_TOKENS_FILE are both set: choose one")
+    return Path(file) if file else lines or None
+
+
+def redact_keys(values: Values) -> tuple[str, ...]:
+    """The names to look for, those that come to mind where none are set."""
+    names = values.words("redact_keys")
+    return () if names == ("none",) else names or REDACT_KEYS
 
 
 def secret_key(values: Values, environ: Mapping[str, str]) -> str | None:

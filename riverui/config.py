@@ -14,6 +14,12 @@ ENV_COLORS = ("red", "amber", "green", "blue", "violet", "grey")
 LOG_FORMATS = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warn", "error")
 
+REDACT_KEYS = (
+    *("access_key", "api_key", "authorization", "card_number", "cookie", "credential", "credentials", "cvv"),
+    *("passphrase", "passwd", "password", "private_key", "secret", "secret_key", "ssn", "token"),
+)
+"""Names of keys whose values exports leave out, unless the settings say otherwise."""
+
 _PATH_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 
 
@@ -33,6 +39,8 @@ class DashboardConfig:
     """Origins (`https://host[:port]`) whose pages may use the API under /api."""
     secret_key: str | None = None
     """Signs cookies (preferences, notices); None makes a key that lives as long as the process."""
+    redact_keys: tuple[str, ...] = REDACT_KEYS
+    """Exports leave out the values of args under keys that end like one of these."""
     page_timeout: timedelta = timedelta(seconds=3)
     """Time limit of each query behind a page."""
     action_timeout: timedelta = timedelta(seconds=10)
@@ -73,6 +81,8 @@ class ServeConfig:
     basic_user: str = ""
     basic_password: str = ""
     htpasswd: Path | None = None
+    api_tokens: Path | str | None = None
+    """Lines of tokens, or the file that holds them."""
     no_auth: bool = False
     """Lets anyone in, on any interface."""
     trust_proxy: bool = False
@@ -105,6 +115,11 @@ class ServeConfig:
     @property
     def authenticated(self) -> bool:
         """Whether anyone has to sign in."""
+        return self.for_people or self.api_tokens is not None
+
+    @property
+    def for_people(self) -> bool:
+        """Whether there are users with passwords."""
         return bool(self.basic_user) or self.htpasswd is not None
 
     @property

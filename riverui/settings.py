@@ -144,6 +144,21 @@ SETTINGS = (
         help="File of users: bcrypt (`htpasswd -B`), apr1 or SHA. Changes take effect at once.",
     ),
     Setting(
+        name="api_tokens",
+        group="Access",
+        env="RIVERUI_API_TOKENS",
+        metavar="LINES",
+        help="API tokens, each as the line that `riverui token` prints; commas or newlines part them.",
+    ),
+    Setting(
+        name="api_tokens_file",
+        group="Access",
+        env="RIVERUI_API_TOKENS_FILE",
+        flag="--api-tokens-file",
+        metavar="FILE",
+        help="File of such lines. Changes take effect at once.",
+    ),
+    Setting(
         name="no_auth",
         group="Access",
         env="RIVERUI_NO_AUTH",
@@ -166,6 +181,15 @@ SETTINGS = (
         flag="--cors-origins",
         metavar="ORIGINS",
         help="Comma-separated origins (https://host) whose pages may use the API under /api.",
+    ),
+    Setting(
+        name="redact_keys",
+        group="Access",
+        env="RIVERUI_REDACT_KEYS",
+        flag="--redact-keys",
+        metavar="NAMES",
+        default_words="password, token, secret, api_key and the like",
+        help="Comma-separated names: exports leave out args under keys that end so. none leaves out nothing.",
     ),
     Setting(
         name="secret_key",

@@ -11,6 +11,7 @@ from riverui.cli import riverui
 from riverui.settings import SETTINGS, Setting
 from riverui.storage.params import Field
 from riverui.web.access import RIGHTS
+from riverui.web.api.openapi import method
 from riverui.worker.settings import WORKER_SETTINGS
 
 ROOT = Path(__file__).parent.parent
@@ -75,6 +76,14 @@ def test_every_page_is_documented() -> None:
     for path, right in re.findall(r'Entry\("GET", "([^"]+)", "[^"]+", (?:"([^"]+)"|\w+)', source):
         if right and "raw" not in path and "log" not in path and path != "/suggest":
             assert f"`{re.sub(r':[a-z]+}', '}', path)}`" in told, path
+
+
+def test_every_address_of_the_api_is_documented() -> None:
+    from riverui.web.api.routes import ROUTES
+
+    told = text("docs/api.md")
+    for entry in ROUTES:
+        assert f"`{method(entry)} {entry.path_format}" in told, entry.path_format
 
 
 def test_every_right_is_documented() -> None:

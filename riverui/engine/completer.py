@@ -14,7 +14,8 @@ from riverui.engine.attempt import Attempt
 from riverui.engine.events import Event, EventKind, Events, JobStats
 from riverui.engine.line import Line
 from riverui.engine.outcome import Outcome, attempt_error
-from riverui.engine.service import Bell, backoff
+from riverui.engine.service import Bell
+from riverui.engine.waiting import backoff
 from riverui.errors import (
     BadRequest,
     DatabaseUnavailable,
@@ -216,7 +217,7 @@ class Completer:
                 if not away and (isinstance(error, BadRequest) or failures >= _DOUBTS):
                     reason = error
                     break
-                seconds = min(backoff(failures), _LONGEST_PAUSE) if away else failures / 10
+                seconds = _patience(error, failures) if away else failures / 10
                 left = self.waiting + len(batch)
                 self._logger.warning(
                     "%s outcomes could not be written, again in %.1f s: %s", left, seconds, error
@@ -276,6 +277,14 @@ def _completion(attempt: Attempt, now: datetime) -> Event:
     ended = _new(JobRow, (row.id, JobState.COMPLETED, *row[2:_FINALIZED_AT], ended_at, *rest))
     stats = JobStats(now - ended_at, attempt.started_at - row.scheduled_at, ended_at - attempt.started_at)
     return Event(EventKind.JOB_COMPLETED, ended, stats)
+
+
+def _patience(error: Exception, failures: int) -> float:
+    """Seconds until the next try, where the database is away."""
+    if isinstance(error, DatabaseUnavailable):
+        # Perhaps it was only this connection: until it is written, what has ended is lost with the process.
+        failures -= 1
+    return min(backoff(failures), _LONGEST_PAUSE) if failures else 0.0
 
 
 class _OutOfTime(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from riverui.domain.jobs import JobState
@@ -88,17 +89,8 @@ async def job_complete_tx(tx: object, job: Job[A]) -> Job[A]:
     Once that commits the job stays completed, whatever happens to the rest of the attempt. `tx` is what
     `insert_tx` takes. ValueError for a job that is not running, NotFound for one that was deleted.
     """
-    if job.state is not JobState.RUNNING:
-        raise ValueError("Only a running job can be completed.")
-    attempt = running_attempt()
-    client = client_from_context()
-    executor = await client.driver.adopt(tx)
-    completion = JobSetStateParams(
-        id=job.id,
-        state=JobState.COMPLETED,
-        finalized_at=client.clock(),
-        metadata=attempt.metadata(),
-    )
+    completion = completion_of(job, client_from_context().clock())
+    executor = await client_from_context().driver.adopt(tx)
     rows = await executor.job_set_state_many([completion])
     if not rows:
         raise NotFound(f"There is no job {job.id} any more.")
@@ -110,6 +102,18 @@ def _unended_attempt() -> Attempt:
     if attempt.done:
         raise OutsideJob("This attempt at the job has ended: what it had to tell is written already.")
     return attempt
+
+
+def completion_of(job: Job[Any], now: datetime) -> JobSetStateParams:
+    """What completes a job before its attempt ends. ValueError for a job that is not running."""
+    if job.state is not JobState.RUNNING:
+        raise ValueError("Only a running job can be completed.")
+    return JobSetStateParams(
+        id=job.id,
+        state=JobState.COMPLETED,
+        finalized_at=now,
+        metadata=running_attempt().metadata(),
+    )
 
 
 def _json(value: Any) -> str:

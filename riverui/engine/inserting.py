@@ -162,8 +162,10 @@ class Inserting:
 
         async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
             nonlocal sent
-            async with self.driver.transaction(timeout=_patience(batch)) as tx:
-                sent += await tx.job_insert_many_fast(batch.rows, notify=queues)
+            # A COPY alone, as most are, is its own transaction.
+            opened = self.driver.transaction if queues else self.driver.autocommit
+            async with opened(timeout=_patience(batch)) as executor:
+                sent += await executor.job_insert_many_fast(batch.rows, notify=queues)
             self._wake_all(batch.queues, notified=queues)
             return []
 

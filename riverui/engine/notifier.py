@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from riverui.engine.service import backoff
+from riverui.engine.waiting import backoff
 from riverui.errors import DatabaseError
 from riverui.storage.interface import Driver, Listener
 

@@ -16,25 +16,26 @@ if TYPE_CHECKING:
     from riverui.engine.client import Client
 
 
+def leave_process() -> None:
+    """Ends the process with code 1, at once: tasks and threads that heed nothing would hold it up."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(1)
+
+
 async def serve(
     client: Client,
     *,
     soft_stop: timedelta | None,
     hard_stop: timedelta | None,
-    leave: Callable[[int], object] = os._exit,
+    leave: Callable[[], object] = leave_process,
 ) -> None:
-    """Works jobs until SIGINT or SIGTERM, and then stops in three phases: see `stop_in_phases`.
-
-    `leave` ends the process where jobs heed nothing: tasks and threads that go on would hold it up.
-    """
+    """Works jobs until SIGINT or SIGTERM, and then stops in three phases: see `stop_in_phases`."""
     with signals() as asked:
         await client.start()
         await asked.get()
-        if await stop_in_phases(client, asked, soft_stop=soft_stop, hard_stop=hard_stop):
-            return
-    logging.shutdown()
-    sys.stdout.flush()
-    leave(1)
+        if not await stop_in_phases(client, asked, soft_stop=soft_stop, hard_stop=hard_stop):
+            leave()
 
 
 async def stop_in_phases(
@@ -48,13 +49,13 @@ async def stop_in_phases(
 
     The next phase begins after `soft_stop` and `hard_stop`, None being never, or with something in `asked`.
     """
-    client.logger.info("client %s stops, with %s jobs at work", client.id, client.running)
+    client.logger.info("stopping: running jobs may end%s", _for(soft_stop), extra=_now(client))
     if await _ended(client.stop(), asked, soft_stop):
         return True
-    client.logger.warning("client %s cancels the %s jobs at work", client.id, client.running)
+    client.logger.warning("cancelling the jobs that still run%s", _for(hard_stop), extra=_now(client))
     if await _ended(client.stop_and_cancel(), asked, hard_stop):
         return True
-    client.logger.error("client %s leaves %s jobs behind, to be rescued later", client.id, client.running)
+    client.logger.error("exiting without jobs that do not end: they are rescued later", extra=_now(client))
     await client.stop_and_abandon()
     return False
 
@@ -91,3 +92,11 @@ async def _ended(
             # Only the waiting ends here.
             stopped.cancel()
     return stopped.done() and not stopped.cancelled() and stopped.result() is None
+
+
+def _for(span: timedelta | None) -> str:
+    return "" if span is None else f", for {span.total_seconds():g} s"
+
+
+def _now(client: Client) -> dict[str, object]:
+    return {"client": client.id, "running": client.running}

@@ -14,8 +14,8 @@ from riverui.engine.attempt import Attempt, Cause
 from riverui.engine.events import Event, EventKind
 from riverui.engine.hooks import Metric
 from riverui.engine.notifier import CONTROL, INSERT, Unsubscribe
-from riverui.engine.service import Bell, backoff, keep_running
-from riverui.engine.waiting import between, pass_on_cancellation
+from riverui.engine.service import Bell, keep_running
+from riverui.engine.waiting import backoff, between, pass_on_cancellation
 from riverui.engine.worker import StuckJob
 from riverui.errors import RiveruiError
 from riverui.storage.params import JobFetchParams

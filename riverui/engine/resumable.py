@@ -49,6 +49,23 @@ async def resumable_step_cursor(
             await settle(step(start if cursor is None else cursor))
 
 
+def resumable_step_sync(name: str, step: Callable[[], None]) -> None:
+    """`resumable_step` for synchronous workers."""
+    progress = _progress()
+    if progress.reach(name):
+        with progress.within(name):
+            step()
+
+
+def resumable_step_cursor_sync(name: str, step: Callable[[Any], None], *, start: Any = None) -> None:
+    """`resumable_step_cursor` for synchronous workers."""
+    progress = _progress()
+    if progress.reach_cursor(name):
+        cursor = progress.cursors.get(name)
+        with progress.within(name, cursor=True):
+            step(start if cursor is None else cursor)
+
+
 def resumable_set_cursor(cursor: Any) -> None:
     """Remembers how far this step has come, should the attempt fail. ValueError for what JSON cannot hold."""
     progress = _progress()

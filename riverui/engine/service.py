@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
 
+from riverui.engine.waiting import backoff
 from riverui.errors import RiveruiError
 
-_STEPS = 7
-"""Failures after which the backoff begins again at a second."""
 _WELL = 60.0
 """Seconds of running after which earlier failures are forgotten."""
 
@@ -31,11 +29,6 @@ async def keep_running(name: str, run: Callable[[], Awaitable[None]], logger: lo
             trace = None if isinstance(error, RiveruiError) else error
             logger.error("%s failed, again in %.1f s: %s", name, seconds, error, exc_info=trace)
             await asyncio.sleep(seconds)
-
-
-def backoff(failures: int) -> float:
-    """Seconds to wait after so many failures in a row: 1, 2, 4 … 64, and 1 again; ±10 % (River's)."""
-    return float(2 ** ((failures - 1) % _STEPS)) * random.uniform(0.9, 1.1)  # noqa: S311 - only to spread
 
 
 class Bell:

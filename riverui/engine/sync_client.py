@@ -11,10 +11,12 @@ from typing import Any, Self, TypeVar
 from psycopg_pool import ConnectionPool
 
 from riverui.engine.config import ClientConfig
+from riverui.engine.context import completion_of
 from riverui.engine.hooks import Extensions
 from riverui.engine.insert import Batch, Inserter, InsertManyParams, InsertOpts, InsertResult, NotifyLimiter
 from riverui.engine.inserting import Flow, only
-from riverui.errors import InsertError
+from riverui.engine.worker import Job
+from riverui.errors import InsertError, NotFound
 from riverui.storage.connect import connect_sync
 from riverui.storage.interface import SyncDriver
 from riverui.storage.params import JobInserted
@@ -64,6 +66,7 @@ class SyncClient:
             self.driver = connect_sync(pool=database, schema=self.config.schema)
         else:
             self.driver = database
+        self._clock = clock
         self._own_driver = self.driver is not database
         inserter = Inserter(self.config, clock, NotifyLimiter(self.config.fetch_cooldown))
         self._flow = Flow(inserter, Extensions.of(self.config))
@@ -114,6 +117,14 @@ class SyncClient:
 
         _run(self._flow.insert(jobs, send))
         return sent
+
+    def job_complete_tx(self, tx: object, job: Job[Any]) -> None:
+        """Completes the job that a synchronous worker is at, inside its transaction: see `job_complete_tx`.
+
+        ValueError for a job that is not running, NotFound for one that was deleted.
+        """
+        if not self.driver.job_set_state_tx(tx, completion_of(job, self._clock())):
+            raise NotFound(f"There is no job {job.id} any more.")
 
     def close(self) -> None:
         """Gives back connections that it opened itself."""

@@ -68,8 +68,8 @@ def _forget(task: asyncio.Future[Any]) -> None:
 def pass_on_cancellation() -> None:
     """Ends a task whose cancellation somebody on the way has swallowed; for loops that go on for ever.
 
-    Before Python 3.12 `asyncio.wait_for` does, when what it waits for comes in the same moment, and psycopg's
-    pool hands out its connections with it.
+    Before Python 3.12 `asyncio.wait_for` does, when what it waits for comes in the same moment, and psycopg
+    waits with it for connections and answers.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from riverui.domain.jobs import JobTextRow
 from riverui.domain.queues import QueueCountRow, QueueRow
-from riverui.storage.params import JobListParams, JobMinimalPage
+from riverui.storage.params import JobFilter, JobListParams, JobMinimalPage, JobProgress
 
 PRO_TABLES = (
     "river_job_sequence",
@@ -62,6 +62,10 @@ class ApiExecutor(Protocol):
 
     async def queue_touch(self, name: str) -> QueueRow:
         """Sets the queue's updated_at and nothing else. NotFound without a row."""
+        ...
+
+    async def job_progress(self, filter: JobFilter, *, window: int) -> JobProgress:
+        """The filter's jobs by state; looks at no more than `window` rows where no index finds them."""
         ...
 
     async def pro_tables(self) -> Sequence[str]:

@@ -417,7 +417,7 @@ class MigrationDriver(Protocol):
 
 
 class SyncDriver(Protocol):
-    """A database as the synchronous client sees it: it only inserts."""
+    """A database as the synchronous client sees it: it inserts, and ends jobs in transactions."""
 
     def insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = (), fast: bool = False
@@ -436,6 +436,10 @@ class SyncDriver(Protocol):
         """In somebody's own transaction: a psycopg or psycopg2 connection, a SQLAlchemy Session or Connection
         on one of these, or a Django database connection. TypeError for anything else.
         """
+        ...
+
+    def job_set_state_tx(self, transaction: object, change: JobSetStateParams) -> bool:
+        """Ends a running job in somebody's own transaction; whether there is such a job."""
         ...
 
     def close(self) -> None:

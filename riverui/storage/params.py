@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -157,6 +158,15 @@ class Count:
     kind: CountKind = CountKind.EXACT
     at: datetime | None = None
     """When it was counted, where that is not now."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobProgress:
+    """A group of jobs by state."""
+
+    counts: Mapping[JobState, int]
+    exact: bool
+    """Whether these are all; if not, there are at least so many."""
 
 
 class SkipReason(StrEnum):

@@ -53,6 +53,8 @@ class Access:
 
     user: str = ""
     rights: frozenset[str] = EVERYTHING
+    token: bool = False
+    """Whether a program showed a token for it, which no browser sends by itself."""
 
     def may(self, right: str) -> bool:
         """Whether this user holds the right."""

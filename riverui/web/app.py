@@ -30,6 +30,7 @@ from riverui.web.pages import about, bulk, job, jobs, operations, queues
 from riverui.web.routes import Entry, lost
 from riverui.web.security import Door
 from riverui.web.static import StaticFiles
+from riverui.web.tokens import TokenAuth, Tokens
 from riverui.web.urls import Urls, url
 
 
@@ -72,6 +73,7 @@ def create_app(
     authenticate: Authenticate | None = None,
     basic_auth: tuple[str, str] | None = None,
     htpasswd: Path | str | None = None,
+    api_tokens: Path | str | None = None,
     no_auth: bool = False,
     hosts: frozenset[str] | None = None,
     close_driver: bool = False,
@@ -79,8 +81,9 @@ def create_app(
     """The dashboard of one database, to be served alone or mounted anywhere (it needs no lifespan).
 
     Who may use it has to be said: `authenticate`, or `basic_auth` and `htpasswd`, or `no_auth` where the host
-    app or the network already decides. `hosts` are the only host names answered to, when given. Where a
-    lifespan does reach the app, its end stops what runs in the background, and closes the driver if
+    app or the network already decides. `api_tokens` (lines as `riverui token` prints them, or the Path of a
+    file of them) let in programs besides, or alone. `hosts` are the only host names answered to, when given.
+    Where a lifespan does reach the app, its end stops what runs in the background, and closes the driver if
     `close_driver`. ConfigError tells what cannot be used.
     """
     config = config or DashboardConfig()
@@ -99,7 +102,7 @@ def create_app(
     )
     door = Middleware(
         Door,
-        authenticate=_authenticate(authenticate, basic_auth, htpasswd, no_auth=no_auth),
+        authenticate=_authenticate(authenticate, basic_auth, htpasswd, api_tokens, no_auth=no_auth),
         config=config,
         hosts=hosts,
         routes=routes,
@@ -136,9 +139,28 @@ def _authenticate(
     authenticate: Authenticate | None,
     basic_auth: tuple[str, str] | None,
     htpasswd: Path | str | None,
+    api_tokens: Path | str | None,
     *,
     no_auth: bool,
 ) -> Authenticate:
+    person = _person(authenticate, basic_auth, htpasswd, no_auth=no_auth)
+    if api_tokens is not None:
+        return TokenAuth(Tokens(api_tokens), person)
+    if person is None:
+        raise ConfigError(
+            "say who may use the dashboard: authenticate=…, basic_auth=…, htpasswd=…, api_tokens=…, "
+            "or no_auth=True where the app around it already decides"
+        )
+    return person
+
+
+def _person(
+    authenticate: Authenticate | None,
+    basic_auth: tuple[str, str] | None,
+    htpasswd: Path | str | None,
+    *,
+    no_auth: bool,
+) -> Authenticate | None:
     lists: list[Credentials] = []
     if basic_auth is not None:
         if not all(basic_auth):
@@ -152,9 +174,4 @@ def _authenticate(
         return authenticate
     if lists:
         return BasicAuth(*lists)
-    if no_auth:
-        return everybody
-    raise ConfigError(
-        "say who may use the dashboard: authenticate=…, basic_auth=…, htpasswd=…, "
-        "or no_auth=True where the app around it already decides"
-    )
+    return everybody if no_auth else None

@@ -19,6 +19,7 @@ from riverui.web import problems
 from riverui.web.access import PUBLIC, Authenticate, decide
 from riverui.web.dashboard import VISIT, Visit
 from riverui.web.routes import Entry
+from riverui.web.tokens import is_token
 from riverui.web.urls import PATH_SAFE, is_api, own_path
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -107,11 +108,15 @@ class Door:
         if any(route.matches(scope)[0] is Match.FULL for route in self._public):
             return None
         check_host(request, self._hosts)
-        if request.method not in SAFE_METHODS:
+        changes, token = request.method not in SAFE_METHODS, is_token(request)
+        if changes and not token:
             check_origin(request, self._config.cors_origins)
         decision = await decide(self._authenticate, request, read_only=self._config.read_only)
         if isinstance(decision, Response):
             return problems.elsewhere(request, decision)
+        if changes and token and not decision.token:
+            # Nobody here knows tokens, so it was let in for other reasons.
+            check_origin(request, self._config.cors_origins)
         request.scope[VISIT].access = decision
         return None
 

@@ -212,6 +212,22 @@ def _admin(play: Playground) -> Any:
     return Connecting()
 
 
+async def test_a_cut_connection_is_replaced_at_once(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whoever waited for this would fail the test.
+    monkeypatch.setattr("riverui.engine.completer.backoff", lambda failures: 3600.0)
+    worker = Hanging()
+    play.worker(worker)
+    client = await play.start()
+    before, held = await play.insert(), await play.insert()
+    await play.until(lambda: client.running == 2)
+    await play.cut_connections()
+    worker.let_go.set()
+    for job_id in (before, held):
+        assert (await play.event(job_id)).kind == "job_completed"
+
+
 async def test_connections_cut_again_and_again(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("riverui.engine.completer.backoff", lambda failures: 0.01)
     monkeypatch.setattr("riverui.engine.notifier.backoff", lambda failures: 0.01)

@@ -16,6 +16,7 @@ from riverui.engine.context import (
     metadata_set,
     record_output,
 )
+from riverui.engine.sync_client import SyncClient
 from riverui.engine.worker import Job
 from riverui.errors import NotFound, OutsideJob
 from tests.engine.conftest import Playground, Task
@@ -182,3 +183,32 @@ async def test_what_a_job_leaves_running_has_nothing_more_to_tell(play: Playgrou
     ended.set()
     with pytest.raises(OutsideJob, match="has ended"):
         await left[0]
+
+
+@pytest.mark.parametrize("commits", [True, False])
+async def test_synchronous_completion_in_a_transaction(play: Playground, commits: bool) -> None:
+    client = SyncClient()
+
+    def work(job: Job[Task]) -> None:
+        metadata_set("before", 1)
+        with psycopg.connect(play.database_url) as tx:
+            client.job_complete_tx(tx, job)
+            if not commits:
+                tx.rollback()
+        raise ValueError("after it was completed")
+
+    row = await play.work(work)
+    assert row["state"] == ("completed" if commits else "available")
+    assert (row["errors"] is None) is commits
+    assert row["metadata"] == {"before": 1}
+
+
+async def test_synchronous_completion_of_a_deleted_job(play: Playground) -> None:
+    def work(job: Job[Task]) -> None:
+        with psycopg.connect(play.database_url) as tx:
+            tx.execute("delete from river_job")
+            with pytest.raises(NotFound):
+                SyncClient().job_complete_tx(tx, job)
+            tx.rollback()
+
+    assert (await play.work(work))["state"] == "completed"

@@ -354,6 +354,23 @@ async def test_error_handler_may_fail(play: Playground) -> None:
     assert (row["state"], row["errors"][0]["error"]) == ("available", "ValueError: x")
 
 
+async def test_a_job_that_cancels_its_own_task_has_an_outcome(play: Playground) -> None:
+    async def work(job: Job[Task]) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        raise ValueError("x")
+
+    async def handle(row: Any, error: BaseException) -> ErrorResult:
+        await asyncio.sleep(0.01)
+        return ErrorResult()
+
+    play.worker(work)
+    await play.start(error_handler=handle)
+    row = await play.work()
+    assert (row["state"], row["errors"][0]["error"]) == ("available", "ValueError: x")
+
+
 @pytest.mark.parametrize("error", [JobCancel("x"), JobSnooze(timedelta(hours=1))])
 async def test_error_handler_is_not_asked_about_decisions(play: Playground, error: Exception) -> None:
     def handle(row: Any, error: BaseException) -> ErrorResult:

@@ -15,6 +15,8 @@ from riverui.engine.resumable import (
     resumable_set_step_tx,
     resumable_step,
     resumable_step_cursor,
+    resumable_step_cursor_sync,
+    resumable_step_sync,
 )
 from riverui.engine.worker import Job, JobSnooze
 from riverui.errors import OutsideJob, ResumableError
@@ -271,3 +273,24 @@ async def test_checkpoints_that_cannot_be(play: Playground) -> None:
 
     row = await play.work(work, metadata={CURSOR: {"count": 4}})
     assert "has to come first" in row["errors"][0]["error"]
+
+
+async def test_synchronous_jobs_go_on_where_they_failed(play: Playground) -> None:
+    did: list[Any] = []
+
+    def count(start: int) -> None:
+        for number in range(start, 5):
+            resumable_set_cursor(number + 1)
+            did.append(number)
+            if did == ["one", 0, 1, 2]:
+                raise ValueError("halfway")
+
+    def work(job: Job[Task]) -> None:
+        resumable_step_sync("one", lambda: did.append("one"))
+        resumable_step_cursor_sync("two", count, start=0)
+
+    row = await play.work(work)
+    assert row["metadata"] == {STEP: "one", CURSOR: {"two": 3}}
+    await play.connection.execute("update river_job set state = 'available', scheduled_at = now()")
+    await play.event(row["id"], number=2)
+    assert did == ["one", 0, 1, 2, 3, 4]

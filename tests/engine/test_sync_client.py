@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import psycopg
-import psycopg2  # type: ignore[import-untyped]  # it has no types
+import psycopg2
 import pytest
 import sqlalchemy as sa
 from psycopg.rows import dict_row

@@ -37,6 +37,11 @@ class Journal:
                 )
         return journal
 
+    @classmethod
+    def below(cls, folder: Path) -> Journal:
+        """From all files of a folder."""
+        return cls.read(folder.iterdir())
+
     def count(self, what: str) -> Counter[int]:
         """How often that happened to each job."""
         return Counter(entry.job for entries in self.jobs.values() for entry in entries if entry.what == what)

@@ -150,6 +150,7 @@ async def test_a_listener_that_dies_in_silence(begin: Begin, database: Connectio
         await worker.wait("started", id=held)
         await other.ask("cancel", id=held)
         await worker.wait("job_cancelled", id=held, within=5)
+        await worker.ask("stop")
 
 
 async def test_a_network_that_swallows_everything(
@@ -188,6 +189,7 @@ async def test_a_network_that_swallows_everything(
         # Whatever was attempted twice was begun once: the first attempt never reached us.
         assert set(Journal.read([journal]).count("start").values()) == {1}
         assert (await worker.ask("stats")).result["running"] == 0
+        await worker.ask("stop")
 
 
 async def _turned_away(server: Server) -> bool:

@@ -213,7 +213,7 @@ async def test_every_job_ends_once_in_the_right_state(
 
     async with await AsyncConnection.connect(fleet.server.url, row_factory=dict_row) as connection:
         rows = await jobs(connection)
-    journal = await asyncio.to_thread(_journal, fleet.folder)
+    journal = await asyncio.to_thread(Journal.below, fleet.folder)
     tally = _judge(rows, journal, fleet.killed)
     with capsys.disabled():
         print(f"\n{_JOBS} jobs; {', '.join(fleet.told)}:\n  {_sentence(tally)}")
@@ -235,10 +235,6 @@ async def _insert_late(fleet: Fleet, inserters: list[Peer]) -> None:
                 )
                 there = found["count"] > 0
         await asyncio.sleep(0.05)
-
-
-def _journal(folder: Path) -> Journal:
-    return Journal.read(folder.iterdir())
 
 
 def _judge(rows: list[Row], journal: Journal, killed: set[str]) -> Counter[str]:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from psycopg.rows import DictRow, dict_row
 from riverui.storage.connect import connect
 from riverui.storage.migrate import migrate
 from tests import factory
+from tests.faults.journal import Journal
 from tests.interop.conftest import StartWorker
 from tests.interop.look import Row, eventually, job, jobs, leads, settled, told
 from tests.interop.worker import Peer
@@ -196,6 +198,23 @@ async def test_one_cancels_what_runs_and_what_waits_at_the_other(
     assert (await job(connection, waiting))["errors"] is None
 
 
+async def test_ours_obeys_go_where_nothing_is_heard(begin: Starting, connection: Connection) -> None:
+    """Behind a pooler there is no LISTEN: requests are looked for every two seconds."""
+    go = await begin("go", start=False)
+    python = await begin("python", poll_only=True)
+    held = await go.insert("block")
+    await python.wait("started", id=held)
+    await go.ask("pause", queue="second")
+    await go.ask("cancel", id=held)
+    waiting = await go.insert("noop", opts={"queue": "second"})
+    await python.wait("job_cancelled", id=held, within=8)
+    await python.wait("queue_paused", queue="second", within=8)
+    await go.ask("resume", queue="second")
+    await python.wait("queue_resumed", queue="second", within=8)
+    row = await settled(connection, waiting, "completed")
+    assert row["attempt"] == 1
+
+
 @pytest.mark.parametrize(("asking", "working"), _PAIRS)
 async def test_one_pauses_and_resumes_the_other(
     begin: Starting, connection: Connection, asking: str, working: str
@@ -332,6 +351,41 @@ async def test_pages_go_on_with_the_others_cursor(
         whole = await go.ask("list", count=100, order=order, desc=desc, filter=states)
         assert seen == whole.result
         assert len(seen) == 25
+
+
+async def test_a_rolling_restart_costs_no_attempt(
+    begin: Starting, connection: Connection, tmp_path: Path
+) -> None:
+    """Workers come and go, and cancel what they work: it is begun again elsewhere as if nothing had been."""
+    workers = [
+        await begin(side, queues={"default": 20}, journal=str(tmp_path / f"{side}{n}"), quiet=True)
+        for side in _SIDES
+        for n in range(2)
+    ]
+    jobs_to_do = [{"kind": "soak", "args": {"seconds": 0.1}}]
+    await workers[0].ask("insert_many", jobs=jobs_to_do, count=1500)
+    for turn in range(8):
+        before = await _count(connection, "state = 'completed'")
+        await eventually(partial(_reached, connection, before + 80))
+        worker = workers[turn % len(workers)]
+        await worker.ask("stop", hard=True)
+        await worker.ask("start")
+    await eventually(
+        lambda: _count(connection, "state <> 'completed'"), fits=lambda left: left == 0, every=0.1
+    )
+    once = "attempt = 1 and errors is null and metadata = '{}'"
+    assert await _count(connection, once) == 1500
+    journal = await asyncio.to_thread(Journal.below, tmp_path)
+    starts, stops, ends = (journal.count(what) for what in ("start", "stop", "end"))
+    assert stops.total() > 0
+    for job_id, entries in journal.jobs.items():
+        assert starts[job_id] == 1 + stops[job_id], entries
+        assert ends[job_id] == 1, entries
+        assert {entry.attempt for entry in entries} == {1}
+
+
+async def _reached(connection: Connection, count: int) -> bool:
+    return await _count(connection, "state = 'completed'") >= count
 
 
 async def test_python_works_along_with_river_bench(

@@ -70,7 +70,7 @@ async def fleet(
     start_worker: StartWorker, start_python: StartWorker, connection: AsyncConnection[DictRow]
 ) -> AsyncIterator[Fleet]:
     async with AsyncExitStack() as stack:
-        go = await stack.enter_async_context(start_worker(start=False))
+        go = await stack.enter_async_context(start_worker("-utc-offset=5h45m", start=False))
         python = await stack.enter_async_context(start_python(start=False))
         yield Fleet(go, python, connection)
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -152,9 +153,13 @@ class Peer:
 
 
 @contextlib.asynccontextmanager
-async def _peer(*command: str | Path, start: bool) -> AsyncIterator[Peer]:
+async def _peer(*command: str | Path, start: bool, **environment: str) -> AsyncIterator[Peer]:
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 26
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=1 << 26,
+        env={**os.environ, **environment},
     )
     peer = Peer(process)
     reading = asyncio.create_task(peer.listen())
@@ -185,7 +190,8 @@ def python_worker(
     """Our client on this database, told the same way as Go's."""
     program = [sys.executable, "-m", "tests.interop.python_worker"]
     told = (f"--database-url={database_url}", f"--schema={schema}", f"--config={json.dumps(config)}")
-    return _peer(*program, *told, start=start)
+    # A zone that no test would happen to get right by itself.
+    return _peer(*program, *told, start=start, TZ="Pacific/Chatham")
 
 
 def _short(event: Event) -> str:

@@ -102,6 +102,23 @@ async def test_an_error_spoils_only_a_savepoint(driver: Driver, make: Make, data
     assert await _count(make) == 2
 
 
+async def test_a_conflict_of_an_action_spoils_nothing(
+    driver: Driver, make: Make, database_url: str, engine: AsyncEngine
+) -> None:
+    unique = {"unique_key": b"k", "unique_states": "11110101"}
+    await make.job("available", **unique)
+    gone = await make.job("cancelled", **unique)
+    async with await AsyncConnection.connect(database_url) as connection, engine.connect() as alchemy:
+        transactions: list[Any] = [connection, alchemy]
+        for transaction in transactions:
+            executor = await driver.adopt(transaction)
+            await executor.job_insert_many([insert_params()])
+            with pytest.raises(UniqueConflict):
+                await executor.job_retry_many([gone])
+            assert (await executor.job_delete_many([gone])).changed == (gone,)
+            await transaction.rollback()
+
+
 async def test_sqlalchemy_session(driver: Driver, make: Make, engine: AsyncEngine) -> None:
     """The ORM's changes and the jobs are kept or lost as one."""
     for keep in (False, True):

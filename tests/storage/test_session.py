@@ -220,6 +220,36 @@ async def test_a_cancelled_call_leaves_a_session_usable(postgres: PostgresDriver
         assert await executor.job_row_get(1) is None
 
 
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_cancellation_is_not_lost_while_a_connection_comes(database_url: str, turns: int) -> None:
+    """Before Python 3.12 `asyncio.wait_for` forgets one that comes together with its result."""
+    driver = connect(database_url, max_size=1)
+    held, release = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        async with driver.autocommit():
+            held.set()
+            await release.wait()
+
+    async def wait() -> None:
+        async with driver.autocommit():
+            await asyncio.sleep(10)
+
+    holder = asyncio.create_task(hold())
+    await held.wait()
+    waiter = asyncio.create_task(wait())
+    await asyncio.sleep(0.02)
+    release.set()
+    # As far as the pool has given the connection away, perhaps.
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    waiter.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(asyncio.shield(waiter), 5)
+    await holder
+    await driver.close()
+
+
 async def test_no_database() -> None:
     driver = connect("postgresql://127.0.0.1:1/x")
     for way in (driver.autocommit(), driver.session(timeout=SECOND)):

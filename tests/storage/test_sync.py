@@ -132,10 +132,12 @@ def _django(url: str) -> Begin:
     @contextmanager
     def begin(keep: bool) -> Iterator[Any]:
         from django.db import connections
+        from django.utils.connection import ConnectionProxy
 
         connections["elsewhere"] = wrapper
         with transaction.atomic(using="elsewhere"):
-            yield connections["elsewhere"]
+            # As `django.db.connection` is one.
+            yield ConnectionProxy(connections, "elsewhere")
             if not keep:
                 transaction.set_rollback(True, using="elsewhere")
         wrapper.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
@@ -133,7 +134,7 @@ class PostgresDriver:
     async def migrating(self) -> AsyncIterator[PostgresMigrations]:
         """A connection for migrations, which begin their own transactions and have no statement timeout."""
         try:
-            async with self._pool.connection() as connection:
+            async with self._lent() as connection:
                 yield PostgresMigrations(connection, self._queries, self._schema, self._watch)
         except PoolTimeout as error:
             raise await self._unavailable() from error
@@ -167,7 +168,7 @@ class PostgresDriver:
         begin = self._beginning(access, limit)
         try:
             for attempt in range(self._pool.size + 1):
-                async with self._pool.connection() as connection:
+                async with self._lent() as connection:
                     if not await _begin(connection, begin, last=attempt == self._pool.size):
                         # Without a database, the pool would keep us waiting for another one: ask at once.
                         await self._pool.pulse.feel(anew=True)
@@ -189,10 +190,24 @@ class PostgresDriver:
             raise translate(error) from error
 
     @asynccontextmanager
+    async def _lent(self) -> AsyncIterator[Connection]:
+        """A connection of the pool's, unless the task was cancelled while it waited for one.
+
+        Before Python 3.12 `asyncio.wait_for`, in which psycopg's pool waits, gives its result and forgets a
+        cancellation that comes in the same moment.
+        """
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task else 0
+        async with self._pool.connection() as connection:
+            if task and task.cancelling() > cancelled:
+                raise asyncio.CancelledError
+            yield connection
+
+    @asynccontextmanager
     async def _autocommitting(self, limit: timedelta) -> AsyncIterator[PostgresExecutor]:
         try:
             for attempt in range(self._pool.size + 1):
-                async with self._pool.connection() as connection:
+                async with self._lent() as connection:
                     if hung_up(connection) and attempt < self._pool.size:
                         await connection.close()
                         await self._pool.pulse.feel(anew=True)
@@ -245,7 +260,7 @@ class PostgresDriver:
     ) -> Exception:
         """Whether River's tables are missing, too old, or not the cause of this error at all."""
         with suppress(Exception):
-            async with self._pool.connection() as connection:
+            async with self._lent() as connection:
                 await _say(connection, self._beginning("read only", limit))
                 try:
                     statements = PostgresMigrations(

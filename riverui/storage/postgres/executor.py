@@ -11,6 +11,7 @@ from riverui.storage.postgres.job_work import JobWork
 from riverui.storage.postgres.jobs import Jobs
 from riverui.storage.postgres.leader import Leader
 from riverui.storage.postgres.pro import Pro
+from riverui.storage.postgres.progress import Progress
 from riverui.storage.postgres.queues import Queues
 from riverui.storage.postgres.river_ui import RiverUI
 from riverui.storage.postgres.server import Server
@@ -25,6 +26,7 @@ class PostgresExecutor(
     JobUpkeep,
     Queues,
     RiverUI,
+    Progress,
     Pro,
     Leader,
     Indexes,

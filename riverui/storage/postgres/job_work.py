@@ -9,7 +9,7 @@ from riverui.domain.jobs import JobRow
 from riverui.storage.params import JobFetchParams, JobInserted, JobInsertParams, JobSetStateParams
 from riverui.storage.postgres import job_insert, literals
 from riverui.storage.postgres.job_rows import fetched_rows, job_rows
-from riverui.storage.postgres.statements import Statements
+from riverui.storage.postgres.statements import Row, Statement, Statements, Steps
 
 _BIGINT = 2**63
 
@@ -81,21 +81,7 @@ class JobWork(Statements):
 
     async def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
         """River's JobSetStateIfRunningMany: the rows as they are afterwards, by id; missing ones left out."""
-        rows = await self._ready(
-            "job_set_state_many",
-            {
-                "ids": literals.numbers([change.id for change in changes]),
-                "states": literals.texts([change.state for change in changes]),
-                "finalized_at": literals.instants([change.finalized_at for change in changes]),
-                "attempts": literals.numbers([change.attempt for change in changes]),
-                "errors": literals.optional_texts([change.error for change in changes]),
-                "scheduled_at": literals.instants([change.scheduled_at for change in changes]),
-                "metadata": literals.optional_texts([change.metadata for change in changes]),
-            },
-            columns=self._queries.text("job_columns"),
-            names=self._queries.text("job_column_names"),
-        )
-        return job_rows(rows)
+        return job_rows(await self._drive(set_state_many(changes)))
 
     async def job_cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
         """Those of the running jobs that somebody asked to cancel."""
@@ -115,3 +101,22 @@ class JobWork(Statements):
             return None
         rows = await self._ready(name, {"id": id, **parameters}, columns=self._queries.text("job_columns"))
         return next(iter(job_rows(rows)), None)
+
+
+def set_state_many(changes: Sequence[JobSetStateParams]) -> Steps[list[Row]]:
+    """River's JobSetStateIfRunningMany; see EngineExecutor.job_set_state_many."""
+    return (
+        yield Statement(
+            "job_set_state_many",
+            {
+                "ids": literals.numbers([change.id for change in changes]),
+                "states": literals.texts([change.state for change in changes]),
+                "finalized_at": literals.instants([change.finalized_at for change in changes]),
+                "attempts": literals.numbers([change.attempt for change in changes]),
+                "errors": literals.optional_texts([change.error for change in changes]),
+                "scheduled_at": literals.instants([change.scheduled_at for change in changes]),
+                "metadata": literals.optional_texts([change.metadata for change in changes]),
+            },
+            parts={"columns": "job_columns", "names": "job_column_names"},
+        )
+    )

@@ -84,6 +84,8 @@ class PostgresListener:
                     return
                 if self._lost is not None:
                     raise self._lost
+                if self._connection.closed:
+                    raise psycopg.OperationalError
                 self._wake.clear()
                 if self._heard:
                     continue

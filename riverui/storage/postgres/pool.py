@@ -99,7 +99,7 @@ class OwnPool:
         if not pool.get_stats().get("pool_size", 0):
             await self.pulse.feel()
         async with AsyncExitStack() as stack:
-            async with _cancellable(), self.pulse.felt():
+            async with self.pulse.felt():
                 connection = await stack.enter_async_context(pool.connection(timeout=self._timeout))
             yield connection
 
@@ -154,7 +154,7 @@ class HostPool:
     async def connection(self) -> AsyncIterator[Connection]:
         """Lends a connection in autocommit mode; the pool's own errors are raised as they are."""
         async with AsyncExitStack() as stack:
-            async with _cancellable(), self.pulse.felt():
+            async with self.pulse.felt():
                 connection = await stack.enter_async_context(self._pool.connection(timeout=self._timeout))
             autocommit = connection.autocommit
             if not autocommit:
@@ -180,18 +180,6 @@ class HostPool:
 
     async def close(self) -> None:
         """Nothing: the pool is the host's."""
-
-
-@asynccontextmanager
-async def _cancellable() -> AsyncIterator[None]:
-    """Keeps a cancellation that comes just when the connection does: in psycopg's pool, `wait_for` of Python
-    before 3.12 may swallow it.
-    """
-    task = asyncio.current_task()
-    before = task.cancelling() if task else 0
-    yield
-    if task and task.cancelling() > before:
-        raise asyncio.CancelledError
 
 
 async def _value(given: Any) -> Any:

@@ -28,14 +28,20 @@ def hung_up(connection: BaseConnection[Any]) -> bool:
     if connection.closed:
         return True
     try:
-        line = select.poll()
-        line.register(connection.fileno(), select.POLLIN)
-        while line.poll(0):
+        while _readable(connection.fileno()):
             # After the last words, it is the end itself that is read and fails.
             connection.pgconn.consume_input()
     except (psycopg.Error, OSError):
         return True
     return False
+
+
+def _readable(number: int) -> bool:
+    if hasattr(select, "poll"):
+        line = select.poll()
+        line.register(number, select.POLLIN)
+        return bool(line.poll(0))
+    return bool(select.select([number], [], [], 0)[0])
 
 
 async def configure(connection: Connection, limit: float) -> bool:

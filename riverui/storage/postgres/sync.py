@@ -1,4 +1,4 @@
-"""The synchronous side: the same inserts on a small pool of our own, or inside somebody's transaction."""
+"""The synchronous side: the same statements on a small pool of our own, or inside somebody's transaction."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.params import JobInserted, JobInsertParams
+from riverui.storage.params import JobInserted, JobInsertParams, JobSetStateParams
 from riverui.storage.postgres.failures import refused, translate, translate_foreign
 from riverui.storage.postgres.guests import sync_guest
 from riverui.storage.postgres.job_insert import insert_many, insert_many_fast
+from riverui.storage.postgres.job_work import set_state_many
 from riverui.storage.postgres.patience import GRACE_SECONDS, hang_up
 from riverui.storage.postgres.sessions import hung_up
 from riverui.storage.postgres.statements import Row, Steps, Watch, load_queries
@@ -90,9 +91,11 @@ class PostgresSyncDriver:
         fast: bool = False,
     ) -> Sequence[JobInserted]:
         """In somebody's own transaction; see SyncDriver. TypeError for what is none."""
-        guest = sync_guest(transaction)
-        line: _Line = _Psycopg(guest) if isinstance(guest, Connection) else _Psycopg2(guest)
-        return self._insert(line, jobs, notify, fast=fast)
+        return self._insert(_line(transaction), jobs, notify, fast=fast)
+
+    def job_set_state_tx(self, transaction: object, change: JobSetStateParams) -> bool:
+        """Ends a job in somebody's own transaction; whether there is such a job."""
+        return bool(self._drive(_line(transaction), set_state_many([change])))
 
     def close(self) -> None:
         """Gives back what it opened itself; safe to call twice."""
@@ -217,6 +220,11 @@ class _Psycopg2:
                 cursor.copy_expert(text, StringIO(rows))
         except Exception as error:
             raise translate_foreign(error) from error
+
+
+def _line(transaction: object) -> _Line:
+    guest = sync_guest(transaction)
+    return _Psycopg(guest) if isinstance(guest, Connection) else _Psycopg2(guest)
 
 
 @contextmanager

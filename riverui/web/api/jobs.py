@@ -10,34 +10,34 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions import jobs as actions
-from riverui.actions.jobs import MAX_IDS, Verb
-from riverui.domain.jobs import FINALIZED, JobMinimalRow, JobState
+from riverui.actions.jobs import Verb
+from riverui.domain.jobs import JobMinimalRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
-from riverui.storage.params import Field, JobFilter, JobListParams, JobMinimalPage, JobOrder, Op, Term
+from riverui.storage.params import JobCursor, JobListParams, JobMinimalPage
+from riverui.web import query
 from riverui.web.access import access
-from riverui.web.api import requests, shapes
+from riverui.web.api import operations, requests, shapes
+from riverui.web.api.selection import Selection, selected
 from riverui.web.dashboard import dashboard
 
 log = logging.getLogger("riverui.actions")
 
 _LIMIT = 20
-_NAMES = {"kinds": (Field.KIND, 100), "queues": (Field.QUEUE, 100), "tags": (Field.TAG, 100)}
-"""Parameters that are names: the field that they filter and how many there may be."""
-_PRIORITIES = 10
-_SMALLINT = 2**15
 
 
 async def index(request: Request) -> Response:
-    """Jobs of one state, running ones unless another is named, in River UI's order."""
-    state = _state(requests.first(request, "state"))
+    """Jobs of one state, the running ones unless another is named; or what a search finds."""
+    selection = selected(request)
     wanted = JobListParams(
-        filter=JobFilter(states=(state or JobState.RUNNING,), terms=_terms(request)),
-        order=_order(state),
+        filter=selection.filter,
+        order=selection.order,
+        cursor=selection.cursor(requests.first(request, "cursor")),
         limit=requests.limit(request, _LIMIT),
         window=dashboard(request).config.search_window,
     )
-    rows = await _rows(request, wanted)
-    return shapes.reply(shapes.listing([shapes.job_minimal(row) for row in rows]))
+    rows, place = await _rows(request, selection, wanted)
+    cursor = None if place is None else query.encode_cursor(place)
+    return shapes.reply(shapes.listing([shapes.job_minimal(row) for row in rows]) | {"next_cursor": cursor})
 
 
 async def show(request: Request) -> Response:
@@ -53,23 +53,25 @@ async def show(request: Request) -> Response:
 
 
 async def cancel(request: Request) -> Response:
-    """Cancels jobs, all or none; running ones are asked to stop."""
+    """Cancels jobs, all or none; running ones are asked to stop. With a query, all that match."""
     return await _act(request, Verb.CANCEL)
 
 
 async def delete(request: Request) -> Response:
-    """Deletes jobs, all or none."""
+    """Deletes jobs, all or none. With a query, all that match."""
     return await _act(request, Verb.DELETE)
 
 
 async def retry(request: Request) -> Response:
-    """Makes jobs available now, all or none."""
+    """Makes jobs available now, all or none. With a query, all that match."""
     return await _act(request, Verb.RETRY)
 
 
 async def _act(request: Request, verb: Verb) -> Response:
-    board = dashboard(request)
-    ids = requests.ids(await requests.payload(request))
+    board, posted = dashboard(request), await requests.payload(request)
+    if "ids" not in posted and "query" in posted:
+        return await operations.start(request, verb, posted)
+    ids = requests.ids(posted)
     changes = await actions.apply_whole(board.driver, verb, ids, time_limit=board.config.action_timeout)
     board.counts.expire()
     log.info(
@@ -83,56 +85,31 @@ async def _act(request: Request, verb: Verb) -> Response:
     return shapes.reply({"status": "ok"})
 
 
-async def _rows(request: Request, wanted: JobListParams) -> list[JobMinimalRow]:
-    """As many rows as there are, however far the search has to go. QueryTimeout."""
+async def _rows(
+    request: Request, selection: Selection, wanted: JobListParams
+) -> tuple[list[JobMinimalRow], JobCursor | None]:
+    """As many rows as there are, however far the search has to go, and the place where more may follow.
+
+    Where that takes longer than a page may, who asks as River UI's clients do is told so (QueryTimeout), and
+    who knows of cursors gets what was found so far.
+    """
+    rows: list[JobMinimalRow] = []
     if not wanted.limit:
-        return []
+        return rows, None
     patience = dashboard(request).config.page_timeout.total_seconds()
     ends_at = time.monotonic() + patience
-    rows: list[JobMinimalRow] = []
     while True:
         page = await _page(request, replace(wanted, limit=wanted.limit - len(rows)))
         rows += page.rows
         if page.searched is None:
-            return rows
-        if time.monotonic() > ends_at:
-            raise QueryTimeout(f"Only a part of the jobs could be searched in {patience:g} s.")
+            return rows, selection.behind(rows[-1]) if page.more and rows else None
         wanted = replace(wanted, cursor=page.searched.resume)
+        if time.monotonic() > ends_at:
+            if selection.ours:
+                return rows, wanted.cursor
+            raise QueryTimeout(f"Only a part of the jobs could be searched in {patience:g} s.")
 
 
 async def _page(request: Request, wanted: JobListParams) -> JobMinimalPage:
     async with dashboard(request).driver.reading() as executor:
         return await executor.job_minimal_list(wanted)
-
-
-def _terms(request: Request) -> tuple[Term, ...]:
-    terms = []
-    if ids := requests.listed(request, "ids", MAX_IDS):
-        terms.append(_equal(Field.ID, tuple(requests.integer(text) or 0 for text in ids)))
-    for name, (field, most) in _NAMES.items():
-        if values := requests.listed(request, name, most):
-            terms.append(_equal(field, tuple(values)))
-    if priorities := requests.listed(request, "priorities", _PRIORITIES):
-        found = [requests.integer(text) or 0 for text in priorities]
-        terms.append(_equal(Field.PRIORITY, tuple(n if -_SMALLINT <= n < _SMALLINT else 0 for n in found)))
-    return tuple(terms)
-
-
-def _equal(field: Field, values: tuple[int | str, ...]) -> Term:
-    return Term(field=field, op=Op.EQ, values=values)
-
-
-def _state(text: str) -> JobState | None:
-    if not text:
-        return None
-    try:
-        return JobState(text)
-    except ValueError:
-        raise BadRequest(f"There is no such state; the states are {', '.join(sorted(JobState))}.") from None
-
-
-def _order(state: JobState | None) -> JobOrder:
-    """The longest running first where no state is named; the latest ended first; all others by id."""
-    if state is None:
-        return JobOrder.TIME
-    return JobOrder.TIME_DESC if state in FINALIZED else JobOrder.ID

@@ -190,14 +190,14 @@ async def test_a_state_that_is_none(get: Get) -> None:
 async def test_a_filter_that_no_index_serves_is_searched_to_the_end(
     driver: Driver, connection: Connection
 ) -> None:
-    oldest = await factory.job(connection, tags=["rare"])
+    oldest = await factory.job(connection, "completed", tags=["rare"], finalized_at=AT)
     for _ in range(30):
         await factory.job(connection, "completed")
-    newest = await factory.job(connection, tags=["rare"])
+    newest = await factory.job(connection, "completed", tags=["rare"])
     config = DashboardConfig(search_window=5)
     async with browser(create_app(driver, no_auth=True, config=config)) as client:
-        answer = await client.get("/api/jobs?state=available&tags=rare")
-    assert [row["id"] for row in answer.json()["data"]] == [oldest, newest]
+        answer = await client.get("/api/jobs?state=completed&tags=rare")
+    assert [row["id"] for row in answer.json()["data"]] == [newest, oldest]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,239 @@
+"""What each address of the API is for, takes and answers, by the name of its route."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from riverui.storage.params import JobOrder
+from riverui.web.api.schemas import ID, STATES, TEXT, Schema
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """One parameter of an address."""
+
+    name: str
+    told: str
+    schema: Schema
+    where: str = "query"
+    needed: bool = False
+    ours: bool = False
+    """Whether River UI does not have it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Described:
+    """One address, for openapi.json and for the readable page."""
+
+    group: str
+    told: str
+    answer: str
+    """The schema of what it answers; empty for text."""
+    parameters: tuple[Parameter, ...] = ()
+    body: str = ""
+    """The schema of what it takes; empty where it takes nothing."""
+    status: int = 200
+    media: tuple[str, ...] = (JSON,)
+    fails: tuple[int, ...] = ()
+    """Statuses besides those that any address may answer with."""
+    accepted: str = ""
+    """The schema of what it answers with 202 where the work has only begun; empty where that cannot be."""
+    ours: bool = False
+    """Whether River UI does not have it."""
+
+
+def many(name: str, told: str, most: int, schema: Schema = TEXT) -> Parameter:
+    """A parameter that may be repeated."""
+    return Parameter(name=name, told=told, schema={"type": "array", "items": schema, "maxItems": most})
+
+
+def limit(default: int, *, least: int = 0) -> Parameter:
+    """How many rows at most."""
+    schema = {"type": "integer", "minimum": least, "maximum": 1000, "default": default}
+    return Parameter(name="limit", told="Rows at most.", schema=schema)
+
+
+_JOB_ID = Parameter(name="job_id", told="The job's id.", schema=ID, where="path", needed=True)
+_QUEUE = Parameter(name="name", told="The queue's name.", schema=TEXT, where="path", needed=True)
+_QUEUES = Parameter(
+    name="name", told="The queue's name; `*` is every queue.", schema=TEXT, where="path", needed=True
+)
+_OPERATION = Parameter(
+    name="id",
+    told="The operation's id.",
+    schema={"type": "string", "minLength": 1},
+    where="path",
+    needed=True,
+)
+_FACET = Parameter(
+    name="facet",
+    told="Which names.",
+    schema={"type": "string", "enum": ["job_kind", "queue_name"]},
+    needed=True,
+)
+_HEALTH = Parameter(
+    name="name",
+    told="`minimal`: the process answers. `complete`: so does the database.",
+    schema={"type": "string", "enum": ["complete", "minimal"]},
+    where="path",
+    needed=True,
+)
+_JOBS = (
+    many("ids", "Any of these ids.", 1000, ID),
+    many("kinds", "Any of these kinds.", 100),
+    many("queues", "Any of these queues.", 100),
+    many("priorities", "Any of these priorities.", 10, {"type": "integer"}),
+    many("tags", "At least one of these tags.", 100),
+)
+
+CATALOGUE: Mapping[str, Described] = {
+    "api.features": Described(
+        group="Overview",
+        told="Which of River Pro's tables there are, and how lists should begin.",
+        answer="Features",
+    ),
+    "api.states": Described(group="Overview", told="How many jobs are in each state.", answer="States"),
+    "api.autocomplete": Described(
+        group="Overview",
+        told="Up to 100 kinds or queues by name.",
+        answer="Names",
+        parameters=(
+            _FACET,
+            Parameter(name="match", told="Names that contain this, in any case.", schema=TEXT),
+            Parameter(name="after", told="Names that come after this one.", schema=TEXT),
+            many("exclude", "Names to leave out.", 1000),
+        ),
+    ),
+    "health": Described(
+        group="Overview",
+        told="Whether we live; needs no sign-in.",
+        answer="Status",
+        parameters=(_HEALTH,),
+        fails=(404,),
+    ),
+    "api.jobs.index": Described(
+        group="Jobs",
+        told="Jobs of one state: the running ones, longest first, unless another is named.",
+        answer="Jobs",
+        parameters=(
+            many("state", "The state; several are riverui's.", 8, {"type": "string", "enum": STATES}),
+            *_JOBS,
+            limit(20),
+            Parameter(
+                name="q", told="A search text as on the pages; then of every state.", schema=TEXT, ours=True
+            ),
+            Parameter(
+                name="order",
+                told="By the time that matters or by id; a minus is latest first. Then of every state.",
+                schema={"type": "string", "enum": list(JobOrder)},
+                ours=True,
+            ),
+            Parameter(name="cursor", told="The `next_cursor` of the page before.", schema=TEXT, ours=True),
+        ),
+    ),
+    "api.jobs.show": Described(
+        group="Jobs",
+        told="One job with its errors and metadata.",
+        answer="Job",
+        parameters=(_JOB_ID,),
+        fails=(404,),
+    ),
+    "api.jobs.cancel": Described(
+        group="Jobs",
+        told="Cancels jobs, all or none; running ones are asked to stop.",
+        answer="Status",
+        body="Chosen",
+        accepted="OperationAnswer",
+        fails=(404,),
+    ),
+    "api.jobs.delete": Described(
+        group="Jobs",
+        told="Deletes jobs, all or none; 400 where one is running.",
+        answer="Status",
+        body="Chosen",
+        accepted="OperationAnswer",
+        fails=(404,),
+    ),
+    "api.jobs.retry": Described(
+        group="Jobs",
+        told="Makes jobs available now, all or none; 409 where a unique twin is active.",
+        answer="Status",
+        body="Chosen",
+        accepted="OperationAnswer",
+        fails=(404, 409),
+    ),
+    "api.progress": Described(
+        group="Jobs",
+        told="How far a group of jobs is. Every parameter must fit; one is needed.",
+        answer="Progress",
+        parameters=(
+            many("tag", "A tag of the group.", 10),
+            Parameter(name="q", told="A search text as on the pages.", schema=TEXT),
+            Parameter(
+                name="metadata.KEY",
+                told="A value at a dotted path of the metadata, such as metadata.batch.id=42; likewise args.KEY.",
+                schema=TEXT,
+            ),
+        ),
+        ours=True,
+    ),
+    "api.operations.index": Described(
+        group="Operations",
+        told="Actions on all matching jobs since this process started, newest first.",
+        answer="Operations",
+        ours=True,
+    ),
+    "api.operations.show": Described(
+        group="Operations",
+        told="One action on all matching jobs: how far it is.",
+        answer="OperationAnswer",
+        parameters=(_OPERATION,),
+        fails=(404,),
+        ours=True,
+    ),
+    "api.operations.stop": Described(
+        group="Operations",
+        told="Stops it after the jobs at hand; needs the right of its verb as well.",
+        answer="OperationAnswer",
+        parameters=(_OPERATION,),
+        fails=(404, 413, 415),
+        ours=True,
+    ),
+    "api.queues.index": Described(
+        group="Queues",
+        told="Queues that clients have registered, by name.",
+        answer="Queues",
+        parameters=(limit(100),),
+    ),
+    "api.queues.show": Described(
+        group="Queues", told="One queue.", answer="Queue", parameters=(_QUEUE,), fails=(404,)
+    ),
+    "api.queues.pause": Described(
+        group="Queues",
+        told="Pauses a queue: running jobs go on, nothing new is started.",
+        answer="Status",
+        parameters=(_QUEUES,),
+        fails=(404, 413, 415),
+    ),
+    "api.queues.resume": Described(
+        group="Queues",
+        told="Resumes a queue.",
+        answer="Status",
+        parameters=(_QUEUES,),
+        fails=(404, 413, 415),
+    ),
+    "api.queues.update": Described(
+        group="Queues",
+        told="Sets a queue's limits (River Pro's), null lifts them; other metadata stays.",
+        answer="Queue",
+        parameters=(_QUEUE,),
+        body="QueueUpdate",
+        fails=(404,),
+    ),
+    "api.openapi": Described(
+        group="This API", told="This API as an OpenAPI 3.1 document.", answer="", ours=True
+    ),
+}

@@ -1,0 +1,131 @@
+"""A filter's jobs as a file, however many they are: page by page, each in a short transaction."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from riverui.domain.jobs import JobMinimalRow
+from riverui.errors import BadRequest, QueryTimeout
+from riverui.storage.params import Field, JobFilter, JobListParams, JobMinimalPage, Op, Term
+from riverui.web.api import requests, shapes
+from riverui.web.api.selection import Selection, selected
+from riverui.web.dashboard import dashboard
+from riverui.web.redaction import Redaction
+
+_FIRST = 50
+_MOST = 1_000
+"""Jobs of a page: fewer where they are big."""
+_LARGE, _SMALL = 4_000_000, 1_000_000
+"""Characters of args above which a page was too large, and below which the next one may be larger."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What makes a spreadsheet take a text for a formula."""
+
+Write = Callable[[Sequence[dict[str, Any]]], str]
+
+
+async def show(request: Request) -> Response:
+    """All jobs of a selection, of every state unless some are named, as they come."""
+    name = requests.first(request, "format") or "ndjson"
+    if name not in _FORMATS:
+        raise BadRequest(f"There is no format {name[:40]!r}; the formats are {' and '.join(_FORMATS)}.")
+    media, header, write = _FORMATS[name]
+    headers = {"Content-Disposition": f'attachment; filename="jobs.{name}"'}
+    selection = await _frozen(request, selected(request, listing=False))
+    wanted = JobListParams(
+        filter=selection.filter,
+        order=selection.order,
+        limit=_FIRST,
+        window=dashboard(request).config.search_window,
+    )
+    # Before anything is sent, so that what cannot be read is an error like any other.
+    first = await _page(request, wanted)
+    if request.method == "HEAD":
+        return Response(media_type=media, headers=headers)
+    redaction = Redaction(dashboard(request).config.redact_keys)
+
+    async def chunks() -> AsyncIterator[str]:
+        yield header
+        async for rows in _pages(request, selection, wanted, first):
+            yield write([_line(row, redaction) for row in rows])
+
+    return StreamingResponse(chunks(), media_type=media, headers=headers)
+
+
+async def _pages(
+    request: Request, selection: Selection, wanted: JobListParams, page: JobMinimalPage
+) -> AsyncIterator[Sequence[JobMinimalRow]]:
+    while True:
+        if page.rows:
+            yield page.rows
+        if page.searched is not None:
+            wanted = replace(wanted, cursor=page.searched.resume)
+        elif page.more and page.rows:
+            wanted = replace(wanted, cursor=selection.behind(page.rows[-1]))
+        else:
+            return
+        wanted = replace(wanted, limit=_next_size(wanted.limit, page.rows))
+        try:
+            page = await _page(request, wanted)
+        except QueryTimeout:
+            # Once more, with little to do; then the file ends as one that is broken off does.
+            wanted = replace(wanted, limit=_FIRST, window=max(1_000, wanted.window // 10))
+            page = await _page(request, wanted)
+
+
+async def _page(request: Request, wanted: JobListParams) -> JobMinimalPage:
+    async with dashboard(request).driver.reading() as executor:
+        return await executor.job_minimal_list(wanted)
+
+
+async def _frozen(request: Request, selection: Selection) -> Selection:
+    """The selection without jobs that are inserted from now on, which might never end."""
+    async with dashboard(request).driver.reading() as executor:
+        cutoff = await executor.job_cutoff()
+    until = Term(field=Field.ID, op=Op.LE, values=(cutoff.id,))
+    found = selection.filter
+    return replace(selection, filter=JobFilter(states=found.states, terms=(*found.terms, until)))
+
+
+def _next_size(size: int, rows: Sequence[JobMinimalRow]) -> int:
+    read = sum(len(row.args) for row in rows)
+    if read > _LARGE:
+        return max(1, size // 4)
+    return min(_MOST, size * 2) if read < _SMALL else size
+
+
+def _line(row: JobMinimalRow, redaction: Redaction) -> dict[str, Any]:
+    return shapes.job_minimal(row) | {"args": redaction.text(row.args)}
+
+
+def _ndjson(lines: Iterable[dict[str, Any]]) -> str:
+    return "".join(f"{shapes.dump(line)}\n" for line in lines)
+
+
+def _csv(lines: Iterable[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerows([_cell(value) for value in line.values()] for line in lines)
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A value as a spreadsheet takes it for what it is: texts never as formulas, lists as JSON."""
+    if isinstance(value, list):
+        return shapes.dump(value)
+    if isinstance(value, str):
+        text = value.replace("\0", "")
+        return f"'{text}" if text.startswith(_FORMULA) else text
+    return value
+
+
+_FORMATS: dict[str, tuple[str, str, Write]] = {
+    "ndjson": ("application/x-ndjson", "", _ndjson),
+    "csv": ("text/csv; charset=utf-8", ",".join(JobMinimalRow._fields) + "\r\n", _csv),
+}
+"""By name: the media type, what stands first, and what writes a page."""

@@ -1,0 +1,94 @@
+"""The description tells of exactly the routes there are, and answers are what it says."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx2
+from jsonschema.validators import Draft202012Validator
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+
+from riverui.web.access import RIGHTS
+from riverui.web.api.catalogue import CATALOGUE, JSON
+from riverui.web.api.openapi import described, document, method
+from riverui.web.api.schemas import SCHEMAS
+from riverui.web.app import create_app
+from riverui.web.routes import Entry
+from tests import factory
+from tests.web.html import parse
+from tests.web.stand_ins import DeadDriver, browser
+
+Connection = AsyncConnection[dict[str, Any]]
+
+
+def entries() -> list[Entry]:
+    """Every route that speaks to programs."""
+    app = create_app(DeadDriver(), no_auth=True)
+    return [route for route in app.routes if isinstance(route, Entry) and route.path.startswith("/api/")]
+
+
+def test_every_route_is_described_and_nothing_else() -> None:
+    assert {entry.name for entry in entries()} == set(CATALOGUE)
+
+
+def test_the_document_has_each_route_with_its_right_and_its_path_parameters() -> None:
+    told = document(entries())
+    for entry in entries():
+        operation = told["paths"][entry.path_format][method(entry).lower()]
+        assert operation.get("x-right", "") == (entry.right if entry.right in RIGHTS else "")
+        named = {found["name"] for found in operation["parameters"] if found["in"] == "path"}
+        assert named == set(re.findall(r"\{(\w+)\}", entry.path_format)), entry.name
+    assert sum(len(methods) for methods in told["paths"].values()) == len(entries())
+
+
+def test_schemas_are_sound_and_examples_fit_them() -> None:
+    used = re.findall(r"#/components/schemas/(\w+)", str(document(entries())))
+    assert set(SCHEMAS) == set(used)
+    for name, schema in SCHEMAS.items():
+        Draft202012Validator.check_schema(schema)
+        for example in schema.get("examples", []):
+            validate(name, example)
+
+
+def validate(name: str, found: Any) -> None:
+    """Raises where JSON is not what the schema says."""
+    whole = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": SCHEMAS}}
+    Draft202012Validator(whole).validate(found)
+
+
+async def test_answers_are_what_the_document_says(
+    app: Starlette, api: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await factory.queue(connection, "default", metadata={"concurrency": {"global_limit": 1}})
+    for state in ("available", "running", "discarded"):
+        job_id = await factory.job(connection, state)
+    begun = (await api.post("jobs/delete", json={"query": "kind:none"})).json()["operation"]
+    parameters = {"name": "default", "job_id": str(job_id), "id": begun["id"]}
+    for entry in described(app.routes):
+        told = CATALOGUE[entry.name]
+        if method(entry) == "GET" and told.answer and JSON in told.media:
+            known = parameters | ({"name": "complete"} if entry.name == "health" else {})
+            path = entry.path_format.format_map(known).removeprefix("/api/")
+            answer = await api.get(path, params={"facet": "job_kind", "q": "kind:test_kind"})
+            assert answer.status_code == told.status, (entry.name, answer.text)
+            validate(told.answer, answer.json())
+
+
+async def test_the_document_names_the_base_path(app: Starlette) -> None:
+    async with browser(app, root_path="/river") as client:
+        answer = await client.get("/river/api/openapi.json")
+        assert answer.json()["servers"] == [{"url": "/river"}]
+        assert answer.json()["openapi"] == "3.1.0"
+
+
+async def test_the_page_shows_every_address(app: Starlette) -> None:
+    async with browser(app) as client:
+        answer = await client.get("/api")
+    assert answer.status_code == 200
+    page = parse(answer.text)
+    for entry in entries():
+        section = page.one("section", id=entry.name.replace(".", "-"))
+        assert entry.path_format in section.text
+        assert method(entry) in section.text

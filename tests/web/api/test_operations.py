@@ -1,0 +1,122 @@
+"""Actions on all jobs that match a query, through the API."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+
+from riverui.storage.interface import Driver
+from riverui.web.access import READ_ONLY, Access
+from riverui.web.app import create_app
+from tests import factory
+from tests.web.stand_ins import browser
+
+Connection = AsyncConnection[dict[str, Any]]
+
+
+async def states(connection: Connection) -> dict[int, str]:
+    rows = await (await connection.execute("select id, state::text from river_job")).fetchall()
+    return {row["id"]: row["state"] for row in rows}
+
+
+async def ended(api: httpx2.AsyncClient, operation_id: str) -> dict[str, Any]:
+    """The operation once it has ended."""
+    async with asyncio.timeout(20):
+        while True:
+            found: dict[str, Any] = (await api.get(f"operations/{operation_id}")).json()["operation"]
+            if found["ended_at"]:
+                return found
+            await asyncio.sleep(0.05)
+
+
+async def test_a_query_acts_on_what_matched_when_it_was_sent(
+    api: httpx2.AsyncClient, connection: Connection
+) -> None:
+    made = [await factory.job(connection, "discarded", kind="mail") for _ in range(3)]
+    other = await factory.job(connection, "discarded", kind="other")
+    answer = await api.post("jobs/retry", json={"query": "kind:mail"})
+    assert answer.status_code == 202
+    begun = answer.json()["operation"]
+    assert (begun["verb"], begun["total"], begun["total_exact"]) == ("retry", 3, True)
+    assert "kind:mail" in begun["query"]
+    later = await factory.job(connection, "discarded", kind="mail")
+    found = await ended(api, begun["id"])
+    assert (found["status"], found["changed"], found["error"]) == ("done", 3, "")
+    assert await states(connection) == dict.fromkeys(made, "available") | {
+        other: "discarded",
+        later: "discarded",
+    }
+    assert [row["id"] for row in (await api.get("operations")).json()["data"]] == [begun["id"]]
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "left"),
+    [
+        ("delete", {"query": "", "state": ["completed"]}, {"available", "running"}),
+        ("delete", {"query": ""}, {"running"}),
+        ("cancel", {"query": "state:available"}, {"cancelled", "running", "completed"}),
+        (
+            "cancel",
+            {"query": "", "state": ["available"], "unknown": 1},
+            {"cancelled", "running", "completed"},
+        ),
+    ],
+)
+async def test_states_beside_the_query(
+    api: httpx2.AsyncClient, connection: Connection, verb: str, body: dict[str, Any], left: set[str]
+) -> None:
+    for state in ("available", "running", "completed"):
+        await factory.job(connection, state)
+    answer = await api.post(f"jobs/{verb}", json=body)
+    await ended(api, answer.json()["operation"]["id"])
+    assert set((await states(connection)).values()) == left
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"query": "kind:"},
+        {"query": 7},
+        {"query": None},
+        {"query": "", "state": "completed"},
+        {"query": "", "state": ["finished"]},
+        {"query": "", "state": [["completed"]]},
+        {"query": "", "state": ["completed"]},
+        {"state": ["available"]},
+    ],
+    ids=str,
+)
+async def test_queries_that_make_no_sense(
+    api: httpx2.AsyncClient, connection: Connection, body: dict[str, Any]
+) -> None:
+    await factory.job(connection, "completed")
+    answer = await api.post("jobs/cancel", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["message"]
+    assert (await api.get("operations")).json() == {"data": []}
+
+
+async def test_an_operation_can_be_stopped_by_who_may_start_it(
+    driver: Driver, connection: Connection
+) -> None:
+    for _ in range(3):
+        await factory.job(connection, "completed")
+    app: Starlette = create_app(driver, authenticate=lambda asked: Access(user="ada", rights=held))
+    held = READ_ONLY | {"jobs.delete"}
+    async with browser(app, base_url="http://river.test/api/") as api:
+        begun = (await api.post("jobs/delete", json={"query": ""})).json()["operation"]
+        held = READ_ONLY
+        assert (await api.post(f"operations/{begun['id']}/stop")).status_code == 403
+        held = READ_ONLY | {"jobs.delete"}
+        found = (await api.post(f"operations/{begun['id']}/stop")).json()["operation"]
+        assert found["status"] in ("stopping", "done")
+        assert (await ended(api, begun["id"]))["user"] == "ada"
+        assert (await api.post("operations/unknown/stop")).status_code == 404
+        assert (await api.get("operations/unknown")).status_code == 404
+    await app.state.dashboard.operations.close()
+    await app.state.dashboard.counts.close()

@@ -1,0 +1,40 @@
+"""Secrets stay in the house, and all else stays to the letter."""
+
+from __future__ import annotations
+
+import pytest
+
+from riverui.config import REDACT_KEYS
+from riverui.web.redaction import Redaction
+
+redaction = Redaction(REDACT_KEYS)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('{"a": 1.10, "b": "x"}', '{"a": 1.10, "b": "x"}'),
+        ('{"password": "x", "n": 1.10}', '{"password":"[redacted]","n":1.10}'),
+        (
+            '{"db_password": 7, "big": 12345678901234567890}',
+            '{"db_password":"[redacted]","big":12345678901234567890}',
+        ),
+        ('{"API-Key": {"deep": [1]}}', '{"API-Key":"[redacted]"}'),
+        ('{"list": [{"accessToken": null}, 2]}', '{"list":[{"accessToken":"[redacted]"},2]}'),
+        ('{"tokens_used": 5}', '{"tokens_used": 5}'),
+        ('"password"', '"password"'),
+        ("[]", "[]"),
+    ],
+)
+def test_values_are_replaced_by_the_names_of_their_keys(text: str, shown: str) -> None:
+    assert redaction.text(text) == shown
+
+
+def test_what_cannot_be_looked_through_is_left_out() -> None:
+    assert redaction.text('{"a":' * 100_000 + "1" + "}" * 100_000) == '"[redacted]"'
+    assert redaction.text('{"a":' + "1" * 10_000 + "}") == '"[redacted]"'
+
+
+def test_other_names_and_none() -> None:
+    assert Redaction(("iban",)).text('{"IBAN": "x"}') == '{"IBAN":"[redacted]"}'
+    assert Redaction(()).text('{"password": "x"}') == '{"password": "x"}'
