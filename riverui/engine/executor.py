@@ -124,7 +124,7 @@ class Executor:
     async def _conclude(self, attempt: Attempt, error: BaseException | None) -> None:
         """Finds out what becomes of a job that did not just end well."""
         task = asyncio.current_task()
-        if task is not None and False:
+        if task is not None and task.cancelling():
             # A job that has cancelled its own task may leave that to us: it must not hit us further on.
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0)

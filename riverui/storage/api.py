@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
 from riverui.domain.jobs import JobTextRow
 from riverui.domain.queues import QueueCountRow, QueueRow
+from riverui.domain.workflows import PeriodicJobRow, ProducerRow, SignalRow, WorkflowListRow, WorkflowRow
 from riverui.storage.params import JobFilter, JobListParams, JobMinimalPage, JobProgress
 
 PRO_TABLES = (
@@ -62,6 +64,47 @@ class ApiExecutor(Protocol):
 
     async def queue_touch(self, name: str) -> QueueRow:
         """Sets the queue's updated_at and nothing else. NotFound without a row."""
+        ...
+
+    async def periodic_job_list(self, *, updated_after: datetime, limit: int) -> Sequence[PeriodicJobRow]:
+        """Durable periodic jobs that are still kept up, by id."""
+        ...
+
+    async def producer_list(self, queue_name: str) -> Sequence[ProducerRow]:
+        """The producers of one queue, by id."""
+        ...
+
+    async def workflow_list(
+        self, *, after: str = "", active: bool | None = None, limit: int
+    ) -> Sequence[WorkflowListRow]:
+        """Workflows by id, the last first; `active` ones have a task that has not ended."""
+        ...
+
+    async def workflow_get(self, id: str) -> WorkflowRow | None:
+        """One workflow, or None."""
+        ...
+
+    async def workflow_task_list(self, id: str) -> Sequence[JobTextRow]:
+        """The jobs of a workflow, by id."""
+        ...
+
+    async def workflow_signal_list(
+        self,
+        id: str,
+        *,
+        attempt: int,
+        keys: Sequence[str],
+        cursor_id: int = 0,
+        descending: bool = True,
+        limit: int,
+    ) -> Sequence[SignalRow]:
+        """Signals with one of these keys by id, behind the one with `cursor_id`."""
+        ...
+
+    async def workflow_retry(
+        self, ids: Sequence[int], *, waiting: Sequence[int], reset: bool
+    ) -> Sequence[int]:
+        """Lets ended tasks run again, those of `waiting` after others; the ids changed. UniqueConflict."""
         ...
 
     async def job_progress(self, filter: JobFilter, *, window: int) -> JobProgress:

@@ -32,6 +32,7 @@ RIGHTS = {
     "jobs.delete": "delete jobs",
     "jobs.read": "see jobs, their arguments, errors and logs",
     "jobs.retry": "retry jobs",
+    "metrics.read": "see figures for Prometheus",
     "queues.pause": "pause and resume queues",
     "queues.read": "see queues",
     "queues.update": "change the limits of queues",

@@ -26,6 +26,7 @@ from riverui.web.counts import Counts
 from riverui.web.dashboard import Dashboard
 from riverui.web.health import Health
 from riverui.web.htpasswd import HtpasswdFile
+from riverui.web.metrics import Metrics
 from riverui.web.pages import about, bulk, job, jobs, operations, queues
 from riverui.web.routes import Entry, lost
 from riverui.web.security import Door
@@ -89,11 +90,14 @@ def create_app(
     config = config or DashboardConfig()
     health, static = Health(driver), StaticFiles(assets.STATIC)
     routes = route_table(health, static)
+    counts = Counts(driver, config)
+    metrics = Metrics(driver, counts, config)
     dashboard = Dashboard(
         config=config,
-        counts=Counts(driver, config),
-        driver=driver,
+        counts=counts,
+        driver=metrics.timed(driver),
         environment=render.environment(),
+        metrics=metrics,
         operations=Operations(driver, config),
         signer=URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui"),
         static=static,
@@ -105,6 +109,7 @@ def create_app(
         authenticate=_authenticate(authenticate, basic_auth, htpasswd, api_tokens, no_auth=no_auth),
         config=config,
         hosts=hosts,
+        metrics=metrics,
         routes=routes,
     )
 

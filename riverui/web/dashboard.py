@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from riverui.actions.operations import Operations
     from riverui.web.access import Access
     from riverui.web.counts import Counts
+    from riverui.web.metrics import Metrics
     from riverui.web.preferences import Preferences
     from riverui.web.static import StaticFiles
     from riverui.web.suggest import Suggestions
@@ -34,6 +35,7 @@ class Dashboard:
     counts: Counts
     driver: Driver
     environment: Environment
+    metrics: Metrics
     operations: Operations
     signer: URLSafeTimedSerializer
     static: StaticFiles

@@ -28,7 +28,7 @@ class Redaction:
                 return text
             return dump(self._without(json.loads(text, parse_int=Number, parse_float=Number)))
         except (RecursionError, ValueError):
-            # Nested thousands deep, or a number of thousands of digits: what cannot be looked through stays here.
+            # Nested thousands deep, or a number of thousands of digits: it cannot be looked through.
             return json.dumps(REDACTED)
 
     def _holds(self, value: object) -> bool:

@@ -5,6 +5,7 @@ change.
 from __future__ import annotations
 
 import secrets
+import time
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,6 +19,7 @@ from riverui.errors import BadRequest, Forbidden
 from riverui.web import problems
 from riverui.web.access import PUBLIC, Authenticate, decide
 from riverui.web.dashboard import VISIT, Visit
+from riverui.web.metrics import Metrics
 from riverui.web.routes import Entry
 from riverui.web.tokens import is_token
 from riverui.web.urls import PATH_SAFE, is_api, own_path
@@ -55,12 +57,14 @@ class Door:
         authenticate: Authenticate,
         config: DashboardConfig,
         hosts: frozenset[str] | None,
+        metrics: Metrics,
         routes: tuple[Entry, ...],
     ) -> None:
         self._app = app
         self._authenticate = authenticate
         self._config = config
         self._hosts = hosts
+        self._metrics = metrics
         self._public = tuple(route for route in routes if route.right == PUBLIC)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,12 +80,12 @@ class Door:
         scope = {**scope, VISIT: visit, "path": root + path, "root_path": root}
         request = Request(scope, receive, send)
         cors = self._cors_headers(request, path)
-        started = False
+        status, began = 0, time.monotonic()
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal started
+            nonlocal status
             if message["type"] == "http.response.start":
-                started = True
+                status = message["status"]
                 headers = MutableHeaders(raw=message.setdefault("headers", []))
                 present = {name for name, _ in headers.raw}
                 headers.raw.extend(pair for pair in _RAW_HEADERS if pair[0] not in present)
@@ -94,10 +98,12 @@ class Door:
             answer = await self._stop(request, scope, preflight=bool(cors) and request.method == "OPTIONS")
             await (answer or self._app)(scope, receive, send_with_headers)
         except Exception as error:
-            if started:
+            if status:
                 raise
             answer = await problems.answer(request, error)
             await answer(scope, receive, send_with_headers)
+        finally:
+            self._metrics.answered(request.method, visit.route, status, time.monotonic() - began)
 
     async def _stop(self, request: Request, scope: Scope, *, preflight: bool) -> Response | None:
         """An answer in place of the route's own, or None when the request may go on."""

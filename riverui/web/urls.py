@@ -56,8 +56,9 @@ def own_path(scope: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def is_api(request: HTTPConnection) -> bool:
-    """Whether a program asks: everything under /api speaks JSON, errors too."""
-    return own_path(request.scope)[1].startswith("/api/")
+    """Whether a program asks: everything under /api speaks JSON, errors too, and so do those of /metrics."""
+    path = own_path(request.scope)[1]
+    return path.startswith("/api/") or path == "/metrics"
 
 
 def queue_path(name: str) -> str:

@@ -25,6 +25,7 @@ from riverui.demo.postgres import EmbeddedPostgres
 from riverui.storage.connect import connect
 from riverui.storage.migrate import migrate
 from tests.bench import report
+from tests.bench.api import ApiFigures, measure_api
 from tests.bench.bulk import BulkFigures, measure_bulk
 from tests.bench.cases import SEARCH, cases, facts
 from tests.bench.engine import measure as engine
@@ -34,7 +35,7 @@ from tests.bench.measure import Result, Subject, measure
 from tests.bench.pages import PageFigures, measure_pages
 from tests.bench.report import Check, check
 
-DASHBOARD = ("queries", "bulk", "pages", "live")
+DASHBOARD = ("queries", "bulk", "pages", "api", "live")
 PARTS = (*DASHBOARD, "engine", *engine.PARTS)
 """`engine` is all of its parts."""
 
@@ -68,7 +69,7 @@ def _dashboard(sizes: list[int], parts: Collection[str], arguments: argparse.Nam
     targets: list[Check] = []
     with _server() as server:
         print(_about(server), end="\n\n")
-        if {"queries", "bulk", "pages"}.intersection(parts):
+        if {"queries", "bulk", "pages", "api"}.intersection(parts):
             with _databases(server, sizes, reuse=arguments.reuse) as urls:
                 targets += asyncio.run(_filled(urls, parts, arguments.repeats))
         if "live" in parts:
@@ -98,6 +99,8 @@ async def _filled(urls: dict[int, str], parts: Collection[str], repeats: int) ->
             targets += _bulk_targets(await measure_bulk(biggest.driver, biggest.plain))
     if "pages" in parts:
         targets += _page_targets(await asyncio.to_thread(measure_pages, urls[max(urls)]))
+    if "api" in parts:
+        targets += _api_targets(await asyncio.to_thread(measure_api, urls[max(urls)]))
     return targets
 
 
@@ -175,6 +178,14 @@ def _page_targets(page: PageFigures) -> list[Check]:
         check("100-row page, one client: p99/p50", page.p99 / page.p50, at_most=4),
         check("scripts and styles, gzipped", page.assets / 1000, at_most=60, unit=" kB"),
     ]
+
+
+def _api_targets(api: ApiFigures) -> list[Check]:
+    for name, middle in api.p50.items():
+        print(f"API {name}: p50 {middle:.2f} ms, p99 {api.p99[name]:.2f} ms")
+    print(f"API export: {api.exported:,} jobs in {api.export_seconds:.1f} s\n")
+    judged = ("jobs (running)", "jobs (completed)", "jobs (available)", "states", "queues")
+    return [check(f"API {name}: p50", api.p50[name], at_most=25, unit=" ms") for name in judged]
 
 
 def _tell_live(live: LiveFigures) -> None:

@@ -257,7 +257,9 @@ def _judge(rows: list[Row], journal: Journal, killed: set[str]) -> Counter[str]:
             _explain(row, journal, killed)
         tally[state] += 1
         tally["rescued"] += rescued > 0
-        tally["run to the end twice"] += ends[row["id"]] > 1
+        if ends[row["id"]] > 1:
+            first = min(journal.jobs[row["id"]], key=lambda entry: (entry.what != "end", entry.attempt))
+            tally[f"run to the end twice, first by a {first.process.partition('-')[0]} process"] += 1
         tally["starts"] += starts[row["id"]]
     return tally
 

@@ -47,7 +47,7 @@ def path(entry: Entry, **params: object) -> str:
 
 
 def of_api(entry: Entry) -> bool:
-    return entry.path.startswith("/api/")
+    return entry.path.startswith(("/api/", "/metrics"))
 
 
 def names(entries: list[Entry]) -> list[str]:

@@ -213,7 +213,8 @@ class PostgresDriver:
                         await self._pool.pulse.feel(anew=True)
                         continue
                     self._database = connection.info.dbname
-                    yield self._executor(connection, limit, bounded=False)
+                    prepares = await self._pool.prepares(connection)
+                    yield self._executor(connection, limit, bounded=False, prepares=prepares)
                     return
         except PoolTimeout as error:
             raise await self._unavailable() from error

@@ -119,10 +119,10 @@ def _insert(
             "tags": literals.texts(tags[0]),
             "unique_states": bits[0],
         }
-        return Statement("job_insert_many", parameters, clauses, _ALIKE)
+        return Statement("job_insert_many", parameters, clauses, _ALIKE, prepare=True)
     for name, (values, literal) in columns.items():
         parameters[name] = literal(values if name in differing else values[:1])
-    return Statement("job_insert_many", parameters, clauses)
+    return Statement("job_insert_many", parameters, clauses, prepare=True)
 
 
 def _small(values: Sequence[int]) -> str:

@@ -6,12 +6,13 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import BaseConnection
 
-from riverui.storage.postgres.pool import Connection
+if TYPE_CHECKING:
+    from riverui.storage.postgres.pool import Connection
 
 GRACE_SECONDS = 3.0
 """How long an answer may take to reach us; a statement has its time limit on top."""

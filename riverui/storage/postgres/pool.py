@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import AsyncConnection
@@ -15,6 +16,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.postgres.failures import refused
+from riverui.storage.postgres.sessions import let_prepare
 
 Connection = AsyncConnection[Any]
 
@@ -24,7 +26,7 @@ _DOUBT = 0.5
 """Seconds of waiting for a connection after which it is asked whether there is a database at all."""
 _LIFETIME = 1800.0
 """Seconds after which a connection is not used again: poolers, DNS and secrets move on."""
-# No prepared statements: through a pooler in transaction mode they would land on another server.
+# No prepared statements, before it is known that no pooler in transaction mode would send them elsewhere.
 _KEYWORDS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
 
 
@@ -90,6 +92,7 @@ class OwnPool:
         self._conninfo = conninfo
         self._opening = asyncio.Lock()
         self._pool: AsyncConnectionPool[Connection] | None = None
+        self._prepares: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
         self._timeout = timeout
 
     @asynccontextmanager
@@ -102,6 +105,12 @@ class OwnPool:
             async with self.pulse.felt():
                 connection = await stack.enter_async_context(pool.connection(timeout=self._timeout))
             yield connection
+
+    async def prepares(self, connection: Connection) -> bool:
+        """Whether statements may be prepared on a connection of the pool's."""
+        if (known := self._prepares.get(connection)) is None:
+            known = self._prepares[connection] = await let_prepare(connection, self._timeout)
+        return known
 
     async def dial(self) -> Connection:
         """A connection outside the pool; LoginRefused, DatabaseMissing or DatabaseUnavailable."""
@@ -164,6 +173,10 @@ class HostPool:
             finally:
                 if not autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
                     await connection.set_autocommit(False)
+
+    async def prepares(self, connection: Connection) -> bool:
+        """Never: what is left on the connection is the host's to decide."""
+        return False
 
     async def dial(self) -> Connection:
         """A connection to the same database, outside the pool."""

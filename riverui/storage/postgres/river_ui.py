@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from riverui.domain.jobs import JobMinimalRow, JobState, JobTextRow
+from riverui.domain.jobs import FINALIZED, JobMinimalRow, JobState, JobTextRow
 from riverui.domain.queues import QueueCountRow, QueueRow
 from riverui.errors import NotFound
-from riverui.storage.params import JobCursor, JobListParams, JobMinimalPage, SearchedWindow
+from riverui.storage.params import JobCursor, JobListParams, JobMinimalPage, JobOrder, SearchedWindow
 from riverui.storage.postgres import literals
 from riverui.storage.postgres.filters import contains_pattern, storable
 from riverui.storage.postgres.rows import known_state, queue_row, texts
 from riverui.storage.postgres.statements import Row
-from riverui.storage.postgres.walks import Walks, order_by
+from riverui.storage.postgres.walks import Walk, Walks, order_by
 
 _BIGINT = 2**63
 _MOST = 5000
@@ -25,7 +25,7 @@ class RiverUI(Walks):
 
     async def job_minimal_list(self, params: JobListParams) -> JobMinimalPage:
         """One page of jobs by keyset with their whole args; `lean` means nothing here."""
-        walk = await self._walk(
+        walk = self._state_walk(params) or await self._walk(
             params.filter,
             order=params.order,
             limit=params.limit,
@@ -48,7 +48,7 @@ class RiverUI(Walks):
         for row in found:
             matched += row[0]
             if row[0] and matched <= params.limit and known_state(row[15]):
-                rows.append(_minimal(row[3:]))
+                rows.append(minimal_row(row[3:]))
             if row[1]:
                 # As in job_list: behind the end of one walk's window nothing is certain.
                 end = row
@@ -71,7 +71,7 @@ class RiverUI(Walks):
         row = await self._row("job_text_get", {"id": id}, columns=self._queries.text("job_minimal_columns"))
         if row is None or not known_state(row[14]):
             return None
-        return JobTextRow(job=_minimal(row[2:]), errors=row[0], metadata=row[1])
+        return JobTextRow(job=minimal_row(row[2:]), errors=row[0], metadata=row[1])
 
     async def job_kind_page(
         self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
@@ -110,6 +110,21 @@ class RiverUI(Walks):
         """Sets the queue's updated_at and nothing else. NotFound without a row."""
         return await self._queue_changed("queue_touch", name, {})
 
+    def _state_walk(self, params: JobListParams) -> Walk | None:
+        """The walk over whole states that have not ended, by id; None for any other list."""
+        states = params.filter.states
+        by_id = params.order in (JobOrder.ID, JobOrder.ID_DESC)
+        if not by_id or not states or FINALIZED.intersection(states) or params.filter.terms or params.cutoff:
+            return None
+        parameters: dict[str, Any] = {"limit": params.limit, "states": [state.value for state in states]}
+        descending, cursor = params.order.descending, ""
+        if params.cursor is not None:
+            descending = descending != params.cursor.before
+            parameters["cursor_id"] = params.cursor.id
+            cursor = self._queries.text("job_cursor_state_id", beyond="<" if descending else ">")
+        sql = self._queries.text("job_walk_state_id", cursor=cursor, desc="desc" if descending else "")
+        return Walk(sql=sql, parameters=parameters, by_id=True, descending=descending)
+
     async def _queue_changed(self, block: str, name: str, parameters: dict[str, Any]) -> QueueRow:
         row = await self._row(block, {"name": name, **parameters}) if storable(name) else None
         if row is None:
@@ -129,7 +144,7 @@ class RiverUI(Walks):
         return [row[0] for row in await self._rows(block, {**parameters, **chosen})]
 
 
-def _minimal(row: Row) -> JobMinimalRow:
+def minimal_row(row: Row) -> JobMinimalRow:
     """A row of the block `job_minimal_columns`."""
     found = JobMinimalRow(*row)
     return found._replace(

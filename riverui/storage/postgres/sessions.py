@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import select
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import AsyncRawCursor, BaseConnection
 from psycopg.rows import tuple_row
 
 from riverui.storage.postgres.patience import patience
-from riverui.storage.postgres.pool import Connection
+
+if TYPE_CHECKING:
+    from riverui.storage.postgres.pool import Connection
 
 _SETTINGS = (
     "set statement_timeout = {statement}; set timezone = 'UTC'; set datestyle = 'ISO'; set jit = off;"
@@ -44,17 +46,26 @@ def _readable(number: int) -> bool:
     return bool(select.select([number], [], [], 0)[0])
 
 
-async def configure(connection: Connection, limit: float) -> bool:
-    """Gives the connection a session's settings; whether it took them, and may prepare statements."""
+async def let_prepare(connection: Connection, limit: float) -> bool:
+    """Lets the connection prepare statements, unless there is a pooler in transaction mode; whether it may.
+
+    Behind that, the process is another one each time, and what is prepared or set would stay with strangers.
+    """
     with patience(connection, limit):
         cursor = AsyncRawCursor(connection, row_factory=tuple_row)
         await cursor.execute(b"select pg_backend_pid()", prepare=False)
         row = await cursor.fetchone()
-        # Behind a pooler in transaction mode the process is another one each time, and what is set would stay
-        # with strangers.
-        if row is None or row[0] != connection.info.backend_pid:
-            return False
-        settings = _SETTINGS.format(statement=max(1, round(limit * 1000)))
-        await cursor.execute(settings.encode(), prepare=False)
+    if row is None or row[0] != connection.info.backend_pid:
+        return False
     connection.prepare_threshold = 0
+    return True
+
+
+async def configure(connection: Connection, limit: float) -> bool:
+    """Gives the connection a session's settings; whether it took them, and may prepare statements."""
+    if not await let_prepare(connection, limit):
+        return False
+    settings = _SETTINGS.format(statement=max(1, round(limit * 1000)))
+    with patience(connection, limit):
+        await AsyncRawCursor(connection).execute(settings.encode(), prepare=False)
     return True

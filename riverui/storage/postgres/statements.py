@@ -41,6 +41,8 @@ class Statement(NamedTuple):
     """Slots to fill with other blocks, by name."""
     copy: str | None = None
     """Rows to send, where the block is a COPY."""
+    prepare: bool = False
+    """Where the connection can: for statements whose plan is the same whatever the table holds."""
 
 
 Steps = Generator[Statement, list[Row], _T]
@@ -152,7 +154,8 @@ class Statements:
                     statement = steps.send([])
                 else:
                     values = [statement.parameters[key] for key in names]
-                    statement = steps.send(await self._ask(statement.name, text, values))
+                    prepare = statement.prepare and self._prepares
+                    statement = steps.send(await self._ask(statement.name, text, values, prepare))
         except StopIteration as end:
             result: _T = end.value
             return result

@@ -3,58 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 from riverui.storage.params import JobOrder
-from riverui.web.api.schemas import ID, STATES, TEXT, Schema
-
-JSON = "application/json"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parameter:
-    """One parameter of an address."""
-
-    name: str
-    told: str
-    schema: Schema
-    where: str = "query"
-    needed: bool = False
-    ours: bool = False
-    """Whether River UI does not have it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Described:
-    """One address, for openapi.json and for the readable page."""
-
-    group: str
-    told: str
-    answer: str
-    """The schema of what it answers; empty for text."""
-    parameters: tuple[Parameter, ...] = ()
-    body: str = ""
-    """The schema of what it takes; empty where it takes nothing."""
-    status: int = 200
-    media: tuple[str, ...] = (JSON,)
-    fails: tuple[int, ...] = ()
-    """Statuses besides those that any address may answer with."""
-    accepted: str = ""
-    """The schema of what it answers with 202 where the work has only begun; empty where that cannot be."""
-    ours: bool = False
-    """Whether River UI does not have it."""
-
-
-def many(name: str, told: str, most: int, schema: Schema = TEXT) -> Parameter:
-    """A parameter that may be repeated."""
-    return Parameter(name=name, told=told, schema={"type": "array", "items": schema, "maxItems": most})
-
-
-def limit(default: int, *, least: int = 0) -> Parameter:
-    """How many rows at most."""
-    schema = {"type": "integer", "minimum": least, "maximum": 1000, "default": default}
-    return Parameter(name="limit", told="Rows at most.", schema=schema)
-
+from riverui.web.api.described import Described, Parameter, limit, many
+from riverui.web.api.pro_catalogue import PRO
+from riverui.web.api.schemas import ID, STATES, TEXT
 
 _JOB_ID = Parameter(name="job_id", told="The job's id.", schema=ID, where="path", needed=True)
 _QUEUE = Parameter(name="name", told="The queue's name.", schema=TEXT, where="path", needed=True)
@@ -80,6 +34,12 @@ _HEALTH = Parameter(
     schema={"type": "string", "enum": ["complete", "minimal"]},
     where="path",
     needed=True,
+)
+_Q = Parameter(name="q", told="A search text as on the pages.", schema=TEXT)
+_ORDER = Parameter(
+    name="order",
+    told="By the time that matters or by id; a minus is latest first.",
+    schema={"type": "string", "enum": list(JobOrder)},
 )
 _JOBS = (
     many("ids", "Any of these ids.", 1000, ID),
@@ -122,17 +82,28 @@ CATALOGUE: Mapping[str, Described] = {
             many("state", "The state; several are riverui's.", 8, {"type": "string", "enum": STATES}),
             *_JOBS,
             limit(20),
-            Parameter(
-                name="q", told="A search text as on the pages; then of every state.", schema=TEXT, ours=True
-            ),
-            Parameter(
-                name="order",
-                told="By the time that matters or by id; a minus is latest first. Then of every state.",
-                schema={"type": "string", "enum": list(JobOrder)},
-                ours=True,
-            ),
+            replace(_Q, told="A search text as on the pages; then of every state.", ours=True),
+            replace(_ORDER, told=f"{_ORDER.told} Then of every state.", ours=True),
             Parameter(name="cursor", told="The `next_cursor` of the page before.", schema=TEXT, ours=True),
         ),
+    ),
+    "api.jobs.export": Described(
+        group="Jobs",
+        told="All jobs of a selection as a file, of every state unless some are named; secrets are left out.",
+        answer="JobMinimal",
+        media=("application/x-ndjson", "text/csv"),
+        parameters=(
+            Parameter(
+                name="format",
+                told="One JSON object a line, or a table.",
+                schema={"type": "string", "enum": ["ndjson", "csv"], "default": "ndjson"},
+            ),
+            many("state", "Any of these states.", 8, {"type": "string", "enum": STATES}),
+            *_JOBS,
+            _Q,
+            _ORDER,
+        ),
+        ours=True,
     ),
     "api.jobs.show": Described(
         group="Jobs",
@@ -171,10 +142,10 @@ CATALOGUE: Mapping[str, Described] = {
         answer="Progress",
         parameters=(
             many("tag", "A tag of the group.", 10),
-            Parameter(name="q", told="A search text as on the pages.", schema=TEXT),
+            _Q,
             Parameter(
                 name="metadata.KEY",
-                told="A value at a dotted path of the metadata, such as metadata.batch.id=42; likewise args.KEY.",
+                told="A value at a dotted path, such as metadata.batch.id=42; likewise args.KEY.",
                 schema=TEXT,
             ),
         ),
@@ -232,6 +203,14 @@ CATALOGUE: Mapping[str, Described] = {
         parameters=(_QUEUE,),
         body="QueueUpdate",
         fails=(404,),
+    ),
+    **PRO,
+    "metrics": Described(
+        group="This API",
+        told="Figures for Prometheus: jobs by state and queue, how long they wait, how fast we answer.",
+        answer="",
+        media=("text/plain",),
+        ours=True,
     ),
     "api.openapi": Described(
         group="This API", told="This API as an OpenAPI 3.1 document.", answer="", ours=True

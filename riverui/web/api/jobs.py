@@ -43,7 +43,7 @@ async def index(request: Request) -> Response:
 async def show(request: Request) -> Response:
     """One job with its errors and metadata."""
     job_id = requests.integer(request.path_params["job_id"])
-    if job_id is None:
+    if not job_id:
         raise BadRequest("A job's id is a whole number.")
     async with dashboard(request).driver.reading() as executor:
         row = await executor.job_text_get(job_id)

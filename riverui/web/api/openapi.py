@@ -12,7 +12,9 @@ from starlette.responses import Response
 from riverui import __version__
 from riverui.web.access import PUBLIC, RIGHTS, SIGNED_IN
 from riverui.web.api import shapes
-from riverui.web.api.catalogue import CATALOGUE, JSON, Described, Parameter
+from riverui.web.api.catalogue import CATALOGUE
+from riverui.web.api.described import JSON, Described, Parameter
+from riverui.web.api.pro_catalogue import PRO_SCHEMAS
 from riverui.web.api.schemas import SCHEMAS, ref
 from riverui.web.routes import Entry
 from riverui.web.urls import base_path
@@ -51,7 +53,7 @@ def document(entries: Iterable[Entry], *, base: str = "") -> dict[str, Any]:
         "security": [{"token": []}, {"basic": []}],
         "paths": paths,
         "components": {
-            "schemas": dict(SCHEMAS),
+            "schemas": {**SCHEMAS, **PRO_SCHEMAS},
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic"},
                 "token": {"type": "http", "scheme": "bearer"},

@@ -11,8 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.web.access import access
-from riverui.web.api.catalogue import CATALOGUE, Described, Parameter
+from riverui.web.api.catalogue import CATALOGUE
+from riverui.web.api.described import Described, Parameter
 from riverui.web.api.openapi import described, method, right_words
+from riverui.web.api.pro_catalogue import PRO_SCHEMAS
 from riverui.web.api.schemas import SCHEMAS, Schema
 from riverui.web.render import respond
 from riverui.web.routes import Entry
@@ -27,6 +29,7 @@ class ParameterLine:
     kind: str
     told: str
     needed: bool
+    ours: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +101,11 @@ def _address(request: Request, entry: Entry, told: Described) -> Address:
 
 def _line(parameter: Parameter) -> ParameterLine:
     return ParameterLine(
-        name=parameter.name, kind=_kind(parameter.schema), told=parameter.told, needed=parameter.needed
+        name=parameter.name,
+        kind=_kind(parameter.schema),
+        told=parameter.told,
+        needed=parameter.needed,
+        ours=parameter.ours,
     )
 
 
@@ -115,5 +122,6 @@ def _kind(schema: Schema) -> str:
 
 
 def _example(name: str) -> str:
-    examples: list[Any] = SCHEMAS[name].get("examples", []) if name else []
+    schemas = {**SCHEMAS, **PRO_SCHEMAS}
+    examples: list[Any] = schemas[name].get("examples", []) if name else []
     return json.dumps(examples[0], indent=2, ensure_ascii=False) if examples else ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from riverui.web import metrics
 from riverui.web.access import SIGNED_IN
-from riverui.web.api import export, jobs, openapi, operations, overview, progress, queues, reference
+from riverui.web.api import export, jobs, openapi, operations, overview, pro, progress, queues, reference
 from riverui.web.routes import Entry
 
 ROUTES = (
@@ -18,6 +19,21 @@ ROUTES = (
     Entry("POST", "/api/jobs/delete", "api.jobs.delete", "jobs.delete", jobs.delete),
     Entry("POST", "/api/jobs/retry", "api.jobs.retry", "jobs.retry", jobs.retry),
     Entry("GET", "/api/jobs/{job_id}", "api.jobs.show", "jobs.read", jobs.show),
+    Entry("GET", "/api/pro/periodic-jobs", "api.pro.periodic_jobs", "jobs.read", pro.periodic_jobs),
+    Entry("GET", "/api/pro/producers", "api.pro.producers", "queues.read", pro.producers),
+    Entry("GET", "/api/pro/workflows", "api.pro.workflows", "jobs.read", pro.workflows),
+    Entry("POST", "/api/pro/workflows/{id:path}/cancel", "api.pro.cancel", "jobs.cancel", pro.cancel),
+    Entry("POST", "/api/pro/workflows/{id:path}/retry", "api.pro.retry", "jobs.retry", pro.retry),
+    Entry("GET", "/api/pro/workflows/{id:path}/task-signals", "api.pro.signals", "jobs.read", pro.signals),
+    Entry(
+        "GET",
+        "/api/pro/workflows/{id:path}/task-wait-diagnostics",
+        "api.pro.diagnostics",
+        "jobs.read",
+        pro.diagnostics,
+    ),
+    Entry("GET", "/api/pro/workflows/{id:path}", "api.pro.workflow", "jobs.read", pro.workflow),
+    Entry("GET", "/metrics", "metrics", "metrics.read", metrics.show),
     Entry("GET", "/api/progress", "api.progress", "jobs.read", progress.index),
     Entry("GET", "/api/operations", "api.operations.index", "jobs.read", operations.index),
     Entry("GET", "/api/operations/{id}", "api.operations.show", "jobs.read", operations.show),

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
+from starlette.types import Message
 
 from riverui.config import DashboardConfig
 from riverui.domain.jobs import JobMinimalRow
@@ -119,18 +120,17 @@ def test_pages_shrink_where_jobs_are_big() -> None:
 
 async def test_who_hangs_up_ends_the_reading(app: Starlette, connection: Connection) -> None:
     await connection.execute(
-        "insert into river_job (args, kind, max_attempts) select '{}', 'bulk', 25 from generate_series(1, 20000)"
+        "insert into river_job (args, kind, max_attempts)"
+        " select '{}', 'bulk', 25 from generate_series(1, 20000)"
     )
     gone = asyncio.Event()
-    sent = []
+    sent: list[Message] = []
 
     async def receive() -> dict[str, Any]:
-        if not sent:
-            return {"type": "http.request"}
         await gone.wait()
         return {"type": "http.disconnect"}
 
-    async def send(message: Any) -> None:
+    async def send(message: Message) -> None:
         sent.append(message)
         if len(sent) == 3:
             gone.set()

@@ -105,7 +105,7 @@ async def test_one_job_has_errors_and_metadata_besides(
     [
         ("123", 404),
         ("-5", 404),
-        ("0", 404),
+        ("0", 400),
         ("x", 400),
         ("9223372036854775808", 400),
         ("cancel", 400),

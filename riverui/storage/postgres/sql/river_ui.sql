@@ -18,6 +18,24 @@ from walked w
 join /* schema */river_job j on j.id = w.id
 order by /* order: */ w.at, w.id /* :order */;
 
+-- name: job_walk_state_id
+-- Jobs of some states by id: River's fetching index holds both, so all of a state's entries are sorted rather than the
+-- whole table walked until enough have turned up. The order within, which costs nothing, keeps the planner on it.
+select x.id, null::timestamptz as at, true as matched, false as ended
+from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
+cross join lateral (
+  select j.id from /* schema */river_job j
+  where j.state = s.state
+  order by j.queue, j.priority, j.scheduled_at, j.id
+  offset 0
+) x
+where true /* cursor */
+order by x.id /* desc */
+limit :limit::bigint + 1;
+
+-- name: job_cursor_state_id
+and x.id /* beyond: */ > /* :beyond */ :cursor_id::bigint;
+
 -- name: job_minimal_columns
 j.id, j.args::text, j.attempt, j.attempted_at, j.attempted_by, j.created_at, j.finalized_at, j.kind, j.max_attempts,
   j.priority, j.queue, j.scheduled_at, j.state::text, j.tags::text[];

@@ -1,0 +1,48 @@
+"""What a person or a program does to River Pro's workflows: to their jobs, as far as those tell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+
+from riverui.domain.jobs import FINALIZED, JobTextRow
+from riverui.domain.workflows import Task, to_retry
+from riverui.errors import LockTimeout
+from riverui.storage.interface import Driver
+from riverui.storage.params import SkipReason
+
+
+async def cancel(driver: Driver, id: str, *, time_limit: timedelta | None = None) -> Sequence[JobTextRow]:
+    """Cancels what has not ended (running tasks are asked to stop); those jobs afterwards, by id."""
+    async with driver.transaction(timeout=time_limit) as transaction:
+        unfinished = [
+            row.job.id for row in await transaction.workflow_task_list(id) if row.job.state not in FINALIZED
+        ]
+        if not unfinished:
+            return []
+        changes = await transaction.job_cancel_many(unfinished)
+        if any(reason is SkipReason.LOCKED for _, reason in changes.skipped):
+            raise LockTimeout
+        touched = {*changes.changed, *changes.requested}
+        return [row for row in await transaction.workflow_task_list(id) if row.job.id in touched]
+
+
+async def retry(
+    driver: Driver, id: str, mode: str, *, reset: bool, time_limit: timedelta | None = None
+) -> Sequence[JobTextRow]:
+    """Lets ended tasks run again (see `to_retry`), `reset` as if they never had; those jobs afterwards.
+
+    UniqueConflict.
+    """
+    async with driver.transaction(timeout=time_limit) as transaction:
+        ready, waiting = to_retry(tasks(await transaction.workflow_task_list(id)), mode)
+        if not ready and not waiting:
+            return []
+        changed = set(await transaction.workflow_retry([*ready, *waiting], waiting=waiting, reset=reset))
+        return [row for row in await transaction.workflow_task_list(id) if row.job.id in changed]
+
+
+def tasks(rows: Sequence[JobTextRow]) -> list[Task]:
+    """The jobs of a workflow as its tasks."""
+    return [Task(job=row.job, metadata=json.loads(row.metadata)) for row in rows]

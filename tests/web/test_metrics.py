@@ -1,0 +1,116 @@
+"""Figures for Prometheus: what they say, what they cost, and that nothing of them is shared between apps."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx2
+from prometheus_client.parser import text_string_to_metric_families
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+
+from riverui.storage.interface import Driver
+from riverui.web.access import EVERYTHING, Access
+from riverui.web.app import create_app
+from riverui.web.metrics import MEDIA
+from tests import factory
+from tests.web.stand_ins import DeadDriver, browser
+
+Connection = AsyncConnection[dict[str, Any]]
+Figures = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+async def figures(client: httpx2.AsyncClient) -> Figures:
+    """Every sample by its name and labels."""
+    answer = await client.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == MEDIA
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def at(found: Figures, name: str, **labels: str) -> float | None:
+    return found.get((name, tuple(sorted(labels.items()))))
+
+
+async def test_jobs_and_queues(client: httpx2.AsyncClient, connection: Connection) -> None:
+    now = datetime.now(UTC)
+    await factory.queue(connection, "mail", paused_at=now)
+    await factory.job(connection, queue="mail", scheduled_at=now - timedelta(minutes=10))
+    await factory.job(connection, queue='a"b\nc')
+    await factory.job(connection, "running", queue="mail")
+    await factory.job(connection, "completed", finalized_at=now - timedelta(seconds=20))
+    await factory.job(connection, "completed", finalized_at=now - timedelta(minutes=20))
+    await factory.leader(connection)
+    found = await figures(client)
+    assert at(found, "river_jobs", state="available") == 2
+    assert at(found, "river_jobs", state="completed") == 2
+    assert at(found, "river_jobs", state="pending") == 0
+    assert at(found, "river_jobs_finished_last_minute", state="completed") == 1
+    assert at(found, "river_queue_jobs", queue="mail", state="available") == 1
+    assert at(found, "river_queue_jobs", queue="mail", state="running") == 1
+    assert at(found, "river_queue_jobs", queue='a"b\nc', state="available") == 1
+    assert at(found, "river_queue_paused", queue="mail") == 1
+    waited = at(found, "river_queue_oldest_waiting_seconds", queue="mail")
+    assert waited is not None
+    assert 600 <= waited < 660
+    assert at(found, "river_leader") == 1
+    assert at(found, "riverui_database_up") == 1
+
+
+async def test_how_fast_we_answer(client: httpx2.AsyncClient) -> None:
+    await client.get("/queues")
+    await client.get("/nothing")
+    await client.post("/api/jobs/cancel", json={"ids": [1]})
+    found = await figures(client)
+    assert at(found, "riverui_request_seconds_count", method="GET", route="queues.index", status="200") == 1
+    assert at(found, "riverui_request_seconds_count", method="GET", route="none", status="404") == 1
+    assert (
+        at(found, "riverui_request_seconds_count", method="POST", route="api.jobs.cancel", status="404") == 1
+    )
+    assert at(found, "riverui_database_seconds_count", access="read") == 1
+    assert at(found, "riverui_database_seconds_count", access="write") == 1
+
+
+async def test_many_scrapers_are_one_question(driver: Driver, connection: Connection) -> None:
+    app = create_app(driver, no_auth=True)
+    async with browser(app) as client:
+        first = await figures(client)
+        await factory.job(connection, queue="late")
+        again = await figures(client)
+    assert at(first, "river_queue_jobs", queue="late", state="available") is None
+    assert at(again, "river_queue_jobs", queue="late", state="available") is None
+    await app.state.dashboard.counts.close()
+
+
+async def test_without_a_database_the_rest_is_told() -> None:
+    async with browser(create_app(DeadDriver(), no_auth=True)) as client:
+        await client.get("/jobs")
+        found = await figures(client)
+        assert at(found, "riverui_database_up") == 0
+        assert at(found, "riverui_request_seconds_count", method="GET", route="jobs.index", status="503") == 1
+        assert not any(name.startswith("river_") for name, _ in found)
+
+
+async def test_it_has_a_right_of_its_own_and_its_errors_are_json() -> None:
+    def app(rights: frozenset[str]) -> Starlette:
+        return create_app(DeadDriver(), authenticate=lambda connection: Access(rights=rights))
+
+    async with browser(app(frozenset({"metrics.read"}))) as client:
+        assert (await client.get("/metrics")).status_code == 200
+    async with browser(app(EVERYTHING - {"metrics.read"})) as client:
+        answer = await client.get("/metrics")
+        assert (answer.status_code, answer.headers["content-type"]) == (403, "application/json")
+
+
+async def test_two_dashboards_share_nothing() -> None:
+    apps = [create_app(DeadDriver(), no_auth=True) for _ in range(2)]
+    for app in apps:
+        async with browser(app) as client:
+            await client.get("/about")
+            found = await figures(client)
+            assert at(found, "riverui_request_seconds_count", method="GET", route="about", status="503") == 1
