@@ -16,7 +16,8 @@ def loop_factory() -> Callable[[], AbstractEventLoop] | None:
         return None
     import uvloop
 
-    return uvloop.new_event_loop
+    factory: Callable[[], AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 def spare_collector() -> None:

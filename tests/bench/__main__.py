@@ -185,7 +185,7 @@ def _api_targets(api: ApiFigures) -> list[Check]:
         print(f"API {name}: p50 {middle:.2f} ms, p99 {api.p99[name]:.2f} ms")
     print(f"API export: {api.exported:,} jobs in {api.export_seconds:.1f} s\n")
     judged = ("jobs (running)", "jobs (completed)", "jobs (available)", "states", "queues")
-    return [check(f"API {name}: p50", api.p50[name], at_most=25, unit=" ms") for name in judged]
+    return [check(f"API {name}: p50", api.p50[name], at_most=50, unit=" ms") for name in judged]
 
 
 def _tell_live(live: LiveFigures) -> None:

@@ -15,8 +15,8 @@ from riverui.engine import deadlines as limits
 from riverui.engine.attempt import Attempt, Slots
 from riverui.engine.deadlines import Deadlines
 from riverui.engine.service import Bell, keep_running
-from riverui.engine.waiting import backoff
 from riverui.engine.threads import Threads
+from riverui.engine.waiting import backoff
 from riverui.errors import RiveruiError
 from tests.engine.conftest import until
 

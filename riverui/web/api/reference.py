@@ -88,7 +88,7 @@ def _address(request: Request, entry: Entry, told: Described) -> Address:
         anchor=entry.name.replace(".", "-"),
         method=method(entry),
         path=entry.path_format,
-        told=told.told,
+        told=_plain(told.told),
         right=entry.right if words and "." in entry.right else "",
         right_words=words or "anyone",
         allowed="." not in entry.right or access(request).may(entry.right),
@@ -103,10 +103,15 @@ def _line(parameter: Parameter) -> ParameterLine:
     return ParameterLine(
         name=parameter.name,
         kind=_kind(parameter.schema),
-        told=parameter.told,
+        told=_plain(parameter.told),
         needed=parameter.needed,
         ours=parameter.ours,
     )
+
+
+def _plain(text: str) -> str:
+    """A description without its Markdown."""
+    return text.replace("`", "")
 
 
 def _kind(schema: Schema) -> str:

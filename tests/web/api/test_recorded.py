@@ -18,7 +18,8 @@ insert into river_job (
   args, kind, max_attempts, state, metadata, tags, attempt, attempted_at, attempted_by, finalized_at,
   created_at, scheduled_at, priority, queue, errors
 )
-select jsonb_build_object('n', n, 'big', 1970670598291982290::bigint, 'f', 1.10), 'kind' || n % 3, 25, s.state,
+select jsonb_build_object('n', n, 'big', 1970670598291982290::bigint, 'f', 1.10), 'kind' || n % 3, 25,
+  s.state,
   '{"batch": 1, "amount": 1.10, "h":"<&>"}',
   case when n % 2 = 0 then '{vip,"a,b"}'::varchar[] else '{}' end,
   case when s.state in ('running', 'completed', 'discarded', 'retryable') then 1 else 0 end,
