@@ -19,6 +19,8 @@ from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.migrate import migrate
 
+pytest_plugins = ["tests.pgbouncer"]
+
 
 def with_database(url: str, name: str) -> str:
     """The URL of another database on the same server."""

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import socket
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 
 import psycopg
-import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 from riverui.domain.jobs import JobState
 from riverui.storage.connect import connect, connect_sync
@@ -34,56 +26,6 @@ from riverui.storage.params import (
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import NOW, Make, all_pages, insert_params, one_page
 from tests.storage.test_job_work import fetch
-
-
-@pytest.fixture
-def bouncer_url(database_url: str, tmp_path: Path) -> Iterator[str]:
-    """The same database through a PgBouncer with two server connections."""
-    program = shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
-    if program is None:
-        pytest.fail("this test needs PgBouncer: apt install pgbouncer", pytrace=False)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    parts = conninfo_to_dict(database_url)
-    server = " ".join(
-        f"{name}={parts[name]}" for name in ("host", "port", "user", "password", "dbname") if parts.get(name)
-    )
-    settings = tmp_path / "pgbouncer.ini"
-    settings.write_text(
-        f"[databases]\nriver = {server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
-        "auth_type = any\npool_mode = transaction\ndefault_pool_size = 2\nunix_socket_dir =\n"
-        # Nothing is tidied up behind us between transactions.
-        "server_reset_query =\n"
-    )
-    line = [program, str(settings)]
-    if os.geteuid() == 0:
-        # It does not run as root. In a user namespace it only seems not to, and reaches the server's private
-        # socket; where there are no namespaces, the server runs as nobody itself.
-        somebody_else = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
-        if subprocess.run([*somebody_else, "true"], capture_output=True, check=False).returncode == 0:
-            line = [*somebody_else, *line]
-        else:
-            for folder in (tmp_path, *tmp_path.parents[:2]):
-                folder.chmod(0o755)
-            line += ["-u", "nobody"]
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=log)
-    url = f"postgresql://anyone@127.0.0.1:{port}/river"
-    try:
-        deadline = time.monotonic() + 10
-        while True:
-            try:
-                psycopg.connect(url, autocommit=True).close()
-                break
-            except psycopg.OperationalError:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    pytest.fail(f"PgBouncer did not start: {(tmp_path / 'log').read_text()}", pytrace=False)
-                time.sleep(0.05)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(10)
 
 
 async def _server_settings(url: str) -> set[tuple[str, ...]]:
