@@ -433,13 +433,60 @@ def _engine() -> Iterator[tuple[str, Case]]:
         yield name, Case(call=call, indexes=indexes, reads=reads)
 
 
+def _api_cases() -> Iterator[tuple[str, Case]]:
+    """What the JSON API asks besides what pages do."""
+    some = list(range(1, 101))
+    completed = (JobState.COMPLETED,)
+    customer = Term(field=Field.ARGS, op=Op.CONTAINS, values=('{"customer_id": 7}',))
+    tagged = Term(field=Field.TAG, op=Op.EQ, values=("vip",))
+    calls: dict[str, tuple[Callable[[PostgresTransaction], Awaitable[object]], set[str], int]] = {
+        "api list": (
+            lambda x: x.job_minimal_list(
+                JobListParams(
+                    filter=JobFilter(states=completed), order=JobOrder.TIME_DESC, limit=100, window=5000
+                )
+            ),
+            {FINALIZED, PKEY},
+            400,
+        ),
+        "api list by id": (
+            lambda x: x.job_minimal_list(
+                JobListParams(filter=JobFilter(states=(JobState.RUNNING,)), order=JobOrder.ID, limit=100)
+            ),
+            {FETCHING, PKEY},
+            3 * ROWS // 1000 + 400,
+        ),
+        "api job": (lambda x: x.job_text_get(5), {PKEY}, 1),
+        "api kinds": (lambda x: x.job_kind_page(), {KIND}, 100),
+        "api queues": (lambda x: x.queue_count_list(cap=1000, limit=100), {FETCHING}, 20_000),
+        "api progress": (
+            lambda x: x.job_progress(JobFilter(terms=(tagged,)), window=5000),
+            {FINALIZED, FETCHING, PKEY},
+            20_000,
+        ),
+        "api progress by args": (
+            lambda x: x.job_progress(JobFilter(terms=(customer,)), window=5000),
+            {ARGS, METADATA},
+            20_000,
+        ),
+        "tasks of a workflow": (lambda x: x.workflow_task_list("w"), {METADATA, PKEY}, 10),
+        "retry of a workflow": (
+            lambda x: x.workflow_retry(some, waiting=some[:5], reset=False),
+            {PKEY},
+            200,
+        ),
+    }
+    for name, (call, indexes, reads) in calls.items():
+        yield name, Case(call=call, indexes=indexes, reads=reads)
+
+
 def _old(before: datetime) -> JobDeleteBeforeParams:
     return JobDeleteBeforeParams(
         cancelled_before=before, completed_before=before, discarded_before=before, limit=1000
     )
 
 
-CASES = dict(_cases())
+CASES = {**dict(_cases()), **dict(_api_cases())}
 
 Statement = tuple[str, str, Sequence[Any]]
 
@@ -491,6 +538,7 @@ async def _explain(connection: AsyncConnection[Any], statement: Statement) -> li
 
 AS_SHIPPED = "set enable_seqscan = off; set enable_bitmapscan = off; set jit = off"
 FOR_GIN = "set enable_seqscan = off; set enable_bitmapscan = on; set jit = off"
+BY_BITMAP = {"job_contains_ids", "job_progress_contains", "workflow_task_list"}
 DEFAULTS = "reset enable_seqscan; reset enable_bitmapscan; reset jit"
 
 
@@ -501,7 +549,7 @@ async def _check(url: str, case: Case, seen: Sequence[Statement], settings: str)
         for statement in seen:
             if statement[0] == "job_contains_explain":
                 continue
-            await connection.execute((FOR_GIN if statement[0] == "job_contains_ids" else settings).encode())
+            await connection.execute((FOR_GIN if statement[0] in BY_BITMAP else settings).encode())
             for node in await _explain(connection, statement):
                 relation = node.get("Relation Name") or node.get("Index Name", "")
                 if not relation.startswith("river_job"):
@@ -553,4 +601,6 @@ async def test_every_statement_on_jobs_has_been_explained(
     }
     parts = {name for name in touching if name.startswith(("job_walk_", "job_term_", "queue_failure_list"))}
     texts = {"job_get_text_args", "job_get_text_metadata", "job_get_text_output", "job_get_text_errors"}
-    assert touching - run - parts - texts - {"queue_has_jobs", "job_table_exists"} == set()
+    # They need River Pro's tables, and ask river_job as workflow_task_list does.
+    pro = {"workflow_list", "workflow_active", "workflow_inactive"}
+    assert touching - run - parts - texts - pro - {"queue_has_jobs", "job_table_exists"} == set()

@@ -1,7 +1,8 @@
 -- How far a group of jobs is: its jobs by state.
 
 -- name: job_progress
--- The walks of job_list, as many rows as their windows reach.
+-- The walks of job_list, as many rows as their windows reach. Each row's state is looked up by itself: a join might be
+-- planned as a walk along all ids.
 select j.state::text, count(*) filter (where w.matched), bool_or(w.ended)
 from (
   select w.id, w.matched, w.ended
@@ -13,7 +14,7 @@ from (
   ) w
   limit :limit::bigint + 1
 ) w
-join /* schema */river_job j on j.id = w.id
+cross join lateral (select j.state from /* schema */river_job j where j.id = w.id offset 0) j
 group by j.state;
 
 -- name: job_progress_contains
