@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -21,24 +21,37 @@ from riverui.storage.params import JobSelectParams, JobSetStateParams
 _RESCUED_AFTER = timedelta(minutes=10)
 
 
+@contextmanager
+def _logging_for_the_dashboard() -> Iterator[None]:
+    """Jobs log all they have to say, and nothing of it goes to the terminal."""
+    silence, shop = logging.NullHandler(), logging.getLogger("shop")
+    loggers = (shop, logging.getLogger("riverui.engine"))
+    for logger in loggers:
+        logger.addHandler(silence)
+    shop.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        shop.setLevel(logging.NOTSET)
+        for logger in loggers:
+            logger.removeHandler(silence)
+
+
 @asynccontextmanager
 async def working(driver: Driver) -> AsyncIterator[list[Client]]:
     """The shop is open as long as the block lasts; what is under way at its end is given back."""
-    # The jobs' logs are for the dashboard, not for the terminal.
-    for name in ("shop", "riverui.engine"):
-        logging.getLogger(name).addHandler(logging.NullHandler())
-    logging.getLogger("shop").setLevel(logging.DEBUG)
     now, rng = datetime.now(UTC), Random()
-    clients = [_client(driver, language, now, rng) for language in sorted(set(LANGUAGE.values()))]
-    for client in clients:
-        await client.start()
-    ordering = asyncio.create_task(Customers(clients[0], rng).run())
-    try:
-        yield clients
-    finally:
-        ordering.cancel()
-        await asyncio.wait([ordering])
-        await asyncio.gather(*(client.stop_and_cancel() for client in clients))
+    with _logging_for_the_dashboard():
+        clients = [_client(driver, language, now, rng) for language in sorted(set(LANGUAGE.values()))]
+        for client in clients:
+            await client.start()
+        ordering = asyncio.create_task(Customers(clients[0], rng).run())
+        try:
+            yield clients
+        finally:
+            ordering.cancel()
+            await asyncio.wait([ordering])
+            await asyncio.gather(*(client.stop_and_cancel() for client in clients))
 
 
 async def give_back(driver: Driver) -> None:
