@@ -439,7 +439,7 @@ def _api_cases() -> Iterator[tuple[str, Case]]:
     completed = (JobState.COMPLETED,)
     customer = Term(field=Field.ARGS, op=Op.CONTAINS, values=('{"customer_id": 7}',))
     tagged = Term(field=Field.TAG, op=Op.EQ, values=("vip",))
-    calls: dict[str, tuple[Callable[[PostgresTransaction], Awaitable[object]], set[str], int]] = {
+    calls: dict[str, tuple[Call, set[str], int]] = {
         "api list": (
             lambda x: x.job_minimal_list(
                 JobListParams(
