@@ -54,6 +54,7 @@ def _paths(job: int) -> dict[str, str]:
         "operations": "/operations",
         "about": "/about",
         "help": "/help",
+        "api": "/api",
         "preview": "/jobs/bulk?verb=delete&q=&state=completed&next=/jobs",
         "nothing": "/nowhere",
     }
