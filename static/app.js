@@ -464,6 +464,7 @@
 
   const cache = new Map();
   let asking = null;
+  let expected = false; // suggestions that are on their way
   let suggestTimer = 0;
 
   const listOf = () => one("#suggestions");
@@ -473,6 +474,7 @@
   function hideSuggestions() {
     asking?.abort();
     clearTimeout(suggestTimer);
+    expected = false;
     const list = listOf();
     if (!list) return;
     list.hidden = true;
@@ -483,6 +485,7 @@
 
   function askSuggestions(wait) {
     clearTimeout(suggestTimer);
+    expected = true;
     suggestTimer = setTimeout(async () => {
       const field = one("#q");
       const form = field?.closest("[data-suggest]");
@@ -501,6 +504,7 @@
         }
       }
       if (document.activeElement !== field) return;
+      expected = false;
       listOf().innerHTML = cache.get(key);
       const some = options().length > 0;
       listOf().hidden = !some;
@@ -560,7 +564,7 @@
       hideSuggestions();
     } else if (event.key === "Escape") {
       event.preventDefault();
-      if (open) hideSuggestions();
+      if (open || expected) hideSuggestions();
       else event.target.blur();
     }
   }
