@@ -31,6 +31,7 @@ from types import NoneType
 from typing import Any
 from uuid import UUID
 
+from riverui.domain.clock import rfc3339_nano
 from riverui.engine.fields import KIND, StructKind, fields_of, per_type, struct_kind
 
 Writer = Callable[[Any], str]
@@ -129,11 +130,7 @@ def time_text(value: datetime) -> str:
         raise Unfit("a time without a time zone could mean any instant: give it one, such as datetime.UTC")
     if offset.seconds % 60 or offset.microseconds:
         value = value.astimezone(UTC)
-    text = value.isoformat()
-    clock, zone = text[:-6], text[-6:]
-    if "." in clock:
-        clock = clock.rstrip("0")
-    return f'"{clock}Z"' if zone == "+00:00" else f'"{clock}{zone}"'
+    return f'"{rfc3339_nano(value)}"'
 
 
 def _decimal(value: Decimal) -> str:

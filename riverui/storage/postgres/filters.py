@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobState
+from riverui.domain.numbers import BIGINT, is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.params import Field, JobCutoff, JobFilter, Op, Term
 from riverui.storage.postgres.statements import instant
@@ -26,7 +27,6 @@ _LISTS = {Field.TAG: "tags", Field.WORKER: "attempted_by"}
 _JSON = {Field.ARGS: "args", Field.METADATA: "metadata"}
 
 _COMPARISONS = {Op.EQ: "=", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
-_BIGINT = 2**63
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,8 +147,8 @@ def _values(term: Term) -> list[Any]:
     if term.field in _NUMBERS:
         numbers = [int(v) for v in term.values if isinstance(v, int)]
         if term.op is Op.EQ:
-            return [v for v in numbers if -_BIGINT <= v < _BIGINT]
-        return [min(max(v, -_BIGINT), _BIGINT - 1) for v in numbers]
+            return [v for v in numbers if is_bigint(v)]
+        return [min(max(v, -BIGINT), BIGINT - 1) for v in numbers]
     if term.field in _TIMES:
         return [instant(v) for v in term.values if isinstance(v, datetime)]
     return [v for v in term.values if isinstance(v, str) and storable(v)]

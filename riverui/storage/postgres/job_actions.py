@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from riverui.domain.clock import rfc3339_nano
+from riverui.domain.numbers import is_bigint
 from riverui.errors import DatabaseError, DatabaseUnavailable, LockTimeout
 from riverui.storage.params import JobChanges, SkipReason
 from riverui.storage.postgres.statements import Row, Statements
-
-_BIGINT = 2**63
 
 
 class JobActions(Statements):
@@ -29,7 +29,7 @@ class JobActions(Statements):
         return await self._change("job_retry_many", ids)
 
     async def _change(self, name: str, ids: Sequence[int], **values: str) -> JobChanges:
-        possible = [asked for asked in dict.fromkeys(ids) if -_BIGINT <= asked < _BIGINT]
+        possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
         parameters = {"ids": possible, "schema": self._schema, **values}
         try:
             rows = await self._guarded(name, parameters)
@@ -61,9 +61,3 @@ class JobActions(Statements):
             raise
         await self._run("release savepoint riverui_change")
         return rows
-
-
-def rfc3339_nano(at: datetime) -> str:
-    """A UTC time as Go writes it in JSON: decimals without trailing zeros, `Z`."""
-    text = at.strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".")
-    return f"{text}Z"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobRow
+from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.params import JobSelectParams
 from riverui.storage.postgres import literals
@@ -14,7 +15,6 @@ from riverui.storage.postgres.statements import Statements, instant
 from riverui.storage.queries import Queries
 
 _TIMES = frozenset({"attempted_at", "finalized_at", "scheduled_at"})
-_BIGINT = 2**63
 
 
 class JobSelect(Statements):
@@ -53,7 +53,7 @@ def _terms(params: JobSelectParams, queries: Queries) -> tuple[list[str], dict[s
     parameters: dict[str, Any] = {"limit": params.limit}
     given: list[tuple[str, Any]] = []
     if params.ids:
-        ids = [asked for asked in params.ids if -_BIGINT <= asked < _BIGINT]
+        ids = [asked for asked in params.ids if is_bigint(asked)]
         given.append(("ids", literals.numbers(ids)))
     if params.kinds:
         given.append(("kinds", literals.texts(params.kinds)))

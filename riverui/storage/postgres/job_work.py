@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from riverui.domain.jobs import JobRow
+from riverui.domain.numbers import is_bigint
 from riverui.storage.params import JobFetchParams, JobInserted, JobInsertParams, JobSetStateParams
 from riverui.storage.postgres import job_insert, literals
 from riverui.storage.postgres.job_rows import fetched_rows, job_rows
 from riverui.storage.postgres.statements import Row, Statement, Statements, Steps
-
-_BIGINT = 2**63
 
 
 class JobWork(Statements):
@@ -97,7 +96,7 @@ class JobWork(Statements):
         return await self._whole("job_row_get", id)
 
     async def _whole(self, name: str, id: int, **parameters: str) -> JobRow | None:
-        if not -_BIGINT <= id < _BIGINT:
+        if not is_bigint(id):
             return None
         rows = await self._ready(name, {"id": id, **parameters}, columns=self._queries.text("job_columns"))
         return next(iter(job_rows(rows)), None)

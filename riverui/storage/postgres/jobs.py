@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from riverui.domain.jobs import JobShowRow, JobState
+from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.params import (
     Count,
@@ -30,7 +31,6 @@ _COUNT_WINDOW = 50_000
 """Rows that counting may look at when no index serves the filter."""
 
 _TEXTS = frozenset({"args", "metadata", "output", "errors", "job"})
-_BIGINT = 2**63
 
 
 class Jobs(Walks):
@@ -124,14 +124,14 @@ class Jobs(Walks):
 
     async def job_get(self, id: int, *, cut: int = 200_000) -> JobShowRow | None:
         """One whole job, its long texts cut to `cut` characters (logs keep their end), or None."""
-        if not -_BIGINT <= id < _BIGINT:
+        if not is_bigint(id):
             return None
         row = await self._row("job_get", {"id": id, "cut": cut})
         return job_row(row) if row and known_state(row[1]) else None
 
     async def job_get_log(self, id: int, attempt: int) -> str | None:
         """The whole log of one attempt, its entries joined; None where there is none."""
-        if not -_BIGINT <= id < _BIGINT or not -_BIGINT <= attempt < _BIGINT:
+        if not (is_bigint(id) and is_bigint(attempt)):
             return None
         rows = await self._rows("job_get_log", {"id": id, "attempt": attempt})
         return "".join(_line_ended(row[0] or "") for row in rows[:-1]) + (rows[-1][0] or "") if rows else None
@@ -140,7 +140,7 @@ class Jobs(Walks):
         """The whole `args`, `metadata`, `output`, `errors` or `job` as JSON text, or None."""
         if field not in _TEXTS:
             raise BadRequest(f"A job has no text “{field}”.")
-        if not -_BIGINT <= id < _BIGINT:
+        if not is_bigint(id):
             return None
         row = await self._row(f"job_get_text_{field}", {"id": id})
         return row[0] if row else None

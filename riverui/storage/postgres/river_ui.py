@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobMinimalRow, JobState, JobTextRow
+from riverui.domain.numbers import is_bigint
 from riverui.domain.queues import QueueCountRow, QueueRow
 from riverui.errors import NotFound
 from riverui.storage.params import JobCursor, JobListParams, JobMinimalPage, JobOrder, SearchedWindow
@@ -15,7 +16,6 @@ from riverui.storage.postgres.rows import known_state, queue_row, texts
 from riverui.storage.postgres.statements import Row
 from riverui.storage.postgres.walks import Walk, Walks, order_by
 
-_BIGINT = 2**63
 _MOST = 5000
 """Distinct kinds that are looked through."""
 
@@ -66,7 +66,7 @@ class RiverUI(Walks):
 
     async def job_text_get(self, id: int) -> JobTextRow | None:
         """One whole job with its JSON as text, or None."""
-        if not -_BIGINT <= id < _BIGINT:
+        if not is_bigint(id):
             return None
         row = await self._row("job_text_get", {"id": id}, columns=self._queries.text("job_minimal_columns"))
         if row is None or not known_state(row[14]):

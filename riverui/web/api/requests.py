@@ -11,11 +11,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from riverui.actions.jobs import MAX_IDS
+from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
 from riverui.web.forms import body
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-_BIGINT = 2**63
 _MOST_ROWS = 1_000
 
 
@@ -58,7 +58,7 @@ def ids(posted: Mapping[str, Any]) -> tuple[int, ...]:
 def integer(text: str) -> int | None:
     """A whole number that a bigint holds; None for any other text."""
     found = int(text) if _INTEGER.fullmatch(text) else None
-    return found if found is not None and -_BIGINT <= found < _BIGINT else None
+    return found if found is not None and is_bigint(found) else None
 
 
 def first(request: Request, name: str) -> str:
@@ -91,7 +91,7 @@ def _id(value: object) -> int:
     number = None
     if isinstance(value, str):
         number = integer(value)
-    elif type(value) is int and -_BIGINT <= value < _BIGINT:
+    elif type(value) is int and is_bigint(value):
         number = value
     if number is None:
         raise BadRequest(f"`ids`: {str(value)[:40]!r} is no job's id.")

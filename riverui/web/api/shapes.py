@@ -9,6 +9,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from riverui.domain.clock import rfc3339_nano
 from riverui.domain.jobs import JobMinimalRow, JobTextRow
 from riverui.domain.queues import QueueCountRow, QueueRow
 
@@ -29,9 +30,8 @@ def dump(value: object) -> str:
 
 
 def instant(at: datetime) -> str:
-    """A time in UTC as Go writes it: decimals without trailing zeros, `Z`."""
-    text = at.astimezone(UTC).replace(tzinfo=None).isoformat()
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}Z"
+    """A time in UTC as Go writes it."""
+    return rfc3339_nano(at.astimezone(UTC))
 
 
 def optional_instant(at: datetime | None) -> str | None:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from riverui.domain.jobs import FINALIZED, WAITING, JobShowRow, JobState
+from riverui.domain.numbers import is_bigint
 from riverui.errors import NotFound
 from riverui.storage.params import Field
 from riverui.web import diagnosis, outcomes, query, timeline
@@ -21,7 +22,6 @@ from riverui.web.timeline import Attempt, Step
 from riverui.web.urls import url
 
 _RAW = ("args", "errors", "job", "metadata", "output")
-_BIGINT = 2**63
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,7 +104,7 @@ async def log(request: Request) -> Response:
     """The whole log of one attempt as text."""
     job_id, attempt = _path_id(request), request.path_params["attempt"]
     text = None
-    if attempt < _BIGINT:
+    if is_bigint(attempt):
         async with dashboard(request).driver.reading() as executor:
             text = await executor.job_get_log(job_id, attempt)
     if text is None:
@@ -114,7 +114,7 @@ async def log(request: Request) -> Response:
 
 def _path_id(request: Request) -> int:
     job_id: int = request.path_params["id"]
-    if job_id >= _BIGINT:
+    if not is_bigint(job_id):
         raise NotFound(_no_job(job_id))
     return job_id
 

@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from riverui.actions import jobs as actions
 from riverui.actions.jobs import MAX_IDS, Verb
 from riverui.domain.jobs import JobListRow, JobState
+from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface import Executor
 from riverui.storage.params import (
@@ -60,7 +61,6 @@ _RAIL = (
 """States as the rail shows them: what is going on first."""
 
 _ID = re.compile(r"[0-9]{1,19}")
-_BIGINT = 2**63
 _LINKED = 50
 """Jobs that a notice's link can name."""
 
@@ -447,6 +447,6 @@ def _ids(posted: Form) -> tuple[int, ...]:
     texts = posted.getlist("ids")
     if len(texts) > MAX_IDS:
         raise BadRequest(f"One request takes at most {MAX_IDS:,} jobs.")
-    if not all(_ID.fullmatch(text) and int(text) < _BIGINT for text in texts):
+    if not all(_ID.fullmatch(text) and is_bigint(int(text)) for text in texts):
         raise BadRequest("An id is not a number of a job.")
     return tuple(dict.fromkeys(map(int, texts)))
