@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from riverui.domain.jobs import JobShowRow, JobState
+from riverui.domain.jobs import JobListRow, JobShowRow, JobState
 from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.params import (
     Count,
     CountKind,
-    JobCursor,
     JobCutoff,
     JobFilter,
     JobListParams,
     JobOrder,
     JobPage,
-    SearchedWindow,
 )
 from riverui.storage.postgres.rows import job_list_row, job_row, known_state
-from riverui.storage.postgres.walks import Walks, order_by
+from riverui.storage.postgres.statements import Row
+from riverui.storage.postgres.walks import Walks, order_by, read_page
 
 _PREVIEW = 300
 """Characters of args and errors in a list."""
@@ -38,14 +37,7 @@ class Jobs(Walks):
 
     async def job_list(self, params: JobListParams) -> JobPage:
         """One page of jobs by keyset; see JobListParams."""
-        walk = await self._walk(
-            params.filter,
-            order=params.order,
-            limit=params.limit,
-            window=params.window,
-            cursor=params.cursor,
-            cutoff=params.cutoff,
-        )
+        walk = await self._list_walk(params)
         if walk is None:
             return JobPage(rows=(), more=False)
         found = await self._rows(
@@ -55,24 +47,8 @@ class Jobs(Walks):
             order=order_by("w", by_id=walk.by_id, descending=walk.descending),
             **(_LEAN if params.lean else {}),
         )
-        before = params.cursor is not None and params.cursor.before
-        rows = []
-        matched = 0
-        end = None
-        for row in found:
-            matched += row[2]
-            if row[2] and matched <= params.limit and known_state(row[4]):
-                rows.append(job_list_row(row))
-            if row[3]:
-                # Behind the end of one walk's window nothing is certain, whatever the others have found.
-                end = row
-                break
-        more = matched > params.limit or (end is not None and matched == params.limit)
-        searched = None
-        if end is not None and matched < params.limit:
-            place = JobCursor(at=None if walk.by_id else end[1], id=end[0], before=before)
-            searched = SearchedWindow(rows=max(params.window, params.limit + 1), until=end[1], resume=place)
-        return JobPage(rows=tuple(reversed(rows) if before else rows), more=more, searched=searched)
+        rows, more, searched = read_page(found, params, walk, _listed)
+        return JobPage(rows=rows, more=more, searched=searched)
 
     async def job_count(self, filter: JobFilter, *, cap: int, cutoff: JobCutoff | None = None) -> Count:
         """How many jobs match: AT_LEAST from `cap` on, and where a window ended the search."""
@@ -148,3 +124,7 @@ class Jobs(Walks):
 
 def _line_ended(log: str) -> str:
     return log if log.endswith("\n") else log + "\n"
+
+
+def _listed(row: Row) -> JobListRow | None:
+    return job_list_row(row) if known_state(row[4]) else None

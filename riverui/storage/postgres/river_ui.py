@@ -9,12 +9,12 @@ from riverui.domain.jobs import FINALIZED, JobMinimalRow, JobState, JobTextRow
 from riverui.domain.numbers import is_bigint
 from riverui.domain.queues import QueueCountRow, QueueRow
 from riverui.errors import NotFound
-from riverui.storage.params import JobCursor, JobListParams, JobMinimalPage, JobOrder, SearchedWindow
+from riverui.storage.params import JobListParams, JobMinimalPage, JobOrder
 from riverui.storage.postgres import literals
 from riverui.storage.postgres.filters import contains_pattern, storable
 from riverui.storage.postgres.rows import known_state, queue_row, texts
 from riverui.storage.postgres.statements import Row
-from riverui.storage.postgres.walks import Walk, Walks, order_by
+from riverui.storage.postgres.walks import Walk, Walks, order_by, read_page
 
 _MOST = 5000
 """Distinct kinds that are looked through."""
@@ -25,14 +25,7 @@ class RiverUI(Walks):
 
     async def job_minimal_list(self, params: JobListParams) -> JobMinimalPage:
         """One page of jobs by keyset with their whole args; `lean` means nothing here."""
-        walk = self._state_walk(params) or await self._walk(
-            params.filter,
-            order=params.order,
-            limit=params.limit,
-            window=params.window,
-            cursor=params.cursor,
-            cutoff=params.cutoff,
-        )
+        walk = self._state_walk(params) or await self._list_walk(params)
         if walk is None:
             return JobMinimalPage(rows=(), more=False)
         found = await self._rows(
@@ -42,27 +35,8 @@ class RiverUI(Walks):
             order=order_by("w", by_id=walk.by_id, descending=walk.descending),
             columns=self._queries.text("job_minimal_columns"),
         )
-        rows = []
-        matched = 0
-        end = None
-        for row in found:
-            matched += row[0]
-            if row[0] and matched <= params.limit and known_state(row[15]):
-                rows.append(minimal_row(row[3:]))
-            if row[1]:
-                # As in job_list: behind the end of one walk's window nothing is certain.
-                end = row
-                break
-        before = params.cursor is not None and params.cursor.before
-        searched = None
-        if end is not None and matched < params.limit:
-            place = JobCursor(at=None if walk.by_id else end[2], id=end[3], before=before)
-            searched = SearchedWindow(rows=max(params.window, params.limit + 1), until=end[2], resume=place)
-        return JobMinimalPage(
-            rows=tuple(reversed(rows) if before else rows),
-            more=matched > params.limit or (end is not None and matched == params.limit),
-            searched=searched,
-        )
+        rows, more, searched = read_page(found, params, walk, _listed)
+        return JobMinimalPage(rows=rows, more=more, searched=searched)
 
     async def job_text_get(self, id: int) -> JobTextRow | None:
         """One whole job with its JSON as text, or None."""
@@ -150,6 +124,10 @@ def minimal_row(row: Row) -> JobMinimalRow:
     return found._replace(
         attempted_by=texts(found.attempted_by), state=JobState(row[12]), tags=texts(found.tags)
     )
+
+
+def _listed(row: Row) -> JobMinimalRow | None:
+    return minimal_row(row[4:]) if known_state(row[16]) else None
 
 
 def _counted(row: Row) -> QueueCountRow:

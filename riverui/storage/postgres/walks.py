@@ -11,16 +11,27 @@ before its first row, so neither a LIMIT nor an estimate alone would bound it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
 from riverui.errors import BadRequest, QueryTimeout
-from riverui.storage.params import Field, JobCursor, JobCutoff, JobFilter, JobOrder, Op
+from riverui.storage.params import (
+    Field,
+    JobCursor,
+    JobCutoff,
+    JobFilter,
+    JobListParams,
+    JobOrder,
+    Op,
+    SearchedWindow,
+)
 from riverui.storage.postgres.filters import Condition, Conditions, compile_filter, matcher, with_names
-from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.postgres.statements import Row, Statements, instant
+
+R = TypeVar("R")
 
 FEW = 5000
 """Rows that are looked at one by one when an index has found no more than these."""
@@ -65,6 +76,17 @@ class _Plan:
 
 class Walks(Statements):
     """Builds walks; asks the database where a choice depends on what it holds."""
+
+    async def _list_walk(self, params: JobListParams) -> Walk | None:
+        """The walk for one page of a list; None when no job can match."""
+        return await self._walk(
+            params.filter,
+            order=params.order,
+            limit=params.limit,
+            window=params.window,
+            cursor=params.cursor,
+            cutoff=params.cutoff,
+        )
 
     async def _walk(
         self,
@@ -296,6 +318,33 @@ def _split(conditions: Sequence[Condition], column: str) -> tuple[str, str]:
 
 def _desc(plan: _Plan) -> str:
     return "desc" if plan.descending else ""
+
+
+def read_page(
+    found: Sequence[Row], params: JobListParams, walk: Walk, row_of: Callable[[Row], R | None]
+) -> tuple[tuple[R, ...], bool, SearchedWindow | None]:
+    """A page's rows, whether more follow, and where its window ended, as JobPage has them.
+
+    What was found begins with id, at, matched and ended; `row_of` gives None for rows that are not shown.
+    """
+    before = params.cursor is not None and params.cursor.before
+    rows: list[R] = []
+    matched = 0
+    end = None
+    for row in found:
+        matched += row[2]
+        if row[2] and matched <= params.limit and (shown := row_of(row)) is not None:
+            rows.append(shown)
+        if row[3]:
+            # Behind the end of one walk's window nothing is certain, whatever the others have found.
+            end = row
+            break
+    more = matched > params.limit or (end is not None and matched == params.limit)
+    searched = None
+    if end is not None and matched < params.limit:
+        place = JobCursor(at=None if walk.by_id else end[1], id=end[0], before=before)
+        searched = SearchedWindow(rows=max(params.window, params.limit + 1), until=end[1], resume=place)
+    return tuple(reversed(rows) if before else rows), more, searched
 
 
 def order_by(alias: str, *, by_id: bool, descending: bool) -> str:

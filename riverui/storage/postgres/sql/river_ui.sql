@@ -13,7 +13,7 @@ with walked as materialized (
   order by /* order: */ w.at, w.id /* :order */
   limit :limit::bigint + 1
 )
-select w.matched, w.ended, w.at, /* columns: */ j.id /* :columns */
+select w.id, w.at, w.matched, w.ended, /* columns: */ j.id /* :columns */
 from walked w
 join /* schema */river_job j on j.id = w.id
 order by /* order: */ w.at, w.id /* :order */;
