@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from riverui.storage.interface import Driver
-from riverui.storage.pulse import Pulse
+from riverui.storage.probe import Probe
 
 NAMES = ("minimal", "complete")
 
@@ -16,7 +16,7 @@ class Health:
     """`minimal`: the process answers. `complete`: the database does too."""
 
     def __init__(self, driver: Driver) -> None:
-        self._pulse = Pulse(driver)
+        self._probe = Probe(driver)
 
     async def show(self, request: Request) -> Response:
         """`{"status": "ok"}`, or 503 with a message; 404 for other names (River UI's addresses and
@@ -25,6 +25,6 @@ class Health:
         name = request.path_params["name"]
         if name not in NAMES:
             raise HTTPException(404, f"There is no health check {name[:40]!r}: use minimal or complete.")
-        if name == "complete" and not await self._pulse.beats():
+        if name == "complete" and not await self._probe.answers():
             return JSONResponse({"message": "The database does not answer."}, status_code=503)
         return JSONResponse({"status": "ok"})

@@ -10,9 +10,9 @@ from riverui.domain.schedules import NEVER, next_time
 from riverui.engine.hooks import Hook, settle
 from riverui.engine.insert import InsertOpts, InsertRequest
 from riverui.engine.leader import Term
-from riverui.engine.maintenance.rounds import TIMEOUT, Means
+from riverui.engine.maintenance.rounds import TIMEOUT, Means, one_round
 from riverui.engine.periodic import PeriodicJob, PeriodicJobs
-from riverui.engine.waiting import backoff, pass_on_cancellation, wait
+from riverui.engine.waiting import backoff, wait
 from riverui.errors import DatabaseUnavailable
 
 Prepare = Callable[[object, InsertOpts | None], InsertRequest]
@@ -64,11 +64,7 @@ class PeriodicEnqueuer:
                 # The wall clock may be set meanwhile, and machines sleep: it is looked at once in a while.
                 seconds = _RECHECK
                 if term.trusted:
-                    try:
-                        await self.run_once()
-                    except Exception as error:
-                        self._means.log_failure(self.name, error)
-                    pass_on_cancellation()
+                    await one_round(self.name, self.run_once, self._means)
                     seconds = min((self._next() - self._means.clock()).total_seconds(), seconds)
                 await wait(added, seconds, sleep=self._means.pace.sleep)
                 added.clear()

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from riverui.domain.schedules import NEVER, DailyMidnight, next_time
 from riverui.engine.leader import Term
-from riverui.engine.maintenance.rounds import Means
-from riverui.engine.waiting import pass_on_cancellation, until
+from riverui.engine.maintenance.rounds import Means, one_round
+from riverui.engine.waiting import until
 
 INDEX_NAMES = (
     "river_job_args_index",
@@ -50,11 +50,7 @@ class Reindexer:
         while True:
             await until(at, clock, sleep)
             if term.trusted:
-                try:
-                    await self.run_once()
-                except Exception as error:
-                    self._means.log_failure(self.name, error)
-                pass_on_cancellation()
+                await one_round(self.name, self.run_once, self._means)
             # From the time that was planned, so that the length of a round does not shift the next one.
             at = self._after(at)
             if at <= clock():

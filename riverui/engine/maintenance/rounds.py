@@ -131,6 +131,15 @@ async def in_batches(size: BatchSize, once: Callable[[int], Awaitable[int]], pac
         await pace.pause()
 
 
+async def one_round(name: str, run_once: Callable[[], Awaitable[object]], means: Means) -> None:
+    """A service's round; an error costs only that, and is logged."""
+    try:
+        await run_once()
+    except Exception as error:
+        means.log_failure(name, error)
+    pass_on_cancellation()
+
+
 async def keep_doing(rounds: Rounds, term: Term, means: Means) -> None:
     """One round at once and one each interval, for ever; an error costs its round, and is logged."""
     await means.pace.begin()
@@ -138,10 +147,6 @@ async def keep_doing(rounds: Rounds, term: Term, means: Means) -> None:
     while True:
         # After a stop of the whole process the elector may not have noticed yet that the term is over.
         if term.trusted:
-            try:
-                await rounds.run_once()
-            except Exception as error:
-                means.log_failure(rounds.name, error)
-            pass_on_cancellation()
+            await one_round(rounds.name, rounds.run_once, means)
         due = max(due + rounds.interval.total_seconds(), term.now())
         await means.pace.sleep(due - term.now())

@@ -12,7 +12,7 @@ _REMEMBER_SECONDS = 1.0
 _PATIENCE_SECONDS = 2.5
 
 
-class Pulse:
+class Probe:
     """Asks at most once a second and waits at most 2.5 seconds."""
 
     def __init__(self, driver: Driver) -> None:
@@ -20,7 +20,7 @@ class Pulse:
         self._asked_at = 0.0
         self._driver = driver
 
-    async def beats(self) -> bool:
+    async def answers(self) -> bool:
         """Whether it does."""
         now = time.monotonic()
         asking = self._asking
