@@ -180,21 +180,34 @@ def version() -> None:
     "--host", default="127.0.0.1", metavar="ADDRESS", help="Address to listen on.", show_default=True
 )
 @click.option(
-    "--port", default=8080, type=click.IntRange(0, 65535), help="Port to listen on.", show_default=True
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; without it PORT, or 8080, or the next one that is free.",
 )
 @click.option(
     "--data-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where the demo keeps its database."
 )
 @click.option("--fresh", is_flag=True, help="Start with an empty database.")
 @click.option("--no-auth", is_flag=True, help="Let in anyone who can reach the port, on any address.")
-def demo(host: str, port: int, data_dir: Path | None, fresh: bool, no_auth: bool) -> int:
+@click.pass_obj
+def demo(
+    environ: Mapping[str, str],
+    /,
+    host: str,
+    port: int | None,
+    data_dir: Path | None,
+    fresh: bool,
+    no_auth: bool,
+) -> int:
     """Try it out: a database of its own with a lively workload, gone with Ctrl-C."""
     if not is_loopback(host) and not no_auth:
         raise ConfigError(f"refusing to listen on {host} without authentication: say --no-auth")
 
     from riverui.demo.run import demo
 
-    return demo(host=host, port=port, data_dir=data_dir, fresh=fresh)
+    wished = choose({}, environ).number("port") if port is None else port
+    config = ServeConfig(host=host, no_auth=True, port=wished)
+    return demo(config, any_port=port is None, data_dir=data_dir, fresh=fresh)
 
 
 for command in (*COMMANDS, bench, token, worker):

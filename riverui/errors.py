@@ -86,6 +86,10 @@ class ListenError(RiveruiError):
     """The address cannot be listened on."""
 
 
+class PortTaken(ListenError):
+    """Another program listens on that port."""
+
+
 class DemoUnavailable(RiveruiError):
     """The demo's own Postgres cannot be started."""
 

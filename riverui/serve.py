@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import signal
@@ -15,7 +16,7 @@ from starlette.types import ASGIApp
 
 from riverui import __version__
 from riverui.config import ServeConfig
-from riverui.errors import DatabaseError, ListenError
+from riverui.errors import DatabaseError, ListenError, PortTaken
 from riverui.storage.interface import Driver
 from riverui.web.logs import AccessLog
 from riverui.web.proxy import Prefix, RootPath, TrustedProxy
@@ -23,6 +24,8 @@ from riverui.web.proxy import Prefix, RootPath, TrustedProxy
 log = logging.getLogger("riverui")
 
 _GRACE_SECONDS = 8
+_PORTS_TRIED = 100
+"""Ports after the wished one: more than anybody has demos running."""
 
 
 def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
@@ -64,7 +67,10 @@ def surround(app: ASGIApp, config: ServeConfig) -> ASGIApp:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound, listening socket; ListenError in one line where that fails."""
+    """Return a bound, listening socket.
+
+    Raises PortTaken where another program has the port, ListenError for any other reason, in one line.
+    """
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -78,10 +84,19 @@ def listen(host: str, port: int) -> socket.socket:
         sock.listen(2048)
     except OSError as error:
         sock.close()
-        raise ListenError(
+        kind_of_error = PortTaken if error.errno == errno.EADDRINUSE else ListenError
+        raise kind_of_error(
             f"cannot listen on {host}:{port}: {(error.strerror or str(error)).lower()}"
         ) from None
     return sock
+
+
+def listen_from(host: str, port: int) -> socket.socket:
+    """Return a listening socket on `port` or the first free one of the next 100; ListenError as `listen`."""
+    for number in range(port, min(port + _PORTS_TRIED, 65_535) + 1):
+        with contextlib.suppress(PortTaken):
+            return listen(host, number)
+    return listen(host, port)
 
 
 def address(sock: socket.socket, config: ServeConfig) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from secrets import token_hex
-from tempfile import TemporaryDirectory
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg
@@ -19,7 +17,7 @@ from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.migrate import migrate
 
-pytest_plugins = ["tests.pgbouncer"]
+pytest_plugins = ["tests.pgbouncer", "tests.postgres"]
 
 
 def with_database(url: str, name: str) -> str:
@@ -44,29 +42,6 @@ def drop_database(admin_url: str, name: str) -> None:
     """Drops a database, whoever is still connected."""
     with psycopg.connect(admin_url, autocommit=True) as connection:
         connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
-
-
-@pytest.fixture(scope="session")
-def admin_url() -> Iterator[str]:
-    """A server on which databases may be made: `DATABASE_URL`, or an embedded one for this session.
-
-    `RIVERUI_PG_BIN` is the folder of the Postgres programs to use for that.
-    """
-    if url := os.environ.get("DATABASE_URL"):
-        yield url
-        return
-    from riverui.demo.postgres import EmbeddedPostgres
-
-    binaries = os.environ.get("RIVERUI_PG_BIN")
-    memory = Path("/dev/shm")
-    with (
-        # A thousand databases come and go: in memory where there is such a place.
-        TemporaryDirectory(prefix="riverui-", dir=memory if os.access(memory, os.W_OK) else None) as folder,
-        EmbeddedPostgres(
-            Path(folder) / "data", durable=False, binaries=Path(binaries) if binaries else None
-        ) as server,
-    ):
-        yield server.url
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from riverui.config import DashboardConfig, ServeConfig, is_loopback
 from riverui.demo.opening import give_back, working
 from riverui.demo.postgres import EmbeddedPostgres
 from riverui.demo.seed import seed
-from riverui.serve import Server, address, listen
+from riverui.serve import Server, address, listen, listen_from
 from riverui.storage.connect import connect
 from riverui.storage.migrate import migrate
 from riverui.web.app import create_app
@@ -29,9 +29,10 @@ _SEED = 20_261_121
 _GRACE_SECONDS = 1
 
 
-def demo(*, host: str, port: int, data_dir: Path | None, fresh: bool) -> int:
-    """Runs until SIGINT or SIGTERM; gives the exit code. DemoUnavailable or ListenError if it cannot start.
+def demo(config: ServeConfig, *, any_port: bool, data_dir: Path | None, fresh: bool) -> int:
+    """Run until SIGINT or SIGTERM; return the exit code. DemoUnavailable or ListenError if it cannot start.
 
+    With `any_port` it listens on the next free port where the one of `config` is taken, and says so.
     Whoever can reach the port may do anything to the demo's jobs.
     """
     home = data_dir or _default_home()
@@ -40,12 +41,12 @@ def demo(*, host: str, port: int, data_dir: Path | None, fresh: bool) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         contextlib.suppress(KeyboardInterrupt),
-        listen(host, port) as sock,
+        (listen_from if any_port else listen)(config.host, config.port) as sock,
         EmbeddedPostgres(
             home, durable=True, fresh=fresh, binaries=Path(binaries) if binaries else None
         ) as postgres,
     ):
-        asyncio.run(_run(postgres, sock, home, ServeConfig(host=host, no_auth=True)))
+        asyncio.run(_run(postgres, sock, home, config))
     click.echo(f"\nStopped. The data stays in {home} for the next time.")
     return 0
 
@@ -82,8 +83,10 @@ async def _run(postgres: EmbeddedPostgres, sock: socket.socket, home: Path, conf
             ws="none",
         )
     )
+    wished, port = config.port, sock.getsockname()[1]
+    taken = f"  (port {wished} is taken, so this is the next free one)\n" if wished not in (0, port) else ""
     server.words = (
-        f"\n  riverui demo: a made-up shop's River queue, alive\n  {address(sock, config)}\n\n"
+        f"\n  riverui demo: a made-up shop's River queue, alive\n  {address(sock, config)}\n{taken}\n"
         f"  Ctrl-C stops it. Its data is kept in {home}; --fresh starts anew."
     )
     try:

@@ -27,22 +27,24 @@ ENVIRONMENT = dict(os.environ)
 class Demo:
     """A running demo."""
 
-    def __init__(self, home: Path, *flags: str) -> None:
+    def __init__(self, home: Path, *flags: str, port: str = "0") -> None:
         self.home = home
         started = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "riverui", "demo", "--port", "0", "--data-dir", str(home), *flags],
-            env=ENVIRONMENT,
+            [sys.executable, "-m", "riverui", "demo", "--data-dir", str(home), *flags],
+            env=ENVIRONMENT | {"PORT": port},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
         assert self.process.stdout is not None
         self.words = ""
-        while not (found := re.search(r"http://\S+", self.words)):
+        while "Ctrl-C" not in self.words:
             line = self.process.stdout.readline()
             assert line, self.words
             self.words += line
+        found = re.search(r"http://\S+", self.words)
+        assert found, self.words
         self.url = found[0]
         self.seconds = time.monotonic() - started
         self.postgres = postgres(home)
@@ -152,7 +154,16 @@ def test_a_second_one_is_told(demo: Demo) -> None:
     assert "Traceback" not in second.stderr
 
 
-def test_a_taken_port_is_told(demo: Demo, tmp_path: Path) -> None:
+def test_beside_a_taken_port_it_takes_the_next_one(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        beside = Demo(tmp_path / "data", port=str(port))
+        beside.stop()
+    assert int(beside.url.rstrip("/").rpartition(":")[2]) > port
+    assert f"port {port} is taken" in beside.words
+
+
+def test_a_port_asked_for_by_its_flag_is_that_one_or_none(demo: Demo, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "riverui", "demo", "--port", port, "--data-dir", str(tmp_path)]
@@ -173,8 +184,11 @@ def test_ctrl_c_ends_it_and_the_data_stay(demo: Demo) -> None:
     assert not alive(demo.watchdog)
     assert not folder.exists()
 
-    again = Demo(demo.home)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    again = Demo(demo.home, port=str(port))
     try:
+        assert again.url == f"http://127.0.0.1:{port}/"
         assert again.ask("select max(id) from river_job")[0][0] >= newest
         assert again.ask("select count(*) from river_job where id < 4813000")[0][0] > 500, (
             "history is still there"
