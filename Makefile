@@ -3,12 +3,15 @@
 #   ARGS    passed on:                  make test ARGS="tests/web -k cursor"     make demo ARGS="--port 9000"
 #   PYTHON  which interpreter:          make test PYTHON=python3.13 VENV=.venv-3.13
 #   VENV    where its environment goes
+#   PORT    where `make demo` listens
+#   CI      true: a skipped test has failed
 
 VENV ?= .venv
 PYTHON ?=
 ARGS ?=
 BIN := $(VENV)/bin
-PYTEST := RIVERUI_NO_SKIPS=1 $(BIN)/python -m pytest -p tests.no_skips
+# Tools that came as wheels are found beside Python; the tests share all processors and one Postgres.
+PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n auto --dist worksteal --durations 10
 
 .DEFAULT_GOAL := help
 .PHONY: help demo example test test-quick check fix bench screens clean
@@ -22,12 +25,12 @@ demo: $(VENV)/.demo-ready ## a dashboard with a database and a lively workload o
 example: $(VENV)/.demo-ready ## a web service with its queue, workers and dashboard inside: examples/orchestrator
 	@$(BIN)/python -m examples.orchestrator
 
-test: $(VENV)/.dev-ready ## every test, also in a browser and against Go River; a skipped one is a failed one
-	@sh .ci/needs all
+test: $(VENV)/.dev-ready ## every test, also in a browser and against Go River; gets what they need
+	@VENV="$(VENV)" sh .ci/provide all
 	@$(PYTEST) $(ARGS)
 
 test-quick: $(VENV)/.dev-ready ## the tests that need neither a browser nor Go
-	@sh .ci/needs quick
+	@VENV="$(VENV)" sh .ci/provide quick
 	@$(PYTEST) -m "not browser and not interop" $(ARGS)
 
 check: $(VENV)/.dev-ready ## formatting, lint, types, import rules, templates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from secrets import token_hex
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -17,7 +17,17 @@ from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.migrate import migrate
 
-pytest_plugins = ["tests.pgbouncer", "tests.postgres"]
+pytest_plugins = ["tests.needs", "tests.pgbouncer", "tests.postgres"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Make what a test logged fit for pytest-xdist's messages, which take no half surrogate pairs."""
+    report = yield
+    report.sections = [
+        (name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
 
 
 def with_database(url: str, name: str) -> str:

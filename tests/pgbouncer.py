@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -14,13 +13,13 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.needs import need
+
 
 @pytest.fixture
 def bouncer_url(database_url: str, tmp_path: Path) -> Iterator[str]:
     """The same database through a PgBouncer with two server connections."""
-    program = shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
-    if program is None:
-        pytest.fail("this test needs PgBouncer: apt install pgbouncer", pytrace=False)
+    program = need("PgBouncer")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

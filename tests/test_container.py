@@ -25,6 +25,7 @@ import yaml
 
 from riverui.cli import SETTINGS, riverui
 from riverui.worker.settings import WORKER_SETTINGS
+from tests.needs import need
 
 ROOT = Path(__file__).parents[1]
 UID = 10001
@@ -208,15 +209,14 @@ def resolved(file: Path) -> dict[str, Any]:
     """The file as Docker Compose understands it; AssertionError with its words where it does not."""
     if shutil.which("docker") and run_to_end(["docker", "compose", "version"], dict(os.environ)) == 0:
         command = ["docker", "compose", "--file", str(file), "--profile", "*", "config", "--format", "json"]
-    elif shutil.which("go"):
+    else:
+        need("Go")
         program = ROOT / ".cache" / "compose"
         program.parent.mkdir(exist_ok=True)
         subprocess.run(
             ["go", "build", "-o", program, "."], cwd=Path(__file__).parent / "container/compose", check=True
         )
         command = [str(program), str(file)]
-    else:
-        pytest.fail("neither Docker Compose nor Go is here to read the file")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)

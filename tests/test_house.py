@@ -159,6 +159,18 @@ def test_the_changelog_tells_of_this_version() -> None:
     assert versions[0] == riverui.__version__
 
 
+def test_nothing_that_was_built_is_tracked() -> None:
+    """Each of these has come in by accident somewhere: wheels, archives, caches, compiled programs."""
+    built = re.compile(r"\.(whl|egg|gz|zip|tar|pyc|so|o|exe|db|log)$|(^|/)(dist|build|node_modules|__pycache__)/")
+    allowed = re.compile(r"(^|/)(uv\.lock|go\.sum)$")
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    names = tracked.stdout.split("\0")[:-1]
+    assert "README.md" in names
+    assert [name for name in names if built.search(name)] == []
+    there = [name for name in names if (ROOT / name).is_file() and not allowed.search(name)]
+    assert [name for name in there if (ROOT / name).stat().st_size > 1_000_000] == []
+
+
 def test_python_versions_agree() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     oldest = project["project"]["requires-python"].removeprefix(">=")

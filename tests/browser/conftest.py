@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from starlette.types import ASGIApp
 from riverui.config import DashboardConfig
 from riverui.storage.connect import connect
 from riverui.web.app import create_app
+from tests.needs import need
 
 # One event loop for everything here: the browser lives as long as the session.
 LOOP = pytest.mark.asyncio(loop_scope="session")
@@ -70,10 +70,8 @@ NewPage = Callable[..., Awaitable[Page]]
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """Debian's Chromium."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        pytest.fail("Chromium is missing: apt-get install chromium")
+    """One Chromium for all tests."""
+    path = await asyncio.to_thread(need, "Chromium")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser

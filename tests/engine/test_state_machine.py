@@ -15,7 +15,7 @@ from riverui.storage.params import JobSelectParams
 from tests.interop import upkeep
 from tests.interop.script import Script
 from tests.interop.twin import Ending, NewJob, Twin, twin
-from tests.interop.worker import BuildError, build
+from tests.interop.worker import built
 from tests.scale import FULL, scaled
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(scaled(240, 7200))]
@@ -332,11 +332,7 @@ _begins = st.sampled_from(
 
 @pytest.fixture
 async def both(database_url: str) -> AsyncIterator[Twin]:
-    try:
-        binary = build("worker")
-    except BuildError as error:
-        pytest.fail(str(error), pytrace=False)
-    async with twin(binary, database_url) as made:
+    async with twin(built("worker"), database_url) as made:
         yield made
 
 

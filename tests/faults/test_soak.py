@@ -24,7 +24,7 @@ from psycopg.rows import DictRow, dict_row
 from tests.faults.journal import Journal
 from tests.faults.server import CUT, Server
 from tests.interop.look import Row, eventually, jobs
-from tests.interop.worker import BuildError, Peer, PeerError, build, go_worker, python_worker
+from tests.interop.worker import Peer, PeerError, built, go_worker, python_worker
 from tests.scale import scaled
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(scaled(180, 1800))]
@@ -169,10 +169,7 @@ _FAULTS: list[Callable[[Fleet], Coroutine[Any, Any, None]]] = [
 
 @pytest.fixture
 async def fleet(server: Server, tmp_path: Path) -> AsyncIterator[Fleet]:
-    try:
-        binary = build("worker")
-    except BuildError as error:
-        pytest.fail(str(error), pytrace=False)
+    binary = built("worker")
     async with AsyncExitStack() as stack:
         yield Fleet(server, binary, tmp_path, stack)
 

@@ -12,29 +12,21 @@ import pytest
 
 from riverui.storage.interface import Driver
 from riverui.web.app import create_app
-from tests.interop.worker import BuildError, Peer, build, go_worker, python_worker
+from tests.interop.worker import Peer, built, go_worker, python_worker
 
 StartWorker = Callable[..., AbstractAsyncContextManager[Peer]]
-
-
-def _build(program: str) -> Path:
-    try:
-        return build(program)
-    except BuildError as error:
-        # Failing, not skipping: without Go these tests would say nothing at all.
-        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture(scope="session")
 def river_cli() -> Path:
     """The real `river` command."""
-    return _build("river")
+    return built("river")
 
 
 @pytest.fixture(scope="session")
 def river_worker() -> Path:
     """The program behind `start_worker`."""
-    return _build("worker")
+    return built("worker")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.insert import Inserter, InsertManyParams, InsertOpts, NotifyLimiter, UniqueOpts
 from riverui.storage.interface import Driver
-from tests.interop.worker import BuildError, build
+from tests.interop.worker import built
 
 pytestmark = pytest.mark.interop
 
@@ -87,10 +87,7 @@ def told(job: InsertManyParams) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def unique_program() -> Path:
-    try:
-        return build("unique")
-    except BuildError as error:
-        pytest.fail(str(error), pytrace=False)
+    return built("unique")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from tests.needs import need
 
 _HERE = Path(__file__).parent
 _CACHE = _HERE.parents[1] / ".cache" / "interop"
@@ -203,10 +206,17 @@ def _fits(found: Event, event: str, expected: dict[str, Any]) -> bool:
     return found.event == event and all(getattr(found, k) == v for k, v in expected.items())
 
 
+def built(program: str) -> Path:
+    """The compiled program of `go/<program>`; skips the test without Go, fails it where Go fails."""
+    need("Go")
+    try:
+        return build(program)
+    except BuildError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
 def build(program: str) -> Path:
     """The compiled program of `go/<program>`; BuildError, in clear words, where that cannot be."""
-    if shutil.which("go") is None:
-        raise BuildError("interop tests need Go ≥ 1.26 on the PATH: they run the real River")
     binary = _CACHE / program
     _CACHE.mkdir(parents=True, exist_ok=True)
     with (_CACHE / "lock").open("w") as lock:  # several test processes may come here at once

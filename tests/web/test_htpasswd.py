@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from riverui.errors import ConfigError
 from riverui.web.htpasswd import apr1, parse, verify
+from tests.needs import need
 
 # Written by Apache's htpasswd 2.4 for the password "sécret pässword".
 KNOWN = {
@@ -28,13 +28,12 @@ def test_hashes_written_by_htpasswd_fit_their_password_and_no_other(hashed: byte
     assert not verify(b"", hashed)
 
 
-@pytest.mark.skipif(shutil.which("htpasswd") is None, reason="Apache's htpasswd is not installed")
 @pytest.mark.parametrize("flag", ["-B", "-m", "-s"])
 @pytest.mark.parametrize("password", ["x", "a" * 16, "sixteen chars ok", "ä" * 17, "a" * 72])
 def test_we_agree_with_the_htpasswd_program(flag: str, password: str) -> None:
     cost = ["-C", "4"] if flag == "-B" else []
     done = subprocess.run(
-        ["htpasswd", "-nb", flag, *cost, "ada", password], capture_output=True, check=True, timeout=30
+        [need("htpasswd"), "-nb", flag, *cost, "ada", password], capture_output=True, check=True, timeout=30
     )
     (hashed,) = parse(done.stdout, name="users").values()
     assert verify(password.encode(), hashed)

