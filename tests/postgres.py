@@ -28,14 +28,14 @@ def _server() -> Iterator[str]:
 
     binaries = os.environ.get("RIVERUI_PG_BIN")
     memory = Path("/dev/shm")
-    with (
-        # A thousand databases come and go: in memory where there is such a place.
-        TemporaryDirectory(prefix="riverui-", dir=memory if os.access(memory, os.W_OK) else None) as folder,
-        EmbeddedPostgres(
+    # A thousand databases come and go: in memory where there is such a place.
+    with TemporaryDirectory(prefix="riverui-", dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        # Where root may not make user namespaces, as in most containers, the server runs as nobody.
+        Path(folder).chmod(0o711)
+        with EmbeddedPostgres(
             Path(folder) / "data", durable=False, binaries=Path(binaries) if binaries else None
-        ) as server,
-    ):
-        yield server.url
+        ) as server:
+            yield server.url
 
 
 def _started(config: pytest.Config) -> str:

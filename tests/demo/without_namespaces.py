@@ -13,6 +13,9 @@ _IDENTITIES = "0 0 70000"
 
 def main() -> int:
     """The command's exit code."""
+    if not _namespaces_can_be_made():
+        # Here it is so without our doing.
+        os.execvp(sys.argv[1], sys.argv[1:])
     ready, go = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
@@ -28,6 +31,13 @@ def main() -> int:
         Path(f"/proc/{child}/{kind}_map").write_text(_IDENTITIES)
     os.write(go[1], b".")
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _namespaces_can_be_made() -> bool:
+    child = os.fork()
+    if child == 0:
+        os._exit(1 if ctypes.CDLL(None).unshare(_NEW_USER_NAMESPACE) else 0)
+    return os.waitpid(child, 0)[1] == 0
 
 
 if __name__ == "__main__":
