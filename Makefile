@@ -11,7 +11,7 @@ PYTHON ?=
 ARGS ?=
 BIN := $(VENV)/bin
 # Tools that came as wheels are found beside Python; the tests share all processors and one Postgres.
-PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n auto --dist worksteal --durations 10
+PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -n logical --dist worksteal --durations 10
 
 .DEFAULT_GOAL := help
 .PHONY: help demo example test test-quick check fix bench screens clean
