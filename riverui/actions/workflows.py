@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import timedelta
 
 from riverui.domain.jobs import FINALIZED, JobTextRow
+from riverui.domain.stored_json import read_object
 from riverui.domain.workflows import Task, to_retry
 from riverui.errors import LockTimeout
 from riverui.storage.interface import Driver
@@ -45,4 +45,4 @@ async def retry(
 
 def tasks(rows: Sequence[JobTextRow]) -> list[Task]:
     """The jobs of a workflow as its tasks."""
-    return [Task(job=row.job, metadata=json.loads(row.metadata)) for row in rows]
+    return [Task(job=row.job, metadata=read_object(row.metadata)) for row in rows]

@@ -69,7 +69,7 @@ class JobListCursor:
                 sort_field=JobListOrder(found["sort_field"]),
                 time=None if time.replace(tzinfo=UTC) == _NO_TIME else time.astimezone(UTC),
             )
-        except (binascii.Error, KeyError, OverflowError, TypeError, ValueError):
+        except (binascii.Error, KeyError, OverflowError, RecursionError, TypeError, ValueError):
             raise ValueError("this is no cursor of a job list") from None
 
 

@@ -18,6 +18,7 @@ from contextlib import nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from riverui.domain.stored_json import read_json
 from riverui.engine.attempt import Attempt, client as of_client, running
 from riverui.engine.outcome import storable
 from riverui.engine.service import Bell
@@ -187,15 +188,25 @@ class JobLogs(logging.Handler):
     def _array(self, log: AttemptLog, attempt: Attempt) -> str | None:
         """The value of `river:log` with this attempt's entry as the newest; None where it is not ours."""
         row = attempt.row
-        entries: Any = json.loads(row.metadata).get(KEY, []) if KEY in row.metadata else []
-        if not isinstance(entries, list):
+        entries = _entries(row.metadata)
+        if entries is None:
             self._client.logger.warning("job %s has something else than logs in %s", row.id, KEY)
             return None
         with self.lock or nullcontext():
             newest = _dump({"attempt": row.attempt, "log": log.text()})
-        return (
-            "[" + ",".join([*_newest(list(map(_dump, entries)), newest, self._most_together), newest]) + "]"
-        )
+        return "[" + ",".join([*_newest(entries, newest, self._most_together), newest]) + "]"
+
+
+def _entries(metadata: str) -> Sequence[str] | None:
+    """Return what `river:log` holds, each entry as JSON text; None where that cannot be written again."""
+    if KEY not in metadata:
+        return []
+    try:
+        found = read_json(metadata)
+        entries = found.get(KEY, []) if isinstance(found, dict) else None
+        return list(map(_dump, entries)) if isinstance(entries, list) else None
+    except ValueError:
+        return None
 
 
 def _newest(entries: Sequence[str], newest: str, most: int) -> Sequence[str]:
@@ -209,7 +220,7 @@ def _newest(entries: Sequence[str], newest: str, most: int) -> Sequence[str]:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _formatter() -> logging.Formatter:

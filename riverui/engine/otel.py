@@ -7,7 +7,6 @@ go on working. The instrumentation scope is `riverui`.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from riverui.domain.stored_json import read_object
 from riverui.engine.hooks import Metric, Plugin
 from riverui.engine.worker import JobCancel, JobSnooze
 from riverui.errors import ConfigError
@@ -243,8 +243,7 @@ def _links(job: JobRow) -> Sequence[Link]:
     """To the span that inserted the job: not its parent, as the work may come days later."""
     if '"traceparent"' not in job.metadata:
         return ()
-    metadata = json.loads(job.metadata)
-    carrier = {key: value for key, value in metadata.items() if isinstance(value, str)}
+    carrier = {key: value for key, value in read_object(job.metadata).items() if isinstance(value, str)}
     # Out of an empty context: what is current is our own.
     extracted = _TRACE_CONTEXT.extract(carrier, context=Context())
     context = trace.get_current_span(extracted).get_span_context()

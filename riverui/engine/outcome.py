@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import traceback
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.retries import default_retry
+from riverui.domain.stored_json import read_object
 from riverui.engine import gojson
 from riverui.engine.config import SCHEDULER_INTERVAL
 from riverui.engine.events import EventKind
@@ -131,8 +132,8 @@ def next_snoozes(row: JobRow) -> int:
     """How often the job has been snoozed, this time included; what is no number counts as none."""
     if SNOOZES not in row.metadata:
         return 1
-    count = json.loads(row.metadata).get(SNOOZES)
-    return int(count) + 1 if isinstance(count, int | float) else 1
+    count = read_object(row.metadata).get(SNOOZES)
+    return int(count) + 1 if isinstance(count, int | float) and isfinite(count) else 1
 
 
 def attempt_error(row: JobRow, started_at: datetime, error: BaseException) -> str:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from riverui.domain.jobs import JobState
+from riverui.domain.stored_json import read_object
 from riverui.engine import gojson
 from riverui.engine.attempt import Attempt
 from riverui.engine.context import client_from_context, running_attempt
@@ -92,7 +93,7 @@ class Progress:
     """Where a resumable job is in this attempt."""
 
     def __init__(self, metadata: str) -> None:
-        found = json.loads(metadata) if _MARK in metadata else {}
+        found = read_object(metadata) if _MARK in metadata else {}
         step, cursors = found.get(STEP), found.get(CURSOR)
         self.resume_step = step if isinstance(step, str) else ""
         """The step to go on after."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
+from riverui.domain.stored_json import UnreadableJson, read_json, write_json
 from riverui.storage.postgres.rows import go_time, texts
 
 _STATES: dict[str, JobState] = {state.value: state for state in JobState}
@@ -57,9 +57,8 @@ def attempt_errors(values: Any) -> tuple[AttemptError, ...]:
 
 def _attempt_error(text: str) -> AttemptError:
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        # A number of thousands of digits, or nested thousands deep.
+        found = read_json(text)
+    except UnreadableJson:
         found = None
     if not isinstance(found, dict):
         return AttemptError(at=None, attempt=0, error=text, trace="")
@@ -73,4 +72,4 @@ def _attempt_error(text: str) -> AttemptError:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else "" if value is None else write_json(value)
