@@ -1,8 +1,12 @@
-"""Times as River writes them into JSON."""
+"""Times as River writes them into JSON, and those that Python cannot hold."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
+
+FIRST = datetime.min.replace(tzinfo=UTC)
+LAST = datetime.max.replace(tzinfo=UTC)
+"""The ends of Python's calendar: they stand for the times beyond it, infinite ones among them."""
 
 
 def rfc3339_nano(at: datetime) -> str:

@@ -29,6 +29,12 @@ WAITING = frozenset({JobState.AVAILABLE, JobState.PENDING, JobState.RETRYABLE, J
 """States whose order is given by `scheduled_at`."""
 
 
+MOST_NAME = 100
+"""Characters of a client's id: River allows no more. A longer one in a row is shown cut."""
+MOST_TAGS = 30
+"""Tags of a job that its page shows: thirty of the longest make some 200 kB of links."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptError:
     """One element of `river_job.errors`. `at` is when the failed attempt started (River's own meaning)."""
@@ -180,6 +186,10 @@ class JobShowRow:
     cancel_attempted_at: datetime | None
     snoozes: int
     rescues: int
+    attempted_by_dropped: int = 0
+    """How many older entries `attempted_by` has. A name of more than MOST_NAME characters is cut."""
+    tags_dropped: int = 0
+    """How many more tags the row has."""
 
     @property
     def matters_at(self) -> datetime:

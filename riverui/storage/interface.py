@@ -33,6 +33,7 @@ from riverui.storage.params import (
     JobSetStateParams,
     MigrationRow,
     ServerRow,
+    TextPiece,
 )
 
 
@@ -199,16 +200,25 @@ class Executor(EngineExecutor, ApiExecutor, Protocol):
         """River's JobDelete for each id in one statement: everything but running jobs."""
         ...
 
-    async def job_get(self, id: int, *, cut: int = 200_000) -> JobShowRow | None:
-        """One whole job, its long texts cut to `cut` characters (logs keep their end), or None."""
+    async def job_get(self, id: int, *, cut: int = 200_000, lean: bool = False) -> JobShowRow | None:
+        """Return one job, its long texts cut to `cut` characters (logs keep their end), or None.
+
+        `lean` leaves out what is in its JSON, for a job too large to be read in time.
+        """
         ...
 
-    async def job_get_log(self, id: int, attempt: int) -> str | None:
-        """The whole log of one attempt, its entries joined; None where there is none."""
+    async def job_get_log(self, id: int, attempt: int, *, start: int = 0, size: int) -> TextPiece | None:
+        """Return `size` bytes from `start` of the log of one attempt, its entries joined; None without one.
+
+        Entries that name no whole number count as attempt 0.
+        """
         ...
 
-    async def job_get_text(self, id: int, field: str) -> str | None:
-        """The whole `args`, `metadata`, `output`, `errors` or `job` as JSON text, or None."""
+    async def job_get_text(self, id: int, field: str, *, start: int = 0, size: int) -> TextPiece | None:
+        """Return `size` bytes from `start` of the JSON of `args`, `metadata`, `output`, `errors` or `job`.
+
+        None without such a job, or without output.
+        """
         ...
 
     async def job_kind_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:

@@ -142,6 +142,17 @@ class JobMinimalPage:
     searched: SearchedWindow | None = None
 
 
+class TextPiece(NamedTuple):
+    """A part of a text that may be too long to be held at once."""
+
+    data: bytes
+    """UTF-8, perhaps cut within a character."""
+    size: int
+    """Bytes of the whole text."""
+    version: str
+    """Another one once the row has changed."""
+
+
 class CountKind(StrEnum):
     """How far a count may be trusted."""
 

@@ -48,7 +48,7 @@ def route_table(health: Health, static: StaticFiles) -> tuple[Entry, ...]:
         Entry("POST", "/jobs/bulk/delete", "jobs.bulk_delete", "jobs.delete", bulk.delete),
         Entry("POST", "/jobs/bulk/retry", "jobs.bulk_retry", "jobs.retry", bulk.retry),
         Entry("GET", "/jobs/{id:int}", "jobs.show", "jobs.read", job.show),
-        Entry("GET", "/jobs/{id:int}/log/{attempt:int}", "jobs.log", "jobs.read", job.log),
+        Entry("GET", "/jobs/{id:int}/log/{attempt}", "jobs.log", "jobs.read", job.log),
         Entry("GET", "/jobs/{id:int}/raw/{field}", "jobs.raw", "jobs.read", job.raw),
         Entry("GET", "/queues", "queues.index", "queues.read", queues.index),
         Entry("POST", "/queues/pause", "queues.pause", "queues.pause", queues.pause),

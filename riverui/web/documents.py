@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from riverui.domain.jobs import JsonText
+from riverui.web.bounds import Budget
 from riverui.web.format import number, plain, visible, word
 
 
@@ -27,21 +28,14 @@ class _Object:
     pairs: Sequence[tuple[str, object]]
 
 
-class _Budget:
-    """How many more nodes one tree may draw."""
-
-    def __init__(self, nodes: int) -> None:
-        self.left = nodes
-
-    def take(self) -> bool:
-        self.left -= 1
-        return self.left >= 0
-
-
 _DEPTH = 40
 _ITEMS = 100
-_NODES = 2_000
-_TEXT = 4_000
+_SIZE = 150_000
+"""Bytes of markup of one tree."""
+_NODE = 120
+"""Bytes of the tags around one value."""
+_KEY, _TEXT = 500, 4_000
+"""Characters of a key and of a value."""
 
 
 def _parsed(text: str) -> object:
@@ -64,18 +58,19 @@ def json_tree(value: JsonText) -> Markup:
         return _as_text(value)
     try:
         parsed = _parsed(value.text)
-        return Markup('<div class="json">{}</div>').format(_branch(parsed, 0, _Budget(_NODES)))
+        return Markup('<div class="json">{}</div>').format(_branch(parsed, 0, Budget(_SIZE)))
     except (ValueError, RecursionError):
         return _as_text(value)
 
 
 def _as_text(value: JsonText) -> Markup:
-    rest = value.size - min(len(value.text), 20_000)
+    shown = Budget(_SIZE).fit(value.text[:20_000], _SIZE)
+    rest = value.size - len(shown)
     more = Markup('<p class="more">… {} more characters</p>').format(number(rest)) if rest > 0 else Markup("")
-    return Markup('<pre class="json-text">{}</pre>{}').format(visible(value.text[:20_000]), more)
+    return Markup('<pre class="json-text">{}</pre>{}').format(visible(shown), more)
 
 
-def _branch(value: object, depth: int, budget: _Budget) -> Markup:
+def _branch(value: object, depth: int, budget: Budget) -> Markup:
     if isinstance(value, _Object):
         entries: Iterable[tuple[str | int, object]] = value.pairs
         total = len(value.pairs)
@@ -83,9 +78,9 @@ def _branch(value: object, depth: int, budget: _Budget) -> Markup:
         entries = enumerate(value)
         total = len(value)
     else:
-        return _leaf(value)
+        return _leaf(value, budget)
     if not total:
-        return _leaf(value)
+        return _leaf(value, budget)
     return Markup("<ul{}>{}</ul>").format(
         Markup(' class="arr"') if isinstance(value, list) else "",
         Markup("").join(_entries(entries, total, depth, budget)),
@@ -93,21 +88,28 @@ def _branch(value: object, depth: int, budget: _Budget) -> Markup:
 
 
 def _entries(
-    entries: Iterable[tuple[str | int, object]], total: int, depth: int, budget: _Budget
+    entries: Iterable[tuple[str | int, object]], total: int, depth: int, budget: Budget
 ) -> Iterator[Markup]:
     for shown, (key, value) in enumerate(entries):
-        if shown >= _ITEMS or not budget.take():
+        if shown >= _ITEMS or not budget.spend(_NODE):
             yield Markup('<li class="more">… {} more</li>').format(number(total - shown))
             return
-        name = Markup('<span class="k">{}</span>').format(word(key) if isinstance(key, str) else key)
+        name = Markup('<span class="k">{}</span>').format(_key(key, budget))
         if not _nested(value):
-            yield Markup("<li>{} {}</li>").format(name, _leaf(value))
+            yield Markup("<li>{} {}</li>").format(name, _leaf(value, budget))
         elif depth >= _DEPTH:
             yield Markup('<li>{} <span class="more">… nested deeper</span></li>').format(name)
         else:
             yield Markup("<li><details{}><summary>{} {}</summary>{}</details></li>").format(
                 Markup(" open") if depth < 2 else "", name, _peek(value), _branch(value, depth + 1, budget)
             )
+
+
+def _key(key: str | int, budget: Budget) -> Markup | int:
+    if isinstance(key, int):
+        return key
+    shown = budget.fit(key[:_KEY], _SIZE)
+    return word(shown) + ("…" if len(shown) < len(key) else "")
 
 
 def _nested(value: object) -> bool:
@@ -120,12 +122,14 @@ def _peek(value: object) -> Markup:
     return Markup('<span class="peek">[{}]</span>').format(len(value) if isinstance(value, list) else 0)
 
 
-def _leaf(value: object) -> Markup:
+def _leaf(value: object, budget: Budget) -> Markup:
     if isinstance(value, _Number):
+        budget.spend(min(len(value.text), _TEXT))
         return Markup('<span class="num">{}</span>').format(plain(value.text, _TEXT))
     if isinstance(value, str):
-        shown = Markup('<span class="str">{}</span>').format(word(value[:_TEXT]))
-        rest = len(value) - _TEXT
+        text = budget.fit(value[:_TEXT], _SIZE)
+        shown = Markup('<span class="str">{}</span>').format(word(text))
+        rest = len(value) - len(text)
         more = (
             Markup(' <span class="more">… {} more characters</span>').format(number(rest)) if rest > 0 else ""
         )

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from markupsafe import Markup
 
+from riverui.domain.clock import FIRST, LAST
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.storage.params import Count, CountKind
 
@@ -35,6 +36,9 @@ _LARGER = {
     "min": (60, "h"),
 }
 """How many of a unit of Postgres' make which larger one."""
+_BEYOND = {FIRST: "-infinity, or a time before the year 1", LAST: "infinity, or a time after the year 9999"}
+_AGES = 1_000 * 365 * 86_400
+"""Seconds above which nobody counts days."""
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -151,6 +155,11 @@ def setting(value: str) -> str:
     return f"{amount} {unit}".strip()
 
 
+def beyond_calendar(at: datetime) -> str:
+    """Words for a time that stands for all before or after Python's calendar; "" for any other."""
+    return {FIRST: "before 1 AD", LAST: "never"}.get(at, "")
+
+
 def duration(span: timedelta) -> str:
     """340 ms · 1.2 s · 4 m 12 s · 3 h 5 m · 2 d 4 h; negative spans (clocks that disagree) are 0."""
     seconds = max(span.total_seconds(), 0.0)
@@ -168,6 +177,8 @@ def _two_units(seconds: int) -> str:
         return f"{seconds // 60} m {seconds % 60} s"
     if seconds < 86_400:
         return f"{seconds // 3600} h {seconds % 3600 // 60} m"
+    if seconds >= _AGES:
+        return "over 1,000 years"
     return f"{seconds // 86_400} d {seconds % 86_400 // 3600} h"
 
 
@@ -195,6 +206,8 @@ def relative(at: datetime, now: datetime, *, fine: bool = False) -> str:
 
 def absolute(at: datetime) -> str:
     """2026-11-21 14:02:11.123 UTC."""
+    if words := beyond_calendar(at):
+        return words
     iso = _iso(at)
     return f"{iso[:10]} {iso[11:]} UTC"
 
@@ -263,12 +276,17 @@ class Times:
         return trusted("".join(parts))
 
     def _ago(self, at: datetime, fine: bool) -> str:
+        if words := beyond_calendar(at):
+            return f'<span title="{_BEYOND[at]}">{words}</span>'
         text = relative(at, self.now, fine=fine) if self.mode == "relative" else clock(at, self.now)
         iso = _iso(at)
         mark = ' data-fine=""' if fine else ""
         return f'<time datetime="{iso}Z" title="{iso[:10]} {iso[11:]} UTC"{mark}>{text}</time>'
 
     def _since(self, at: datetime) -> str:
+        if beyond_calendar(at):
+            # Nothing that a browser could count on from.
+            return f'<span title="since {_BEYOND[at]}">{"over 1,000 years" if at == FIRST else "–"}</span>'
         text = _two_units(max(int((self.now - at).total_seconds()), 0))
         iso = _iso(at)
         return f'<span data-since="{iso}Z" title="since {iso[:10]} {iso[11:]} UTC">{text}</span>'

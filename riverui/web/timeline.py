@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from riverui.domain.jobs import FINALIZED, AttemptError, JobLog, JobShowRow, JobState
+from riverui.web.bounds import Budget
 
 RESCUE_ERROR = "Stuck job rescued by JobRescuer"
 """What River's rescuer writes as the error of an attempt that it gives up."""
@@ -16,8 +17,12 @@ _CANCEL_ERROR = "JobCancelError"
 _INSTANT = timedelta(seconds=1)
 _LINES = 1_500
 """Lines of one attempt's log, the last ones."""
-_SHOWN = 1_000
-"""Attempts that left no trace of their own, of the newest."""
+_SHOWN = 100
+"""Attempts on the page, the newest: four times as many as River makes by default."""
+_TEXTS = 300_000
+"""Bytes of markup that all errors, tracebacks and logs of a page may take together."""
+_ERROR, _TRACE, _LOG = 60_000, 90_000, 200_000
+"""Bytes of markup that one of them may take."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,10 +56,46 @@ class Attempt:
     trace: str
     log: str | None
     log_cut: bool
+    error_cut: bool = False
+    """Whether error or traceback are longer than what is here."""
 
 
 def attempts(job: JobShowRow, now: datetime) -> tuple[Attempt, ...]:
-    """Every attempt that left a trace, and every number up to the last; newest first."""
+    """Return the newest of all attempts that left a trace or that the row counts, the newest first.
+
+    Long texts are cut so that all of them together fit into a page.
+    """
+    budget = Budget(_TEXTS)
+    return tuple(_fitted(attempt, budget) for attempt in _attempts(job, now))
+
+
+def attempt_count(job: JobShowRow) -> int:
+    """Return how many attempts left a trace or are counted by the row."""
+    odd = {number for number in _traced(job) if not 1 <= number <= job.attempt}
+    return max(job.attempt, 0) + len(odd)
+
+
+def _traced(job: JobShowRow) -> set[int]:
+    last = _last_number(job)
+    found = {error.attempt for error in job.errors} | {log.attempt for log in job.logs}
+    return found if last is None else found | {last}
+
+
+def _fitted(attempt: Attempt, budget: Budget) -> Attempt:
+    error = None if attempt.error is None else budget.fit(attempt.error, _ERROR)
+    trace = budget.fit(attempt.trace, _TRACE)
+    log = None if attempt.log is None else budget.fit(attempt.log, _LOG, last=True)
+    return replace(
+        attempt,
+        error=error,
+        trace=trace,
+        log=log,
+        log_cut=attempt.log_cut or log != attempt.log,
+        error_cut=error != attempt.error or trace != attempt.trace,
+    )
+
+
+def _attempts(job: JobShowRow, now: datetime) -> tuple[Attempt, ...]:
     errors: dict[int, list[AttemptError]] = defaultdict(list)
     for error in job.errors:
         errors[error.attempt].append(error)
@@ -63,16 +104,16 @@ def attempts(job: JobShowRow, now: datetime) -> tuple[Attempt, ...]:
         logs[log.attempt].append(log)
     last = _last_number(job)
     counted = range(max(1, job.attempt - _SHOWN + 1), job.attempt + 1)
-    numbers = {*counted, *errors, *logs, *([last] if last else [])}
+    numbers = {*counted, *_traced(job)}
     return tuple(
         _attempt(job, number, errors[number], logs[number], now, last=number == last)
-        for number in sorted(numbers, reverse=True)
+        for number in sorted(numbers, reverse=True)[:_SHOWN]
     )
 
 
 def steps(job: JobShowRow, now: datetime) -> tuple[Step, ...]:
     """The way from its insertion to where it is, and what comes next."""
-    worked = tuple(reversed(attempts(job, now)))
+    worked = tuple(reversed(_attempts(job, now)))
     first = next((attempt.started_at for attempt in worked if attempt.started_at), None)
     found = [Step(name="created", label="Created", state="done", at=job.created_at, span=None)]
     if job.state is JobState.PENDING:
@@ -101,7 +142,7 @@ def _last_number(job: JobShowRow) -> int | None:
         return None
     if job.state is JobState.SCHEDULED or job.attempt == 0:
         return job.attempt + 1
-    if job.state not in (JobState.AVAILABLE, JobState.PENDING) or len(job.attempted_by) == job.attempt:
+    if job.state not in (JobState.AVAILABLE, JobState.PENDING) or _starts(job) == job.attempt:
         return job.attempt
     started = (error.at for error in job.errors if error.attempt == job.attempt and error.at)
     told = any(abs(at - job.attempted_at) < _INSTANT for at in started)
@@ -162,9 +203,15 @@ def _worker(job: JobShowRow, number: int, *, last: bool) -> str | None:
     if last:
         return job.attempted_by[-1] if job.attempted_by else None
     # Each start adds an entry; they can be told apart by number only while none was snoozed or dropped.
-    if len(job.attempted_by) == job.attempt and 1 <= number <= job.attempt:
-        return job.attempted_by[number - 1]
+    place = number - 1 - job.attempted_by_dropped
+    if _starts(job) == job.attempt and 0 <= place < len(job.attempted_by):
+        return job.attempted_by[place]
     return None
+
+
+def _starts(job: JobShowRow) -> int:
+    """Return how many entries `attempted_by` has in the row."""
+    return len(job.attempted_by) + job.attempted_by_dropped
 
 
 def _before_first(job: JobShowRow, now: datetime) -> list[Step]:

@@ -23,7 +23,14 @@ async def _get(driver: Driver, job_id: int, **options: Any) -> JobShowRow:
 
 async def _text(driver: Driver, job_id: int, field: str) -> str | None:
     async with driver.reading() as executor:
-        return await executor.job_get_text(job_id, field)
+        piece = await executor.job_get_text(job_id, field, size=1_000_000)
+    return None if piece is None else piece.data.decode()
+
+
+async def _log(driver: Driver, job_id: int, attempt: int) -> str | None:
+    async with driver.reading() as executor:
+        piece = await executor.job_get_log(job_id, attempt, size=1_000_000)
+    return None if piece is None else piece.data.decode()
 
 
 async def test_every_column(driver: Driver, make: Make) -> None:
@@ -96,8 +103,8 @@ async def test_least_of_a_job(driver: Driver, make: Make) -> None:
 async def test_unknown_id(driver: Driver, job_id: int) -> None:
     async with driver.reading() as executor:
         assert await executor.job_get(job_id) is None
-        assert await executor.job_get_log(job_id, 1) is None
-        assert await executor.job_get_text(job_id, "args") is None
+        assert await executor.job_get_log(job_id, 1, size=10) is None
+        assert await executor.job_get_text(job_id, "args", size=10) is None
 
 
 @pytest.mark.parametrize("state", list(JobState))
@@ -186,9 +193,8 @@ async def test_odd_logs(driver: Driver, make: Make) -> None:
     job_id = await make.job(metadata={"river:log": log})
     logs = (await _get(driver, job_id)).logs
     assert [(entry.attempt, entry.log) for entry in logs] == [(1, ""), (2, "5"), (2, "b")]
-    async with driver.reading() as executor:
-        assert await executor.job_get_log(job_id, 2) == "5\nb"
-        assert await executor.job_get_log(job_id, 3) is None
+    assert await _log(driver, job_id, 2) == "5\nb"
+    assert await _log(driver, job_id, 3) is None
 
 
 async def test_long_values_are_cut(driver: Driver, make: Make) -> None:
@@ -212,9 +218,8 @@ async def test_long_values_are_cut(driver: Driver, make: Make) -> None:
     assert job.logs[0].size == 5000
     assert job.logs[0].log == "x" * 99 + "E"
     assert (len(job.errors[0].error), len(job.errors[0].trace)) == (100, 100)
-    async with driver.reading() as executor:
-        assert len(await executor.job_get_log(job_id, 1) or "") == 5000
-        assert len(await executor.job_get_text(job_id, "args") or "") == 5009
+    assert len(await _log(driver, job_id, 1) or "") == 5000
+    assert len(await _text(driver, job_id, "args") or "") == 5009
 
 
 async def test_many_long_errors_and_logs_stay_small(driver: Driver, make: Make) -> None:

@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from itertools import repeat
 from typing import Any
 
+from riverui.domain.clock import FIRST, LAST
 from riverui.domain.jobs import STATE_BITS, JobRow
 from riverui.storage.params import JobInserted, JobInsertParams
 from riverui.storage.postgres import literals
 from riverui.storage.postgres.job_rows import job_row
-from riverui.storage.postgres.statements import FIRST, LAST, Statement, Steps
+from riverui.storage.postgres.statements import Statement, Steps
 
 _PLAIN = {"unique_columns": "", "unique_values": "", "conflict": "", "twin": "null::text"}
 _ALIKE = {"source": "job_insert_alike"}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from riverui.domain.jobs import JobListRow, JobShowRow, JobState
+from riverui.domain.jobs import MOST_NAME, MOST_TAGS, JobListRow, JobShowRow, JobState
 from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.params import (
@@ -15,6 +16,7 @@ from riverui.storage.params import (
     JobListParams,
     JobOrder,
     JobPage,
+    TextPiece,
 )
 from riverui.storage.postgres.rows import job_list_row, job_row, known_state
 from riverui.storage.postgres.statements import Row
@@ -25,6 +27,9 @@ _PREVIEW = 300
 
 _LEAN = {"args": "''", "tags": "null::text[]", "error": "null, false"}
 """What fills the places of long columns in a lean list."""
+
+_LEAN_JOB = {"args": "null::jsonb as args", "errors": "null::jsonb[] as errors", "metadata": "null::jsonb"}
+"""What fills the places of a job's JSON where it is left out."""
 
 _COUNT_WINDOW = 50_000
 """Rows that counting may look at when no index serves the filter."""
@@ -98,32 +103,44 @@ class Jobs(Walks):
         assert row is not None
         return JobCutoff(id=row[0], at=row[1])
 
-    async def job_get(self, id: int, *, cut: int = 200_000) -> JobShowRow | None:
-        """One whole job, its long texts cut to `cut` characters (logs keep their end), or None."""
+    async def job_get(self, id: int, *, cut: int = 200_000, lean: bool = False) -> JobShowRow | None:
+        """Return one job, its long texts cut to `cut` characters (logs keep their end), or None.
+
+        `lean` leaves out what is in its JSON, for a job too large to be read in time.
+        """
         if not is_bigint(id):
             return None
-        row = await self._row("job_get", {"id": id, "cut": cut})
+        parameters = {"id": id, "cut": cut, "name_length": MOST_NAME, "tags": MOST_TAGS}
+        row = await self._row("job_get", parameters, **(_LEAN_JOB if lean else {}))
         return job_row(row) if row and known_state(row[1]) else None
 
-    async def job_get_log(self, id: int, attempt: int) -> str | None:
-        """The whole log of one attempt, its entries joined; None where there is none."""
+    async def job_get_log(self, id: int, attempt: int, *, start: int = 0, size: int) -> TextPiece | None:
+        """Return `size` bytes from `start` of the log of one attempt, its entries joined; None without one.
+
+        Entries that name no whole number count as attempt 0.
+        """
         if not (is_bigint(id) and is_bigint(attempt)):
             return None
-        rows = await self._rows("job_get_log", {"id": id, "attempt": attempt})
-        return "".join(_line_ended(row[0] or "") for row in rows[:-1]) + (rows[-1][0] or "") if rows else None
+        return await self._piece("job_get_log", {"id": id, "attempt": attempt}, start, size)
 
-    async def job_get_text(self, id: int, field: str) -> str | None:
-        """The whole `args`, `metadata`, `output`, `errors` or `job` as JSON text, or None."""
+    async def job_get_text(self, id: int, field: str, *, start: int = 0, size: int) -> TextPiece | None:
+        """Return `size` bytes from `start` of the JSON of `args`, `metadata`, `output`, `errors` or `job`.
+
+        None without such a job, or without output.
+        """
         if field not in _TEXTS:
             raise BadRequest(f"A job has no text “{field}”.")
         if not is_bigint(id):
             return None
-        row = await self._row(f"job_get_text_{field}", {"id": id})
-        return row[0] if row else None
+        return await self._piece(f"job_get_text_{field}", {"id": id}, start, size)
 
-
-def _line_ended(log: str) -> str:
-    return log if log.endswith("\n") else log + "\n"
+    async def _piece(
+        self, text: str, parameters: Mapping[str, Any], start: int, size: int
+    ) -> TextPiece | None:
+        row = await self._row(
+            "job_text_piece", {**parameters, "start": start, "size": size}, text=self._queries.text(text)
+        )
+        return TextPiece(data=row[0], size=row[1], version=row[2]) if row else None
 
 
 def _listed(row: Row) -> JobListRow | None:

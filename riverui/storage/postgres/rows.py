@@ -72,10 +72,10 @@ def job_row(row: Sequence[Any]) -> JobShowRow:
         finalized_at=row[6],
         scheduled_at=row[7],
         priority=row[8],
-        args=JsonText(text=row[9], size=row[10]),
+        args=JsonText(text=row[9] or "", size=row[10]),
         attempted_by=texts(row[11]),
         kind=row[12],
-        metadata=JsonText(text=row[13], size=row[14]),
+        metadata=JsonText(text=row[13] or "", size=row[14]),
         output=None if row[15] is None else JsonText(text=row[15], size=row[16]),
         queue=row[17],
         tags=texts(row[18]),
@@ -86,6 +86,8 @@ def job_row(row: Sequence[Any]) -> JobShowRow:
         rescues=whole(row[23]),
         errors=attempt_errors(row[24]),
         logs=job_logs(row[25]),
+        attempted_by_dropped=row[26] or 0,
+        tags_dropped=row[27] or 0,
     )
 
 

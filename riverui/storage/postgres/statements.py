@@ -13,6 +13,7 @@ from psycopg.adapt import Buffer, Loader, Transformer
 from psycopg.pq import Format, TransactionStatus
 from psycopg.rows import tuple_row
 
+from riverui.domain.clock import FIRST, LAST
 from riverui.storage.postgres.failures import translate
 from riverui.storage.postgres.patience import patience
 from riverui.storage.postgres.pool import Connection
@@ -22,9 +23,6 @@ Row = tuple[Any, ...]
 Watch = Callable[[str, str, Sequence[Any]], None]
 """Is told of each statement before it runs: the block's name, the SQL as sent, its parameters."""
 
-FIRST = datetime.min.replace(tzinfo=UTC)
-LAST = datetime.max.replace(tzinfo=UTC)
-"""The ends of Python's calendar, for what lies beyond them."""
 _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
 """Where Postgres counts its microseconds from."""
 

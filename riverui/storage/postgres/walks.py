@@ -14,8 +14,10 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeVar
 
+from riverui.domain.clock import FIRST, LAST
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.params import (
@@ -119,7 +121,7 @@ class Walks(Statements):
         )
         if cursor is not None:
             plan.parameters["cursor_id"] = cursor.id
-            plan.parameters["cursor_at"] = instant(cursor.at)
+            plan.parameters["cursor_at"] = await self._exactly(cursor)
         if candidates := await self._candidates(plan):
             walks = [self._candidates_walk(plan, candidates)]
         elif by_id:
@@ -149,6 +151,16 @@ class Walks(Statements):
                 fits = matcher([str(value) for value in term.values])
                 named = with_names(named, term, [row[0] for row in rows if fits(row[0])])
         return named
+
+    async def _exactly(self, cursor: JobCursor) -> datetime | str | None:
+        """Return the cursor's time for the database, which knows times beyond Python's calendar apart.
+
+        Told by the calendar's end, a page of them would begin again and again at the same row.
+        """
+        if cursor.at not in (FIRST, LAST):
+            return cursor.at
+        row = await self._row("job_at_get", {"id": cursor.id}, at=self._queries.text("job_at"))
+        return instant(cursor.at) if row is None else str(row[0])
 
     async def _candidates(self, plan: _Plan) -> str | None:
         """A condition that an index serves with few rows; None when there is none."""

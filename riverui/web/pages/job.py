@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import ClassVar
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response, StreamingResponse
 
-from riverui.domain.jobs import FINALIZED, WAITING, JobShowRow, JobState
+from riverui.domain.jobs import FINALIZED, MOST_NAME, WAITING, JobShowRow, JobState
 from riverui.domain.numbers import is_bigint
-from riverui.errors import NotFound
-from riverui.storage.params import Field
+from riverui.errors import NotFound, QueryTimeout
+from riverui.storage.interface import Executor
+from riverui.storage.params import Field, TextPiece
 from riverui.web import diagnosis, outcomes, query, timeline
 from riverui.web.dashboard import dashboard
 from riverui.web.listing import search_url
@@ -22,6 +25,9 @@ from riverui.web.timeline import Attempt, Step
 from riverui.web.urls import url
 
 _RAW = ("args", "errors", "job", "metadata", "output")
+_ATTEMPT = re.compile(r"-?[0-9]{1,18}")
+_PIECE = 4_000_000
+"""Bytes of a text that are in memory at once; reading each piece makes the database write the whole text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +55,11 @@ class JobsShow:
     queue_url: str
     tag_urls: Mapping[str, str]
     worker_urls: Mapping[str, str]
+    """By each name that is not cut."""
+    earlier: int = 0
+    """Attempts that are older than those shown."""
+    too_large: bool = False
+    """The row's JSON could not be read in time, and is left out."""
 
 
 async def show(request: Request) -> Response:
@@ -56,22 +67,23 @@ async def show(request: Request) -> Response:
     board = dashboard(request)
     job_id = _path_id(request)
     queue = leader = None
+    job, too_large = await _job(request, job_id)
     async with board.driver.reading() as executor:
-        job = await executor.job_get(job_id)
-        if job is None:
-            raise NotFound(_no_job(job_id))
         if job.state in WAITING:
             queue = await executor.queue_get(job.queue, cap=1_000)
         if job.state in (JobState.SCHEDULED, JobState.RETRYABLE):
             leader = await executor.leader_get()
         served = await executor.queue_row_get(job.queue) if job.state is JobState.RUNNING else None
     now = datetime.now(UTC)
+    attempts = timeline.attempts(job, now)
     return respond(
         request,
         JobsShow(
             job=job,
             steps=timeline.steps(job, now),
-            attempts=timeline.attempts(job, now),
+            attempts=attempts,
+            earlier=timeline.attempt_count(job) - len(attempts),
+            too_large=too_large,
             actions=outcomes.allowed(request, (job.state,)),
             stuck=diagnosis.stuck(job, served, now),
             waiting=diagnosis.waiting(job, queue, leader, now),
@@ -82,7 +94,9 @@ async def show(request: Request) -> Response:
             queue_url=url(request, "queues.show", name=job.queue),
             tag_urls={tag: search_url(request, query.term(Field.TAG, tag)) for tag in job.tags},
             worker_urls={
-                worker: search_url(request, query.term(Field.WORKER, worker)) for worker in job.attempted_by
+                worker: search_url(request, query.term(Field.WORKER, worker))
+                for worker in reversed(job.attempted_by)
+                if len(worker) <= MOST_NAME
             },
         ),
     )
@@ -93,23 +107,74 @@ async def raw(request: Request) -> Response:
     job_id, field = _path_id(request), request.path_params["field"]
     if field not in _RAW:
         raise NotFound
-    async with dashboard(request).driver.reading() as executor:
-        text = await executor.job_get_text(job_id, field)
-    if text is None:
-        raise NotFound(f"Job {job_id} is not there, or has no {field}.")
-    return PlainTextResponse(text)
+    missing = f"Job {job_id} is not there, or has no {field}."
+    return await _whole(request, missing, partial(_field_piece, job_id, field))
 
 
 async def log(request: Request) -> Response:
-    """The whole log of one attempt as text."""
+    """The whole log of one attempt as text; 0 are those that name no attempt."""
     job_id, attempt = _path_id(request), request.path_params["attempt"]
-    text = None
-    if is_bigint(attempt):
-        async with dashboard(request).driver.reading() as executor:
-            text = await executor.job_get_log(job_id, attempt)
-    if text is None:
-        raise NotFound(f"Job {job_id} is not there, or its attempt {attempt} left no log.")
-    return PlainTextResponse(text)
+    if not _ATTEMPT.fullmatch(attempt):
+        raise NotFound
+    missing = f"Job {job_id} is not there, or its attempt {attempt} left no log."
+    return await _whole(request, missing, partial(_log_piece, job_id, int(attempt)))
+
+
+async def _job(request: Request, job_id: int) -> tuple[JobShowRow, bool]:
+    """Return the job, and whether its JSON had to be left out to read it in time."""
+    driver, too_large = dashboard(request).driver, False
+    try:
+        async with driver.reading() as executor:
+            job = await executor.job_get(job_id)
+    except QueryTimeout:
+        too_large = True
+        async with driver.reading() as executor:
+            job = await executor.job_get(job_id, lean=True)
+    if job is None:
+        raise NotFound(_no_job(job_id))
+    return job, too_large
+
+
+_Piece = Callable[[Executor, int], Awaitable[TextPiece | None]]
+"""Reads the part of a text that begins at that byte."""
+
+
+async def _field_piece(job_id: int, field: str, executor: Executor, start: int) -> TextPiece | None:
+    return await executor.job_get_text(job_id, field, start=start, size=_PIECE)
+
+
+async def _log_piece(job_id: int, attempt: int, executor: Executor, start: int) -> TextPiece | None:
+    return await executor.job_get_log(job_id, attempt, start=start, size=_PIECE)
+
+
+async def _whole(request: Request, missing: str, read: _Piece) -> Response:
+    """Answer with a text of any length piece by piece, each out of a transaction of its own.
+
+    So neither memory nor a connection is held for whoever reads slowly. A row that changes in between breaks
+    the answer off, which its length tells.
+    """
+    board = dashboard(request)
+
+    async def piece(start: int) -> TextPiece | None:
+        async with board.driver.reading(timeout=board.config.action_timeout) as executor:
+            return await read(executor, start)
+
+    first = await piece(0)
+    if first is None:
+        raise NotFound(missing)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield first.data
+        sent = len(first.data)
+        while sent < first.size:
+            found = await piece(sent)
+            if found is None or found.version != first.version or not found.data:
+                raise RuntimeError("the job changed while its text was being sent")
+            yield found.data
+            sent += len(found.data)
+
+    headers = {"Content-Length": str(first.size)}
+    return StreamingResponse(pieces(), media_type="text/plain; charset=utf-8", headers=headers)
 
 
 def _path_id(request: Request) -> int:

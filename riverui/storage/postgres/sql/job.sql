@@ -2,12 +2,20 @@
 
 -- name: job_get
 -- `unique_states` came with migration 6: where the table lacks it, the name falls back to the outer one, which is null.
+-- Arrays may hold a million elements, in any number of dimensions and counted from anywhere: of tags the first are
+-- taken, of clients and errors the last. Whoever fills the slots with nulls need not unpack a row too large for that.
 select j.id, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at,
-  j.priority, left(j.args_text, :cut::int), char_length(j.args_text), j.attempted_by, j.kind,
-  left(j.metadata_text, :cut::int), char_length(j.metadata_text),
+  j.priority, left(j.args_text, :cut::int), coalesce(char_length(j.args_text), j.args_bytes),
+  array(
+    select left(unnest(j.attempted_by[array_upper(j.attempted_by, 1) - 99:]), :name_length::int + 1) limit 100
+  ),
+  j.kind,
+  left(j.metadata_text, :cut::int), coalesce(char_length(j.metadata_text), j.metadata_bytes),
   left(j.output_text, :cut::int), char_length(j.output_text),
-  j.queue, j.tags::text[], j.unique_key, j.unique_states::text,
-  j.metadata ->> 'cancel_attempted_at', j.metadata ->> 'snoozes', j.metadata ->> 'river:rescue_count',
+  j.queue, array(select unnest(j.tags)::text limit :tags::int), substring(j.unique_key from 1 for 64),
+  j.unique_states::text,
+  left(j.metadata ->> 'cancel_attempted_at', 64), left(j.metadata ->> 'snoozes', 32),
+  left(j.metadata ->> 'river:rescue_count', 32),
   (
     -- Newest first until the budget is spent; what lies beyond it keeps its place but not its text.
     select json_agg(json_build_array(
@@ -16,7 +24,7 @@ select j.id, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created
       case when coalesce(e.spent, 0) < 4 * :cut::bigint then left(e.trace, :cut::int) else '' end
     ) order by e.ordinality)::text
     from (
-      select e.ordinality, e.error ->> 'at' as at, e.error ->> 'attempt' as attempt,
+      select e.ordinality, left(e.error ->> 'at', 64) as at, left(e.error ->> 'attempt', 32) as attempt,
         coalesce(e.error ->> 'error', case when jsonb_typeof(e.error) = 'object' then '' else e.error::text end) as error,
         coalesce(e.error ->> 'trace', '') as trace,
         sum(least(char_length(e.error::text), 2 * :cut::bigint)) over (
@@ -32,7 +40,7 @@ select j.id, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created
       l.attempt, case when coalesce(l.spent, 0) < 4 * :cut::bigint then right(l.log, :cut::int) else '' end, char_length(l.log)
     ) order by l.ordinality)::text
     from (
-      select l.ordinality, l.entry ->> 'attempt' as attempt, coalesce(l.entry ->> 'log', '') as log,
+      select l.ordinality, left(l.entry ->> 'attempt', 32) as attempt, coalesce(l.entry ->> 'log', '') as log,
         sum(least(char_length(l.entry ->> 'log'), :cut::bigint)) over (
           order by l.ordinality desc rows between unbounded preceding and 1 preceding
         ) as spent
@@ -43,11 +51,12 @@ select j.id, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created
       order by l.ordinality desc
       limit 1000
     ) l
-  )
+  ),
+  greatest(cardinality(j.attempted_by) - 100, 0), greatest(cardinality(j.tags) - :tags::int, 0)
 from (select null::bit(8) as unique_states) as absent
 cross join lateral (
   select id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at, priority,
-    args::text as args_text, attempted_by, errors, kind, metadata,
+    args::text as args_text, args_bytes, attempted_by, errors, kind, metadata, metadata_bytes,
     (case jsonb_typeof(metadata) when 'object' then metadata - '{output,river:log}'::text[] else metadata end)::text
       as metadata_text,
     (metadata -> 'output')::text as output_text,
@@ -55,8 +64,11 @@ cross join lateral (
   from (
     -- Taking nothing away unpacks the metadata, which may hold megabytes of logs, once and for all.
     select id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at, priority,
-      args, attempted_by, errors, kind,
-      case jsonb_typeof(metadata) when 'object' then metadata - '{}'::text[] else metadata end as metadata,
+      /* args: */ args /* :args */, pg_column_size(args) as args_bytes,
+      attempted_by, /* errors: */ errors /* :errors */, kind,
+      /* metadata: */
+      case jsonb_typeof(metadata) when 'object' then metadata - '{}'::text[] else metadata end
+      /* :metadata */ as metadata, pg_column_size(metadata) as metadata_bytes,
       queue, tags, unique_key, unique_states
     from /* schema */river_job
     where id = :id::bigint
@@ -65,26 +77,47 @@ cross join lateral (
   offset 0
 ) j;
 
+-- name: job_text_piece
+-- Part of a text and its whole size, in bytes: those can be counted off without reading what comes before.
+select substring(w.data from :start::int + 1 for :size::int), octet_length(w.data), w.version
+from (
+  select convert_to(t.text, 'UTF8') as data, t.version
+  from (/* text: */ select kind as text, xmin::text as version from /* schema */river_job /* :text */) t
+  where t.text is not null
+  offset 0
+) w;
+
 -- name: job_get_log
-select l.entry ->> 'log'
-from /* schema */river_job j
-cross join lateral jsonb_array_elements(
-  case jsonb_typeof(j.metadata -> 'river:log') when 'array' then j.metadata -> 'river:log' else '[]' end
-) with ordinality as l (entry, ordinality)
-where j.id = :id::bigint and jsonb_typeof(l.entry) = 'object' and l.entry ->> 'attempt' = :attempt::bigint::text
-order by l.ordinality;
+-- Entries of one attempt, each in lines of its own. What is no whole number counts as 0, as it does on the page.
+select string_agg(
+    case when l.last or l.log like E'%\n' then l.log else l.log || E'\n' end, '' order by l.ordinality
+  ) as text, l.version
+from (
+  select coalesce(e.entry ->> 'log', '') as log, e.ordinality, j.xmin::text as version,
+    e.ordinality = max(e.ordinality) over () as last
+  from /* schema */river_job j
+  cross join lateral jsonb_array_elements(
+    case jsonb_typeof(j.metadata -> 'river:log') when 'array' then j.metadata -> 'river:log' else '[]' end
+  ) with ordinality as e (entry, ordinality)
+  where j.id = :id::bigint and jsonb_typeof(e.entry) = 'object'
+    and case when e.entry ->> 'attempt' ~ '^-?[0-9]{1,18}$' then (e.entry ->> 'attempt')::bigint else 0 end
+      = :attempt::bigint
+) l
+group by l.version;
 
 -- name: job_get_text_args
-select args::text from /* schema */river_job where id = :id::bigint;
+select args::text as text, xmin::text as version from /* schema */river_job where id = :id::bigint;
 
 -- name: job_get_text_metadata
-select metadata::text from /* schema */river_job where id = :id::bigint;
+select metadata::text as text, xmin::text as version from /* schema */river_job where id = :id::bigint;
 
 -- name: job_get_text_output
-select (metadata -> 'output')::text from /* schema */river_job where id = :id::bigint;
+select (metadata -> 'output')::text as text, xmin::text as version from /* schema */river_job where id = :id::bigint;
 
 -- name: job_get_text_errors
-select coalesce(to_jsonb(errors), '[]')::text from /* schema */river_job where id = :id::bigint;
+select coalesce(to_jsonb(errors), '[]')::text as text, xmin::text as version
+from /* schema */river_job
+where id = :id::bigint;
 
 -- name: job_get_text_job
 select jsonb_build_object(
@@ -93,11 +126,11 @@ select jsonb_build_object(
   'max_attempts', j.max_attempts, 'metadata', j.metadata, 'priority', j.priority, 'queue', j.queue,
   'scheduled_at', j.scheduled_at, 'state', j.state, 'tags', j.tags, 'unique_key', encode(j.unique_key, 'hex'),
   'unique_states', j.unique_states::text
-)::text
+)::text as text, j.version
 from (select null::bit(8) as unique_states) as absent
 cross join lateral (
   select id, args, attempt, attempted_at, attempted_by, created_at, errors, finalized_at, kind, max_attempts, metadata,
-    priority, queue, scheduled_at, state, tags, unique_key, unique_states
+    priority, queue, scheduled_at, state, tags, unique_key, unique_states, xmin::text as version
   from /* schema */river_job
   where id = :id::bigint
 ) j;

@@ -185,6 +185,9 @@ case
   else j.scheduled_at
 end;
 
+-- name: job_at_get
+select (/* at: */ j.scheduled_at /* :at */)::text from /* schema */river_job j where j.id = :id::bigint;
+
 -- name: job_cursor_finalized
 and (j.finalized_at, j.id) /* beyond: */ > /* :beyond */ (:cursor_at::timestamptz, :cursor_id::bigint);
 
