@@ -129,7 +129,7 @@ class JobMinimalRow(NamedTuple):
 
     id: int
     args: str
-    """A JSON object as Postgres prints it."""
+    """A JSON object as Postgres prints it; an empty one where it is cut."""
     attempt: int
     attempted_at: datetime | None
     attempted_by: tuple[str, ...]
@@ -142,6 +142,8 @@ class JobMinimalRow(NamedTuple):
     scheduled_at: datetime
     state: JobState
     tags: tuple[str, ...]
+    cut: tuple[str, ...] = ()
+    """Names of the fields that were too long to be read whole; such args and metadata are empty."""
 
     @property
     def matters_at(self) -> datetime:
@@ -149,12 +151,22 @@ class JobMinimalRow(NamedTuple):
         return matters_at(self.state, self.scheduled_at, self.attempted_at, self.finalized_at)
 
 
+class ErrorText(NamedTuple):
+    """One element of a job's errors as text, whatever it is in the row."""
+
+    at: str | None
+    """None where it is no text."""
+    attempt: int
+    """0 where it is no whole number."""
+    error: str
+    trace: str
+
+
 class JobTextRow(NamedTuple):
-    """One job with its errors and metadata as JSON text, to the letter."""
+    """One job with its newest errors, and its metadata as JSON text, to the letter."""
 
     job: JobMinimalRow
-    errors: str
-    """A JSON array."""
+    errors: tuple[ErrorText, ...]
     metadata: str
 
 

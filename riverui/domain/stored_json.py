@@ -7,11 +7,17 @@ RecursionError for the one and ValueError for the other, which no caller expects
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+
+MOST_DEPTH = 500
+"""Levels of nesting that are read: half of what Python bears, so that the value can be written again."""
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL)
 
 
 class UnreadableJson(ValueError):
-    """The text is nested deeper than Python reads, or is no JSON."""
+    """The text is nested deeper than is read, or is no JSON."""
 
 
 def read_json(text: str) -> Any:
@@ -19,6 +25,8 @@ def read_json(text: str) -> Any:
 
     A whole number with more digits than Python converts becomes a float, infinite where it is too large.
     """
+    if text.count("[") + text.count("{") > MOST_DEPTH and _depth(text) > MOST_DEPTH:
+        raise UnreadableJson("the JSON is nested too deep")
     try:
         try:
             return json.loads(text)
@@ -41,11 +49,23 @@ def read_object(text: str | None) -> dict[str, Any]:
 
 
 def write_json(value: object) -> str:
-    """Return a value that `read_json` gave as text; an ellipsis where it is nested too deep to be written."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    except RecursionError:
-        return "…"
+    """Return a value that `read_json` gave as JSON text."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _depth(text: str) -> int:
+    """Return how deep the text is nested, MOST_DEPTH + 1 for all that is deeper."""
+    depth = greatest = 0
+    for token in _TOKEN.finditer(text):
+        first = token[0][0]
+        if first in "[{":
+            depth += 1
+            greatest = max(greatest, depth)
+            if depth > MOST_DEPTH:
+                break
+        elif first != '"':
+            depth -= 1
+    return greatest
 
 
 def _whole_number(digits: str) -> int | float:

@@ -28,12 +28,18 @@ PRO_TABLES = (
 class ApiExecutor(Protocol):
     """Operations on River's tables that answer as River UI's API does."""
 
-    async def job_minimal_list(self, params: JobListParams) -> JobMinimalPage:
-        """One page of jobs by keyset with their whole args; `lean` means nothing here."""
+    async def job_minimal_list(
+        self, params: JobListParams, *, args: int = 100_000, unpacked: int = 2**40
+    ) -> JobMinimalPage:
+        """Return one page of jobs by keyset; `lean` means nothing here.
+
+        Args of more than `args` characters are left out. The page ends before it is full once its args may
+        take `unpacked` bytes; there is always one.
+        """
         ...
 
     async def job_text_get(self, id: int) -> JobTextRow | None:
-        """One whole job with its JSON as text, or None."""
+        """Return one job with its JSON as text, as far as an answer may hold it (`cut`), or None."""
         ...
 
     async def job_kind_page(

@@ -4,48 +4,52 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from functools import lru_cache
-
-from riverui.web.containment import Number, dump
+from collections.abc import Callable, Collection, Iterable
 
 REDACTED = "[redacted]"
+
+_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:\s*)?', re.DOTALL)
+"""A string as it is written, and the colon behind it that makes it a key."""
+_end: Callable[[str, int], tuple[object, int]] = json.JSONDecoder(parse_int=str, parse_float=str).scan_once  # type: ignore[attr-defined]  # typeshed does not tell of it
 
 
 class Redaction:
     """Replaces the values of keys whose names end as one of these do; case, `_` and `-` do not matter."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._names = tuple(filter(None, map(_plain, names)))
-        self._secret = lru_cache(maxsize=2_000)(self._ends)
+        self._names = tuple(filter(None, _plain(names)))
 
     def text(self, text: str) -> str:
-        """JSON text without those values; to the letter the same where it holds none."""
+        """Return JSON text without those values; all else stays to the letter.
+
+        What is written as a key is found without reading the values, which may be nested thousands deep.
+        """
         if not self._names:
             return text
+        keys = list({key for key, colon in _STRING.findall(text) if colon})
+        names = _plain(json.loads(f'"{key}"') if "\\" in key else key for key in keys)
+        secret = {key for key, name in zip(keys, names, strict=False) if name.endswith(self._names)}
+        return _without(text, secret) if secret else text
+
+
+def _without(text: str, secret: Collection[str]) -> str:
+    parts: list[str] = []
+    at = 0
+    for found in _STRING.finditer(text):
+        if found.start() < at or not found[2] or found[1] not in secret:
+            continue
         try:
-            if not self._holds(json.loads(text)):
-                return text
-            return dump(self._without(json.loads(text, parse_int=Number, parse_float=Number)))
-        except (RecursionError, ValueError):
-            # Nested thousands deep, or a number of thousands of digits: it cannot be looked through.
+            end = _end(text, found.end())[1]
+        except (RecursionError, StopIteration, ValueError):
+            # Nested thousands deep: where it ends cannot be told.
             return json.dumps(REDACTED)
-
-    def _holds(self, value: object) -> bool:
-        if isinstance(value, dict):
-            return any(self._secret(key) or self._holds(item) for key, item in value.items())
-        return isinstance(value, list) and any(map(self._holds, value))
-
-    def _without(self, value: object) -> object:
-        if isinstance(value, dict):
-            return {
-                key: REDACTED if self._secret(key) else self._without(item) for key, item in value.items()
-            }
-        return [self._without(item) for item in value] if isinstance(value, list) else value
-
-    def _ends(self, key: str) -> bool:
-        return _plain(key).endswith(self._names)
+        parts += [text[at : found.end()], json.dumps(REDACTED)]
+        at = end
+    return "".join([*parts, text[at:]])
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[\W_]+", "", name).lower()
+def _plain(names: Iterable[str]) -> list[str]:
+    """Return the letters and digits of each name; all at once, as there may be a hundred thousand of them."""
+    between = "\0"
+    text = between.join(name.replace(between, "") for name in names)
+    return re.sub(r"[^\w\0]+|_+", "", text).lower().split(between)

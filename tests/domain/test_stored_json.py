@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from riverui.domain.stored_json import UnreadableJson, read_json, read_object, write_json
+from riverui.domain.stored_json import MOST_DEPTH, UnreadableJson, read_json, read_object, write_json
 
 DEEP = "[" * 100_000 + "]" * 100_000
 DIGITS = "9" * 5_000
@@ -47,9 +47,14 @@ def test_an_object_is_read_as_one() -> None:
     assert read_object('{"a": 1}') == {"a": 1}
 
 
-def test_a_value_nested_too_deep_is_written_as_an_ellipsis() -> None:
-    value: object = []
-    for _ in range(100_000):
-        value = [value]
-    assert write_json(value) == "…"
-    assert write_json({"a": "ä"}) == '{"a":"ä"}'
+def test_what_is_read_can_be_written() -> None:
+    deepest = "[" * MOST_DEPTH + "]" * MOST_DEPTH
+    assert write_json(read_json(deepest)) == deepest
+    assert write_json(read_json(' { "a" : "ä" } ')) == '{"a":"ä"}'
+    with pytest.raises(UnreadableJson):
+        read_json(f"[{deepest}]")
+
+
+def test_brackets_in_text_and_side_by_side_are_no_depth() -> None:
+    text = f"""[{'"[{" , ' * 1_000}{"[[]], " * 1_000}"\\"["]"""
+    assert len(read_json(text)) == 2_001

@@ -10,8 +10,7 @@ from riverui.domain.workflows import PeriodicJobRow, ProducerRow, SignalRow, Wor
 from riverui.storage.api import PRO_TABLES
 from riverui.storage.postgres import literals
 from riverui.storage.postgres.filters import storable
-from riverui.storage.postgres.river_ui import minimal_row
-from riverui.storage.postgres.rows import known_state
+from riverui.storage.postgres.river_ui import TASK_LIMITS, text_row
 from riverui.storage.postgres.statements import Statements
 
 _BY_BITMAP = "set local enable_bitmapscan = on"
@@ -75,14 +74,11 @@ class Pro(Statements):
         await self._run(_BY_BITMAP)
         rows = await self._rows(
             "workflow_task_list",
-            {"id": id, "limit": _TASKS},
+            {"id": id, "limit": _TASKS, **TASK_LIMITS},
             columns=self._queries.text("job_minimal_columns"),
+            texts=self._queries.text("job_text_columns"),
         )
-        return [
-            JobTextRow(job=minimal_row(row[2:]), errors=row[0], metadata=row[1])
-            for row in rows
-            if known_state(row[14])
-        ]
+        return [task for row in rows if (task := text_row(row, TASK_LIMITS)) is not None]
 
     async def workflow_signal_list(
         self,

@@ -2,50 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from riverui.domain.jobs import FINALIZED, JobMinimalRow, JobState, JobTextRow
+from riverui.domain.jobs import FINALIZED, ErrorText, JobMinimalRow, JobState, JobTextRow
 from riverui.domain.numbers import is_bigint
 from riverui.domain.queues import QueueCountRow, QueueRow
 from riverui.errors import NotFound
 from riverui.storage.params import JobListParams, JobMinimalPage, JobOrder
 from riverui.storage.postgres import literals
 from riverui.storage.postgres.filters import contains_pattern, storable
-from riverui.storage.postgres.rows import known_state, queue_row, texts
+from riverui.storage.postgres.rows import CUT, known_state, queue_row, texts, whole
 from riverui.storage.postgres.statements import Row
 from riverui.storage.postgres.walks import Walk, Walks, order_by, read_page
 
 _MOST = 5000
 """Distinct kinds that are looked through."""
 
+_LIST_LIMITS = {"arrays": 250_000, "tags": 100}
+"""Of each job in a list: bytes of an array as stored, above which it is left out, and tags."""
+
+JOB_LIMITS = {
+    "args": 10_000_000,
+    "arrays": 2**30,
+    "errors": 1_000,
+    "error_size": 1_000_000,
+    "metadata": 10_000_000,
+    "tags": 1_000,
+}
+"""Of one job: characters of args, metadata and an error, and how many errors and tags."""
+
+TASK_LIMITS = {
+    "args": 20_000,
+    "arrays": 250_000,
+    "errors": 25,
+    "error_size": 10_000,
+    "metadata": 200_000,
+    "tags": 100,
+}
+"""The same of each task of a workflow, which may have thousands."""
+
 
 class RiverUI(Walks):
     """Operations in the shapes of River UI's API."""
 
-    async def job_minimal_list(self, params: JobListParams) -> JobMinimalPage:
-        """One page of jobs by keyset with their whole args; `lean` means nothing here."""
+    async def job_minimal_list(
+        self, params: JobListParams, *, args: int = 100_000, unpacked: int = 2**40
+    ) -> JobMinimalPage:
+        """Return one page of jobs by keyset; `lean` means nothing here.
+
+        Args of more than `args` characters are left out. The page ends before it is full once its args may
+        take `unpacked` bytes; there is always one.
+        """
         walk = self._state_walk(params) or await self._list_walk(params)
         if walk is None:
             return JobMinimalPage(rows=(), more=False)
         found = await self._rows(
             "job_minimal_list",
-            walk.parameters,
+            {**walk.parameters, **_LIST_LIMITS, "args": args, "unpacked": unpacked},
             walks=walk.sql,
             order=order_by("w", by_id=walk.by_id, descending=walk.descending),
             columns=self._queries.text("job_minimal_columns"),
         )
-        rows, more, searched = read_page(found, params, walk, _listed)
-        return JobMinimalPage(rows=rows, more=more, searched=searched)
+        rows, more, searched = read_page(found, params, walk, lambda row: _listed(row, args))
+        ended = searched is None and bool(found) and found[0][-1] > len(found)
+        return JobMinimalPage(rows=rows, more=more or ended, searched=searched)
 
     async def job_text_get(self, id: int) -> JobTextRow | None:
         """One whole job with its JSON as text, or None."""
         if not is_bigint(id):
             return None
-        row = await self._row("job_text_get", {"id": id}, columns=self._queries.text("job_minimal_columns"))
-        if row is None or not known_state(row[14]):
-            return None
-        return JobTextRow(job=minimal_row(row[2:]), errors=row[0], metadata=row[1])
+        row = await self._row(
+            "job_text_get",
+            {"id": id, **JOB_LIMITS},
+            columns=self._queries.text("job_minimal_columns"),
+            texts=self._queries.text("job_text_columns"),
+        )
+        return None if row is None else text_row(row, JOB_LIMITS)
 
     async def job_kind_page(
         self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
@@ -118,16 +152,52 @@ class RiverUI(Walks):
         return [row[0] for row in await self._rows(block, {**parameters, **chosen})]
 
 
-def minimal_row(row: Row) -> JobMinimalRow:
-    """A row of the block `job_minimal_columns`."""
-    found = JobMinimalRow(*row)
+def minimal_row(row: Row, most_args: int) -> JobMinimalRow:
+    """Return a row of the block `job_minimal_columns`."""
+    found = JobMinimalRow(*row[:14])
+    complete = row[1] is not None and len(row[1]) <= most_args
+    cut = {"args": not complete, "attempted_by": row[14], "tags": row[15]}
     return found._replace(
-        attempted_by=texts(found.attempted_by), state=JobState(row[12]), tags=texts(found.tags)
+        args=row[1] if complete else "{}",
+        attempted_by=texts(found.attempted_by),
+        state=JobState(row[12]),
+        tags=texts(found.tags),
+        cut=tuple(name for name, is_cut in cut.items() if is_cut),
     )
 
 
-def _listed(row: Row) -> JobMinimalRow | None:
-    return minimal_row(row[4:]) if known_state(row[16]) else None
+def text_row(row: Row, limits: Mapping[str, int]) -> JobTextRow | None:
+    """Return a row of the blocks `job_minimal_columns` and `job_text_columns`; None in an unknown state."""
+    if not known_state(row[12]):
+        return None
+    job = minimal_row(row, limits["args"])
+    metadata, total, listed = row[16:]
+    errors = json.loads(listed or "[]")
+    size = limits["error_size"]
+    complete = metadata is not None and len(metadata) <= limits["metadata"]
+    cut = list(job.cut)
+    if (total or 0) > len(errors) or any(len(text or "") > size for error in errors for text in error[2:]):
+        cut.append("errors")
+    if not complete:
+        cut.append("metadata")
+    return JobTextRow(
+        job=job._replace(cut=tuple(cut)),
+        errors=tuple(_error(size, *error) for error in errors),
+        metadata=metadata if complete else "{}",
+    )
+
+
+def _error(size: int, at: str | None, attempt: str | None, error: str | None, trace: str | None) -> ErrorText:
+    return ErrorText(
+        at=at,
+        attempt=whole(attempt),
+        error=CUT if error is None else error[:size],
+        trace=(trace or "")[:size],
+    )
+
+
+def _listed(row: Row, most_args: int) -> JobMinimalRow | None:
+    return minimal_row(row[4:], most_args) if known_state(row[16]) else None
 
 
 def _counted(row: Row) -> QueueCountRow:

@@ -24,6 +24,12 @@ _MOST = 1_000
 """Jobs of a page: fewer where they are big."""
 _LARGE, _SMALL = 4_000_000, 1_000_000
 """Characters of args above which a page was too large, and below which the next one may be larger."""
+_UNPACKED = 64_000_000
+"""Bytes that a page's args may take at most, unless a single job has more."""
+_ARGS = 50_000_000
+"""Characters above which a job's args are left out: they would have to be in memory several times over."""
+_LEAST_WINDOW = 1_000
+"""Rows that a page looks at even where the database is slow."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What makes a spreadsheet take a text for a formula."""
 
@@ -70,18 +76,29 @@ async def _pages(
             wanted = replace(wanted, cursor=selection.behind(page.rows[-1]))
         else:
             return
-        wanted = replace(wanted, limit=_next_size(wanted.limit, page.rows))
-        try:
-            page = await _page(request, wanted)
-        except QueryTimeout:
-            # Once more, with little to do; then the file ends as one that is broken off does.
-            wanted = replace(wanted, limit=_FIRST, window=max(1_000, wanted.window // 10))
-            page = await _page(request, wanted)
+        # How many there were, not how many were asked for: a page ends early where jobs are large.
+        size = len(page.rows) if page.more else wanted.limit
+        wanted = replace(wanted, limit=_next_size(max(size, 1), page.rows))
+        page = await _page(request, wanted)
 
 
 async def _page(request: Request, wanted: JobListParams) -> JobMinimalPage:
-    async with dashboard(request).driver.reading() as executor:
-        return await executor.job_minimal_list(wanted)
+    """Return the page, or a smaller one where it cannot be read in time; the args of a job that cannot be
+    read by itself are left out.
+    """
+    args = _ARGS
+    while True:
+        try:
+            async with dashboard(request).driver.reading() as executor:
+                return await executor.job_minimal_list(wanted, args=args, unpacked=_UNPACKED)
+        except QueryTimeout:
+            if wanted.limit > 1 or wanted.window > _LEAST_WINDOW:
+                window = max(_LEAST_WINDOW, wanted.window // 10)
+                wanted = replace(wanted, limit=max(1, wanted.limit // 10), window=window)
+            elif args:
+                args = 0
+            else:
+                raise
 
 
 async def _frozen(request: Request, selection: Selection) -> Selection:
@@ -101,7 +118,9 @@ def _next_size(size: int, rows: Sequence[JobMinimalRow]) -> int:
 
 
 def _line(row: JobMinimalRow, redaction: Redaction) -> dict[str, Any]:
-    return shapes.job_minimal(row) | {"args": redaction.text(row.args)}
+    found = shapes.job_minimal(row)
+    found.pop("cut", None)
+    return found if "args" in row.cut else found | {"args": redaction.text(row.args)}
 
 
 def _ndjson(lines: Iterable[dict[str, Any]]) -> str:
@@ -124,8 +143,10 @@ def _cell(value: object) -> object:
     return value
 
 
+_FIELDS = tuple(name for name in JobMinimalRow._fields if name != "cut")
+
 _FORMATS: dict[str, tuple[str, str, Write]] = {
     "ndjson": ("application/x-ndjson", "", _ndjson),
-    "csv": ("text/csv; charset=utf-8", ",".join(JobMinimalRow._fields) + "\r\n", _csv),
+    "csv": ("text/csv; charset=utf-8", ",".join(_FIELDS) + "\r\n", _csv),
 }
 """By name: the media type, what stands first, and what writes a page."""

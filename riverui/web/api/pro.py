@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -13,6 +12,7 @@ from starlette.responses import Response
 
 from riverui.actions import workflows as actions
 from riverui.domain.jobs import JobState, JobTextRow
+from riverui.domain.stored_json import UnreadableJson, read_json, read_object
 from riverui.domain.workflows import RETRY_MODES, ProducerRow, Task, WorkflowListRow, WorkflowRow
 from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface import Executor
@@ -162,8 +162,8 @@ async def signals(request: Request) -> Response:
             "created_at": shapes.instant(row.created_at),
             "id": row.id,
             "key": row.key,
-            "payload": json.loads(row.payload or "null"),
-            "source": json.loads(row.source or "null"),
+            "payload": _value(row.payload),
+            "source": _value(row.source),
         }
         for row in rows[:limit]
     ]
@@ -255,9 +255,16 @@ def _changed(request: Request, verb: str, name: str, rows: Sequence[JobTextRow])
     return shapes.reply({name: [shapes.job_minimal(row.job) for row in rows]})
 
 
+def _value(text: str | None) -> Any:
+    """Return a JSON value; null for one that Python cannot hold."""
+    try:
+        return read_json(text or "null")
+    except UnreadableJson:
+        return None
+
+
 def _producer(row: ProducerRow) -> dict[str, Any]:
-    metadata = json.loads(row.metadata)
-    limits = (metadata.get("concurrency") if isinstance(metadata, dict) else None) or {}
+    limits = read_object(row.metadata).get("concurrency") or {}
     running = limits.get("running") if isinstance(limits, dict) else None
     counts = [
         item.get("count") if isinstance(item, dict) else item

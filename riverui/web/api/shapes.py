@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any
 
 from starlette.responses import Response
 
 from riverui.domain.clock import rfc3339_nano
-from riverui.domain.jobs import JobMinimalRow, JobTextRow
+from riverui.domain.jobs import ErrorText, JobMinimalRow, JobTextRow
 from riverui.domain.queues import QueueCountRow, QueueRow
+from riverui.domain.stored_json import read_object
 
 _INT32 = 2**31
 _NO_TIME = "0001-01-01T00:00:00Z"
@@ -25,8 +27,19 @@ def reply(found: object, *, status: int = 200) -> Response:
 
 
 def dump(value: object) -> str:
-    """Compact JSON text."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Compact JSON text; a number that is no JSON, because no computer holds it, becomes null."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def instant(at: datetime) -> str:
@@ -40,10 +53,10 @@ def optional_instant(at: datetime | None) -> str | None:
 
 
 def job_minimal(row: JobMinimalRow) -> dict[str, Any]:
-    """RiverJobMinimal: the id is a number, the args are JSON text."""
-    return {
+    """RiverJobMinimal: the id is a number, the args are JSON text. What is cut is named in `cut`."""
+    found = {
         "id": row.id,
-        "args": row.args,
+        "args": _left_out(row.id, "args") if "args" in row.cut else row.args,
         "attempt": row.attempt,
         "attempted_at": optional_instant(row.attempted_at),
         "attempted_by": list(row.attempted_by),
@@ -57,26 +70,26 @@ def job_minimal(row: JobMinimalRow) -> dict[str, Any]:
         "state": row.state.value,
         "tags": list(row.tags),
     }
+    return found | {"cut": list(row.cut)} if row.cut else found
 
 
 def job(row: JobTextRow) -> str:
     """RiverJob, as text: the metadata goes in as it is, so that its numbers stay exact."""
     minimal = dump(job_minimal(row.job)).removesuffix("}")
-    errors = [attempt_error(error) for error in json.loads(row.errors)]
-    return f'{minimal},"errors":{dump(errors)},"metadata":{row.metadata}}}'
+    errors = [attempt_error(error) for error in row.errors]
+    metadata = _left_out(row.job.id, "metadata") if "metadata" in row.job.cut else row.metadata
+    return f'{minimal},"errors":{dump(errors)},"metadata":{metadata}}}'
 
 
-def attempt_error(found: object) -> dict[str, Any]:
+def attempt_error(row: ErrorText) -> dict[str, Any]:
     """One failed attempt. Something else that a job has in its errors is shown as its text."""
-    if not isinstance(found, dict):
-        return {"at": _NO_TIME, "attempt": 0, "error": dump(found), "trace": ""}
-    at, attempt = found.get("at"), found.get("attempt")
-    return {
-        "at": at if isinstance(at, str) else _NO_TIME,
-        "attempt": attempt if type(attempt) is int else 0,
-        "error": _text(found.get("error")),
-        "trace": _text(found.get("trace")),
-    }
+    at = _NO_TIME if row.at is None else row.at
+    return {"at": at, "attempt": row.attempt, "error": row.error, "trace": row.trace}
+
+
+def _left_out(job_id: int, field: str) -> str:
+    """Return JSON text that stands for a field too long for an answer."""
+    return dump({"left_out": f"too long for this answer: /jobs/{job_id}/raw/{field} has it whole"})
 
 
 def queue(row: QueueCountRow) -> dict[str, Any]:
@@ -97,8 +110,7 @@ def queue(row: QueueCountRow) -> dict[str, Any]:
 
 def metadata(row: QueueRow) -> Mapping[str, Any]:
     """A queue's metadata; empty where it is no object, or too long to be read."""
-    found = json.loads(row.metadata.text) if row.metadata.complete else {}
-    return found if isinstance(found, dict) else {}
+    return read_object(row.metadata.text) if row.metadata.complete else {}
 
 
 def concurrency(found: object) -> dict[str, Any] | None:
@@ -133,7 +145,3 @@ def _or(value: object, default: object) -> Any:
 
 def _are_texts(value: object) -> bool:
     return value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else dump(value)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riverui.domain.jobs import JobState
+from riverui.domain.numbers import is_bigint
 from riverui.domain.workflows import Task
 
 _SPEC, _STATE = "river:workflow_wait", "river:workflow_wait_state"
@@ -136,7 +137,7 @@ def _term(term: Mapping[str, Any], result: Mapping[str, Any]) -> Found:
 def _timer(term: Mapping[str, Any], state: Mapping[str, Any], fired: Mapping[str, Any]) -> Found:
     spec = _object(term.get("timer")) or term
     found: Found = {"name": _text(spec.get("name") or term.get("name"))}
-    if isinstance(spec.get("after_us"), int):
+    if isinstance(spec.get("after_us"), int) and is_bigint(spec["after_us"]):
         found |= {"after_us": spec["after_us"], "after_seconds": spec["after_us"] / 1_000_000}
     if isinstance(anchor := spec.get("anchor"), dict):
         found["anchor"] = {"kind": _text(anchor.get("kind"))}

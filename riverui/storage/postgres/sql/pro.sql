@@ -60,7 +60,7 @@ and not exists (
 select w.id, coalesce(w.name, ''), greatest(w.current_attempt, 1) from /* schema */river_workflow w where w.id = :id::text;
 
 -- name: workflow_task_list
-select coalesce(to_jsonb(j.errors), '[]')::text, j.metadata::text, /* columns: */ j.id /* :columns */
+select /* columns: */ j.id /* :columns */, /* texts: */ j.metadata /* :texts */
 from /* schema */river_job j
 where j.metadata @> jsonb_build_object('workflow_id', :id::text)
 order by j.id

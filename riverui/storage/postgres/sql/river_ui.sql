@@ -13,10 +13,21 @@ with walked as materialized (
   order by /* order: */ w.at, w.id /* :order */
   limit :limit::bigint + 1
 )
-select w.id, w.at, w.matched, w.ended, /* columns: */ j.id /* :columns */
-from walked w
-join /* schema */river_job j on j.id = w.id
-order by /* order: */ w.at, w.id /* :order */;
+-- The page ends early where its args may be large: how large they are stored is known without reading them, and what
+-- is long enough to be compressed may unpack to a hundred times as much.
+select j.id, j.at, j.matched, j.ended, /* columns: */ j.id /* :columns */, j.found
+from (
+  select w.at, w.matched, w.ended, r.id, r.args, r.attempt, r.attempted_at, r.attempted_by, r.created_at, r.finalized_at,
+    r.kind, r.max_attempts, r.priority, r.queue, r.scheduled_at, r.state, r.tags, count(*) over () as found,
+    row_number() over (order by /* order: */ w.at, w.id /* :order */) as place,
+    sum(pg_column_size(r.args)::bigint * case when pg_column_size(r.args) > 2000 then 100 else 1 end) over (
+      order by /* order: */ w.at, w.id /* :order */ rows between unbounded preceding and 1 preceding
+    ) as unpacked
+  from walked w
+  join /* schema */river_job r on r.id = w.id
+) j
+where coalesce(j.unpacked, 0) <= :unpacked::bigint
+order by j.place;
 
 -- name: job_walk_state_id
 -- Jobs of some states by id: River's fetching index holds both, so all of a state's entries are sorted rather than the
@@ -37,11 +48,48 @@ limit :limit::bigint + 1;
 and x.id /* beyond: */ > /* :beyond */ :cursor_id::bigint;
 
 -- name: job_minimal_columns
-j.id, j.args::text, j.attempt, j.attempted_at, j.attempted_by, j.created_at, j.finalized_at, j.kind, j.max_attempts,
-  j.priority, j.queue, j.scheduled_at, j.state::text, j.tags::text[];
+-- What is longer than asked for is left out, and told at the end. Arrays may hold a million elements, in any number of
+-- dimensions: of clients the last are taken, as many as River keeps, of tags the first.
+j.id, case when pg_column_size(j.args) <= 2 * :args::bigint then left(j.args::text, :args::int + 1) end, j.attempt,
+  j.attempted_at,
+  case when pg_column_size(j.attempted_by) <= :arrays::int then
+    array(select left(unnest(j.attempted_by[array_upper(j.attempted_by, 1) - 99:]), 1000) limit 100)
+  end,
+  j.created_at, j.finalized_at, j.kind, j.max_attempts, j.priority, j.queue, j.scheduled_at, j.state::text,
+  case when pg_column_size(j.tags) <= :arrays::int then array(select unnest(j.tags)::text limit :tags::int) end,
+  case when pg_column_size(j.attempted_by) <= :arrays::int then cardinality(j.attempted_by) > 100
+    else j.attempted_by is not null end,
+  case when pg_column_size(j.tags) <= :arrays::int then cardinality(j.tags) > :tags::int else j.tags is not null end;
+
+-- name: job_text_columns
+-- Metadata, and the newest errors: lists of `at`, `attempt`, `error` and `trace`, all text or null, until so many
+-- characters are spent.
+case when pg_column_size(j.metadata) <= 2 * :metadata::bigint then left(j.metadata::text, :metadata::int + 1) end,
+  cardinality(j.errors),
+  (
+    select json_agg(json_build_array(
+      e.at, e.attempt,
+      case when coalesce(e.spent, 0) < 4 * :error_size::bigint then left(e.error, :error_size::int + 1) end,
+      case when coalesce(e.spent, 0) < 4 * :error_size::bigint then left(e.trace, :error_size::int + 1) end
+    ) order by e.ordinality)::text
+    from (
+      select e.ordinality,
+        case jsonb_typeof(e.error -> 'at') when 'string' then left(e.error ->> 'at', 64) end as at,
+        case jsonb_typeof(e.error -> 'attempt') when 'number' then left(e.error ->> 'attempt', 32) end as attempt,
+        case jsonb_typeof(e.error) when 'object' then coalesce(e.error ->> 'error', '')
+          else coalesce(e.error::text, 'null') end as error,
+        coalesce(e.error ->> 'trace', '') as trace,
+        sum(least(char_length(e.error::text), 2 * :error_size::bigint)) over (
+          order by e.ordinality desc rows between unbounded preceding and 1 preceding
+        ) as spent
+      from unnest(j.errors) with ordinality as e (error, ordinality)
+      order by e.ordinality desc
+      limit :errors::int
+    ) e
+  );
 
 -- name: job_text_get
-select coalesce(to_jsonb(j.errors), '[]')::text, j.metadata::text, /* columns: */ j.id /* :columns */
+select /* columns: */ j.id /* :columns */, /* texts: */ j.metadata /* :texts */
 from /* schema */river_job j
 where j.id = :id::bigint;
 
