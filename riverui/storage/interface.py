@@ -254,7 +254,7 @@ class Executor(EngineExecutor, ApiExecutor, Protocol):
         ...
 
     async def queue_get(self, name: str, *, cap: int) -> QueueListRow | None:
-        """One queue with its counts; None when it has neither a row nor a waiting or running job."""
+        """Return one queue with its counts; None when it has neither a row nor any job."""
         ...
 
     async def queue_kind_count(

@@ -106,7 +106,7 @@ def parse(text: str, *, now: datetime, max_length: int = MAX_LENGTH) -> Search:
         kept = text[: max_length + 1]
         return _hopeless(kept, max_length, len(kept), f"A search takes at most {max_length:,} characters.")
     for at, char in enumerate(text):
-        if (char < " " and char not in "\t\n\r") or "\ud800" <= char <= "\udfff":
+        if char == "\0" or "\ud800" <= char <= "\udfff":
             return _hopeless(text, at, at + 1, f"The character U+{ord(char):04X} cannot be searched for.")
     parts = tuple(grammar.read(text, now))
     if len(parts) > grammar.MAX_TERMS:

@@ -108,7 +108,7 @@ class Suggestions:
 
     async def get(self, text: str, caret: int) -> tuple[Option, ...]:
         """At most OPTIONS options for the term under the caret; none where the database is slow or away."""
-        if len(text) > query.MAX_LENGTH or any(char < " " and not char.isspace() for char in text):
+        if len(text) > query.MAX_LENGTH or "\0" in text:
             return ()
         start, end = token_at(text, caret)
         typed = text[start:caret]

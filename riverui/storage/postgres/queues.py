@@ -26,12 +26,12 @@ class Queues(Statements):
     """Operations on river_queue and on the queues that jobs are in."""
 
     async def queue_get(self, name: str, *, cap: int) -> QueueListRow | None:
-        """One queue with its counts; None when it has neither a row nor a waiting or running job."""
+        """Return one queue with its counts; None when it has neither a row nor any job."""
         if not storable(name):
             return None
         row = await self._row("queue_row_get", {"name": name})
         if row is None:
-            known = await self._row("queue_has_jobs", {"name": name, "states": list(_UNFINISHED)})
+            known = await self._row("queue_has_jobs", {"name": name, "states": list(JobState)})
             if not (known and known[0]):
                 return None
         # The pattern finds no row of River's but this one's name, given by itself.

@@ -23,6 +23,12 @@ from riverui.web.dashboard import dashboard
 log = logging.getLogger("riverui.actions")
 
 _LIMIT = 20
+_PAGE = 100
+"""Jobs that are read in one transaction."""
+_ROOM = 16_000_000
+"""Characters of args that an answer may hold, shared by its jobs in the order they come."""
+_ARGS, _LEAST = 100_000, 1_000
+"""Characters above which a job's args are left out of a list, and how many they may always have."""
 
 
 async def index(request: Request) -> Response:
@@ -88,28 +94,46 @@ async def _act(request: Request, verb: Verb) -> Response:
 async def _rows(
     request: Request, selection: Selection, wanted: JobListParams
 ) -> tuple[list[JobMinimalRow], JobCursor | None]:
-    """As many rows as there are, however far the search has to go, and the place where more may follow.
+    """Return as many rows as there are, however far the search has to go, and where more may follow.
 
-    Where that takes longer than a page may, who asks as River UI's clients do is told so (QueryTimeout), and
+    They are read in pages of at most a hundred, which are smaller still where that takes too long. Where all
+    of it takes longer than an action may, who asks as River UI's clients do is told so (QueryTimeout), and
     who knows of cursors gets what was found so far.
     """
     rows: list[JobMinimalRow] = []
     if not wanted.limit:
         return rows, None
-    patience = dashboard(request).config.page_timeout.total_seconds()
-    ends_at = time.monotonic() + patience
+    config = dashboard(request).config
+    started, most, room = time.monotonic(), _PAGE, _ROOM
     while True:
-        page = await _page(request, replace(wanted, limit=wanted.limit - len(rows)))
+        size = min(most, wanted.limit - len(rows))
+        try:
+            args = max(_LEAST, min(_ARGS, room // size))
+            page = await _page(request, replace(wanted, limit=size), args=args)
+        except QueryTimeout:
+            if size == 1 or time.monotonic() > started + config.action_timeout.total_seconds():
+                if rows and selection.ours:
+                    return rows, wanted.cursor
+                raise
+            most = max(1, size // 10)
+            continue
         rows += page.rows
-        if page.searched is None:
-            return rows, selection.behind(rows[-1]) if page.more and rows else None
-        wanted = replace(wanted, cursor=page.searched.resume)
-        if time.monotonic() > ends_at:
+        room = max(0, room - sum(len(row.args) for row in page.rows))
+        if page.searched is not None:
+            wanted = replace(wanted, cursor=page.searched.resume)
+        elif not page.more or not page.rows:
+            return rows, None
+        elif len(rows) >= wanted.limit:
+            return rows, selection.behind(rows[-1])
+        else:
+            wanted = replace(wanted, cursor=selection.behind(rows[-1]))
+        if page.searched is not None and time.monotonic() > started + config.page_timeout.total_seconds():
             if selection.ours:
                 return rows, wanted.cursor
+            patience = config.page_timeout.total_seconds()
             raise QueryTimeout(f"Only a part of the jobs could be searched in {patience:g} s.")
 
 
-async def _page(request: Request, wanted: JobListParams) -> JobMinimalPage:
+async def _page(request: Request, wanted: JobListParams, *, args: int) -> JobMinimalPage:
     async with dashboard(request).driver.reading() as executor:
-        return await executor.job_minimal_list(wanted)
+        return await executor.job_minimal_list(wanted, args=args)

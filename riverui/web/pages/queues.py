@@ -155,7 +155,7 @@ async def show(request: Request) -> Response:
     async with board.driver.reading() as executor:
         row = await executor.queue_get(name, cap=cap)
     if row is None:
-        raise NotFound(f"There is no queue “{_short(name)}”: no client serves it, and no job waits in it.")
+        raise NotFound(f"There is no queue “{_short(name)}”: no client serves it, and no job is in it.")
     kinds: Sequence[tuple[str, Mapping[JobState, Count]]] = ()
     failures: Sequence[JobListRow] = ()
     problem = None

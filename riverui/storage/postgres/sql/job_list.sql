@@ -19,11 +19,19 @@ with walked as materialized (
 select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created_at,
   j.finalized_at, j.scheduled_at, j.priority,
   /* args: */ case when pg_column_size(j.args) <= 32768 then left(j.args::text, :preview::int) end /* :args */,
-  j.kind, j.queue, /* tags: */ j.tags[1:20]::text[] /* :tags */,
-  -- A long array would have to be unpacked whole for its last element.
-  /* error: */
+  j.kind, j.queue,
+  /* tags: */
+  -- An array of more dimensions may hold any number in its first twenty.
   case
-    when cardinality(j.errors) > 0 and pg_column_size(j.errors) <= 131072
+    when pg_column_size(j.tags) > 32768 then array['…']
+    when array_ndims(j.tags) > 1 then array(select unnest(j.tags)::text limit 20)
+    else j.tags[1:20]::text[]
+  end
+  /* :tags */,
+  -- A long array would have to be unpacked whole for its last element, and for being counted.
+  /* error: */
+  case when pg_column_size(j.errors) <= 131072 then
+    case when cardinality(j.errors) > 0
       then left(
         split_part(
           coalesce(j.errors[array_upper(j.errors, 1)] ->> 'error', j.errors[array_upper(j.errors, 1)]::text),
@@ -31,8 +39,9 @@ select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts,
         ),
         :preview::int
       )
+    end
   end,
-  cardinality(j.errors) > 0
+  case when pg_column_size(j.errors) <= 131072 then cardinality(j.errors) > 0 else j.errors is not null end
   /* :error */,
   -- Not shown: tables from before migration 5 lack it, and would else look like an empty list.
   j.unique_key is not null

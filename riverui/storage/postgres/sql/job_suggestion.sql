@@ -37,36 +37,41 @@ limit :limit::bigint;
 -- name: job_tag_list
 select distinct t.tag
 from (select j.tags from /* schema */river_job j order by j.id desc limit 10000) newest
-cross join lateral unnest(newest.tags::text[]) as t (tag)
+-- A job with thousands of tags has none that a person would look for.
+cross join lateral unnest(case when pg_column_size(newest.tags) <= 8192 then newest.tags::text[] end) as t (tag)
 where t.tag ilike any(:patterns::text[])
 order by t.tag
 limit :limit::bigint;
 
 -- name: job_worker_list
--- The last entry of `attempted_by` is who works the job now, or worked it last.
+-- The last entry of `attempted_by` is who works the job now, or worked it last. River keeps a hundred; arrays far
+-- longer would have to be unpacked whole.
 select distinct w.name
 from (
   (
-    select j.attempted_by[array_upper(j.attempted_by, 1)] as name
+    select left(j.attempted_by[array_upper(j.attempted_by, 1)], 1000) as name
     from (select j.attempted_by from /* schema */river_job j where j.state = 'running' limit 2000) j
+    where pg_column_size(j.attempted_by) <= 32768
   )
   union all
   (
-    select j.attempted_by[array_upper(j.attempted_by, 1)]
+    select left(j.attempted_by[array_upper(j.attempted_by, 1)], 1000)
     from (
       select j.attempted_by from /* schema */river_job j
       where j.state = 'completed' and j.finalized_at is not null
       order by j.finalized_at desc limit 2000
     ) j
+    where pg_column_size(j.attempted_by) <= 32768
   )
   union all
   (
-    select j.attempted_by[array_upper(j.attempted_by, 1)]
+    select left(j.attempted_by[array_upper(j.attempted_by, 1)], 1000)
     from (
       select j.attempted_by from /* schema */river_job j
       where j.state = 'discarded' and j.finalized_at is not null
       order by j.finalized_at desc limit 500
     ) j
+    where pg_column_size(j.attempted_by) <= 32768
   )
 ) w
 where w.name ilike any(:patterns::text[])
