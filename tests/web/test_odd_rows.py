@@ -1,0 +1,430 @@
+"""Every address over the whole corpus of odd rows at once: each answers, and no answer grows with a row."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+
+from riverui.storage.connect import connect
+from riverui.storage.interface import Driver
+from riverui.web.app import create_app
+from tests import factory
+from tests.conftest import create_database, drop_database, with_database
+from tests.odd_rows import ODD_ROWS, STATES, insert_odd_rows
+from tests.pro_tables import PRO_TABLES
+from tests.web.html import Element, parse
+from tests.web.stand_ins import browser
+
+Connection = AsyncConnection[dict[str, Any]]
+
+PAGE = 1_500_000
+"""Bytes of HTML that any page may have."""
+ANSWER = 25_000_000
+"""Bytes of JSON that any answer of the API but an export may have."""
+ORDERS = ("id", "-id", "time", "-time")
+FRAGMENT = {"HX-Request": "true", "HX-Target": "section#job", "HX-Current-URL": "http://river.test/jobs"}
+
+
+class Corpus(NamedTuple):
+    """A database with every odd row, from which the tests' own are cloned."""
+
+    database: str
+    ids: dict[tuple[str, str], int]
+
+
+@pytest.fixture(scope="module")
+def corpus(admin_url: str, template_database: str) -> Iterator[Corpus]:
+    """The corpus in every state; its large rows only in two, of which one has ended."""
+    name = create_database(admin_url, template=template_database)
+
+    async def fill() -> dict[tuple[str, str], int]:
+        url = with_database(admin_url, name)
+        async with await AsyncConnection.connect(url, autocommit=True) as connection:
+            return await insert_odd_rows(connection, large_in=("running", "discarded"))
+
+    yield Corpus(name, asyncio.run(fill()))
+    drop_database(admin_url, name)
+
+
+@pytest.fixture
+def database_url(admin_url: str, corpus: Corpus) -> Iterator[str]:
+    """A database with the corpus in it, for one test."""
+    name = create_database(admin_url, template=corpus.database)
+    yield with_database(admin_url, name)
+    drop_database(admin_url, name)
+
+
+async def page(client: httpx2.AsyncClient, path: str, **given: Any) -> Element:
+    """The page at an address, once it is there and of bounded size."""
+    answer = await client.get(path, **given)
+    assert answer.status_code == 200, (path, answer.status_code, answer.text[:500])
+    assert len(answer.content) <= PAGE, (path, len(answer.content))
+    return parse(answer.text)
+
+
+async def told(client: httpx2.AsyncClient, path: str, **given: Any) -> str:
+    """What the API answers, once it is there and of bounded size."""
+    answer = await client.get(path, **given)
+    assert answer.status_code == 200, (path, answer.status_code, answer.text[:500])
+    assert len(answer.content) <= ANSWER, (path, len(answer.content))
+    return answer.text
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_every_job_has_a_page(state: str, client: httpx2.AsyncClient, corpus: Corpus) -> None:
+    for (_, where), job_id in corpus.ids.items():
+        if where == state:
+            assert f"#{job_id}" in (await page(client, f"/jobs/{job_id}")).one(id="job").text
+            await page(client, f"/jobs/{job_id}", headers=FRAGMENT)
+
+
+async def test_every_link_of_a_jobs_page_leads_somewhere(client: httpx2.AsyncClient, corpus: Corpus) -> None:
+    links: dict[str, str] = {}
+    for (name, state), job_id in corpus.ids.items():
+        if state in ("running", "completed"):
+            for link in (await page(client, f"/jobs/{job_id}")).one(id="job").all("a"):
+                links[link.attributes["href"]] = name
+    for address, name in links.items():
+        if not address.startswith("#"):
+            answer = await client.get(address)
+            assert answer.status_code == 200, (name, address, answer.status_code, answer.text[:500])
+
+
+@pytest.mark.parametrize(
+    "name", [row.name for row in ODD_ROWS if {"kind", "queue"} & row.columns.keys()], ids=lambda name: name
+)
+async def test_the_links_of_an_odd_name_find_its_job(
+    name: str, client: httpx2.AsyncClient, corpus: Corpus
+) -> None:
+    job_id = corpus.ids[name, "completed"]
+    shown = await page(client, f"/jobs/{job_id}")
+    kind = shown.link("Jobs of this kind")
+    assert f'id="job-{job_id}"' in (await client.get(f"{kind}&state=completed")).text
+    queue = next(
+        link.attributes["href"] for link in shown.all("a") if link.attributes["href"].startswith("/queues/")
+    )
+    found = await page(client, queue)
+    assert "failures-title" in {element.attributes.get("id") for element in found.walk()}
+
+
+async def test_every_raw_text_is_whole(
+    client: httpx2.AsyncClient, connection: Connection, corpus: Corpus
+) -> None:
+    texts = "args::text as args, metadata::text as metadata, (metadata -> 'output')::text as output"
+    for (name, state), job_id in corpus.ids.items():
+        if state != "running":
+            continue
+        rows = await connection.execute(f"select {texts} from river_job where id = {job_id}".encode())
+        row = await rows.fetchone()
+        assert row is not None
+        for field, text in row.items():
+            answer = await client.get(f"/jobs/{job_id}/raw/{field}")
+            assert answer.status_code == (404 if text is None else 200), (name, field)
+            assert text is None or answer.text == text, (name, field)
+        for field in ("errors", "job"):
+            answer = await client.get(f"/jobs/{job_id}/raw/{field}")
+            assert answer.status_code == 200, (name, field)
+            assert int(answer.headers["content-length"]) == len(answer.content), (name, field)
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("order", ORDERS)
+async def test_a_list_shows_every_job_once(
+    state: str, order: str, client: httpx2.AsyncClient, corpus: Corpus
+) -> None:
+    there = {job_id for (_, where), job_id in corpus.ids.items() if where == state}
+    path: str | None = f"/jobs?state={state}&order={order}&limit=20"
+    seen: list[int] = []
+    while path:
+        found = await page(client, path)
+        rows = [row.attributes["id"] for row in found.all("tbody", class_="job")]
+        seen += [int(row.removeprefix("job-")) for row in rows]
+        assert len(seen) <= len(there), "the list goes in circles"
+        older = [link.attributes["href"] for link in found.all("a", class_="button") if link.text == "Next"]
+        path = older[0] if older else None
+    assert sorted(seen) == sorted(there)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_the_api_lists_every_job_once(order: str, client: httpx2.AsyncClient, corpus: Corpus) -> None:
+    seen: list[int] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        text = await told(client, "/api/jobs", params={"order": order, "limit": "100", "cursor": cursor})
+        found = json.loads(text)
+        cursor = found["next_cursor"]
+        seen += [job["id"] for job in found["data"]]
+        assert len(seen) <= len(corpus.ids), "the list goes in circles"
+        for job in found["data"]:
+            assert len(job["tags"]) <= 100
+            assert len(job["attempted_by"]) <= 100
+            assert len(job["args"]) <= 100_000
+    assert sorted(seen) == sorted(corpus.ids.values())
+
+
+async def test_the_api_names_what_it_cut(client: httpx2.AsyncClient, corpus: Corpus) -> None:
+    cut = {
+        name: json.loads(await told(client, f"/api/jobs/{corpus.ids[name, 'running']}")).get("cut")
+        for name in ("many tags", "many workers", "many errors", "a long error", "workers with nulls")
+    }
+    assert cut == {
+        "many tags": ["tags"],
+        "many workers": ["attempted_by"],
+        "many errors": ["errors"],
+        "a long error": ["errors"],
+        "workers with nulls": None,
+    }
+    listed = json.loads(await told(client, "/api/jobs?state=running&limit=1000"))["data"]
+    places = {job_id: name for (name, _), job_id in corpus.ids.items()}
+    found = {places[job["id"]]: job["cut"] for job in listed if "cut" in job}
+    assert found == {
+        "many tags": ["tags"],
+        "many workers": ["attempted_by"],
+        "args of many keys": ["args"],
+        "args of one long text": ["args"],
+        "args of a long key": ["args"],
+    }
+    long = next(job for job in listed if places[job["id"]] == "args of one long text")
+    assert json.loads(long["args"])["left_out"].endswith(f"/jobs/{long['id']}/raw/args has it whole")
+
+
+async def test_the_api_tells_every_job(client: httpx2.AsyncClient, corpus: Corpus) -> None:
+    unread = 0
+    for (name, state), job_id in corpus.ids.items():
+        text = await told(client, f"/api/jobs/{job_id}")
+        try:
+            found = json.loads(text)
+        except (RecursionError, ValueError):
+            # Python's own reader, not the answer: the metadata stands in it to the letter.
+            unread += 1
+            assert text.startswith(f'{{"id":{job_id},')
+            continue
+        assert (found["id"], found["state"]) == (job_id, state), name
+        assert len(found["errors"]) <= 1_000
+    assert unread <= 4 * len(STATES)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_an_export_has_every_job_once(order: str, client: httpx2.AsyncClient, corpus: Corpus) -> None:
+    there = sorted(corpus.ids.values())
+    answer = await client.get(f"/api/jobs/export?order={order}")
+    assert answer.status_code == 200
+    lines = [json.loads(line) for line in answer.text.split("\n") if line]
+    assert sorted(line["id"] for line in lines) == there
+    long = corpus.ids["args of one long text", "running"]
+    assert next(len(line["args"]) for line in lines if line["id"] == long) > 5_000_000
+
+
+async def test_a_table_has_every_job_once(client: httpx2.AsyncClient, corpus: Corpus) -> None:
+    answer = await client.get("/api/jobs/export?format=csv")
+    assert answer.status_code == 200
+    csv.field_size_limit(100_000_000)
+    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    assert sorted(int(row["id"]) for row in rows) == sorted(corpus.ids.values())
+    assert all(len(json.loads(row["tags"])) <= 100 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/queues",
+        "/queues?order=oldest",
+        "/queues/default",
+        "/operations",
+        "/about",
+        "/help",
+        "/api/queues",
+        "/api/states",
+        "/api/features",
+        "/api/autocomplete?facet=job_kind",
+        "/api/autocomplete?facet=queue_name",
+        "/api/progress?tag=tag_7",
+        "/api/progress?q=kind:odd",
+        "/api/progress?metadata.snoozes=many",
+        "/metrics",
+        *(f"/suggest?q={typed}" for typed in ("odd", "kind:", "queue:", "tag:", "worker:", "args.")),
+        *(f"/jobs?q={q}" for q in ("tag:tag_7", "worker:client_5", "error:error", "kind:*d*")),
+        *(f"/jobs/bulk?verb={verb}&q=kind:odd" for verb in ("cancel", "delete", "retry")),
+    ],
+)
+async def test_every_other_address_answers(path: str, client: httpx2.AsyncClient) -> None:
+    answer = await client.get(path)
+    assert answer.status_code == 200, answer.text[:500]
+    assert len(answer.content) <= PAGE
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
+async def test_an_action_on_all_of_them_leaves_none_behind(
+    verb: str, app: Starlette, client: httpx2.AsyncClient, connection: Connection, corpus: Corpus
+) -> None:
+    for state in STATES:
+        asked = parse((await client.get(f"/jobs/bulk?verb={verb}&state={state}")).text)
+        for form in asked.all("form", class_="ask"):
+            await client.post(form.attributes["action"], data=dict(form.fields()))
+            for operation in app.state.dashboard.operations.list():
+                if operation.task:
+                    await asyncio.wait_for(asyncio.shield(operation.task), 60)
+    operations = app.state.dashboard.operations.list()
+    assert operations
+    assert {str(operation.status) for operation in operations} == {"done"}, [o.error for o in operations]
+    rows = await connection.execute("select state::text, count(*)::int as n from river_job group by 1")
+    left = {row["state"]: row["n"] for row in await rows.fetchall()}
+    # An attempt that is still to come looks like one that began after the action was asked for.
+    later = ("times that never come", "times beyond the calendar")
+    spared = {state: len(later) for state in STATES}
+    spared["running"] = sum(1 for _, state in corpus.ids if state == "running")
+    if verb == "delete":
+        assert left == spared
+    else:
+        assert sum(left.values()) == len(corpus.ids)
+
+
+async def test_a_selection_of_odd_jobs_is_acted_on(
+    client: httpx2.AsyncClient, connection: Connection, corpus: Corpus
+) -> None:
+    for verb, state in (("cancel", "running"), ("retry", "discarded"), ("delete", "completed")):
+        for (name, where), job_id in corpus.ids.items():
+            if where == state:
+                data = {"ids": str(job_id), "confirmed": "1"}
+                answer = await client.post(f"/jobs/{verb}", data=data)
+                assert answer.status_code == 303, (name, verb, answer.status_code)
+    rows = await connection.execute("select count(*)::int as n from river_job where state = 'completed'")
+    assert await rows.fetchall() == [{"n": 0}]
+
+
+async def test_odd_metadata_of_queues(client: httpx2.AsyncClient, connection: Connection) -> None:
+    deep, digits = "repeat('[', 5000) || repeat(']', 5000)", "repeat('9', 5000)"
+    values = {
+        "deep": f"('{{\"concurrency\": ' || {deep} || '}}')::jsonb",
+        "digits": f"('{{\"concurrency\": {{\"global_limit\": ' || {digits} || '}}}}')::jsonb",
+        "null": "'null'::jsonb",
+        "large": "jsonb_build_object('x', repeat('x', 5000000))",
+        "controls": "jsonb_build_object('x', repeat(E'\\x01', 90000))",
+        "never": "'{}'::jsonb",
+    }
+    for name, metadata in values.items():
+        row = f"'{name}', {metadata}, now()"
+        await connection.execute(
+            f"insert into river_queue (name, metadata, updated_at) values ({row})".encode()
+        )
+    await connection.execute(
+        "update river_queue set created_at = '-infinity', updated_at = 'infinity',"
+        " paused_at = '0044-03-15 BC' where name = 'never'"
+    )
+    await page(client, "/queues")
+    await told(client, "/api/queues")
+    for name in values:
+        await page(client, f"/queues/{name}")
+        await told(client, f"/api/queues/{name}")
+
+
+async def test_odd_tasks_of_a_workflow(client: httpx2.AsyncClient, connection: Connection) -> None:
+    await connection.execute(PRO_TABLES)
+    await connection.execute(
+        "update river_job set metadata = metadata || jsonb_build_object("
+        "'workflow_id', 'w', 'task', id::text, 'deps', jsonb_build_array(1, '{}'::jsonb, null)"
+        ") where jsonb_typeof(metadata) = 'object'"
+    )
+    await connection.execute("insert into river_workflow (id, name) values ('w', 'odd')")
+    await connection.execute(
+        "insert into river_producer (client_id, queue_name, max_workers, metadata)"
+        " select 'c', 'default', 1, m"
+        " from unnest(array['null', '7', '[]', '{\"concurrency\": {\"running\": [1]}}', repeat('[', 5000)"
+        " || repeat(']', 5000), '{\"concurrency\": {\"running\": {\"a\": ' || repeat('9', 5000) || '}}}'"
+        "]::jsonb[]) m"
+    )
+    await told(client, "/api/pro/workflows")
+    await told(client, "/api/pro/workflows/w")
+    found = json.loads(await told(client, "/api/pro/producers?queue_name=default"))
+    assert len(found["data"]) == 6
+    for verb in ("cancel", "retry"):
+        answer = await client.post(f"/api/pro/workflows/w/{verb}", json={})
+        assert answer.status_code == 200, answer.text[:500]
+
+
+async def test_times_beyond_the_calendar_are_told_in_words(
+    client: httpx2.AsyncClient, corpus: Corpus
+) -> None:
+    shown = {
+        name: (await page(client, f"/jobs/{corpus.ids[name, 'scheduled']}")).one(id="job").text
+        for name in ("times that never come", "times that were always", "times before Christ")
+    }
+    assert "next run never" in shown["times that never come"]
+    assert "over 1,000 years" in shown["times that never come"]
+    assert "Createdbefore 1 AD" in shown["times that were always"]
+    assert "Createdbefore 1 AD" in shown["times before Christ"]
+
+
+async def test_a_page_holds_the_widest_text_there_is(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    wide = "E'\\x01'"
+    job_id = await factory.job(connection, "discarded", attempt=30_000, max_attempts=32_767)
+    await connection.execute(
+        f"""update river_job set kind = repeat({wide}, 127), queue = repeat({wide}, 127),
+        tags = (select array_agg(repeat({wide}, 250) || n) from generate_series(1, 1000) n),
+        attempted_by = (select array_agg(repeat({wide}, 97) || n % 100) from generate_series(1, 30000) n),
+        errors = (select array_agg(jsonb_build_object('at', now(), 'attempt', 29000 + n, 'error',
+          repeat({wide}, 9000), 'trace', repeat(E'\\x01\\n', 9000))) from generate_series(1, 1000) n),
+        args = (select jsonb_object_agg(repeat({wide}, 200) || n, repeat({wide}, 4500))
+          from generate_series(1, 40) n),
+        metadata = jsonb_build_object('wide', repeat({wide}, 190000),
+          'output', (select jsonb_agg(repeat('<', 4500)) from generate_series(1, 40)),
+          'river:log', (select jsonb_agg(jsonb_build_object('attempt', 29000 + n,
+            'log', repeat(E'ERR\\n', 9000))) from generate_series(1, 1000) n))
+        where id = {job_id}""".encode()
+    )
+    await page(client, f"/jobs/{job_id}")
+    await page(client, f"/jobs/{job_id}", headers=FRAGMENT)
+    await page(client, "/jobs?state=discarded")
+
+
+async def test_a_job_too_large_to_be_read_in_time_has_a_page(
+    database_url: str, connection: Connection
+) -> None:
+    job_id = await factory.job(connection, "running", tags=["seen"])
+    await connection.execute(
+        "update river_job set args = jsonb_build_object('x', repeat('x', 250000000))"
+        f" where id = {job_id}".encode()
+    )
+    driver: Driver = connect(database_url, page_timeout=timedelta(milliseconds=300))
+    app = create_app(driver, no_auth=True)
+    async with browser(app) as client:
+        found = await page(client, f"/jobs/{job_id}")
+    assert "too large to be read in time" in found.text
+    assert "seen" in found.text
+    await app.state.dashboard.counts.close()
+    await driver.close()
+
+
+@pytest.mark.parametrize("order", ["time", "-time"])
+async def test_a_list_goes_on_among_times_that_python_cannot_hold(
+    order: str, client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await connection.execute(
+        "insert into river_job (args, kind, max_attempts, state, scheduled_at)"
+        " select '{}', 'far', 25, 'scheduled', case n % 3 when 0 then 'infinity'::timestamptz"
+        " when 1 then '10000-01-01'::timestamptz + n * interval '1 day'"
+        " else '0044-03-15 BC'::timestamptz + n * interval '1 day' end from generate_series(1, 60) n"
+    )
+    found = await connection.execute("select id from river_job where kind = 'far'")
+    there = {row["id"] for row in await found.fetchall()}
+    seen: list[int] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        asked = {"q": "kind:far", "state": "scheduled", "order": order, "limit": "7", "cursor": cursor}
+        answer = json.loads(await told(client, "/api/jobs", params=asked))
+        cursor = answer["next_cursor"]
+        seen += [job["id"] for job in answer["data"]]
+        assert len(seen) <= len(there), "the list goes in circles"
+    assert sorted(seen) == sorted(there)
