@@ -30,9 +30,15 @@ def optional(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def record(properties: Mapping[str, Schema], *, needed: bool = True, **more: Any) -> Schema:
-    """An object with these fields, all of them there unless `needed` is off."""
-    found: dict[str, Any] = {"type": "object", "properties": dict(properties), **more}
+def record(
+    properties: Mapping[str, Schema],
+    *,
+    needed: bool = True,
+    besides: Mapping[str, Schema] | None = None,
+    **more: Any,
+) -> Schema:
+    """An object with these fields, all of them there unless `needed` is off; those `besides` may be."""
+    found: dict[str, Any] = {"type": "object", "properties": {**properties, **(besides or {})}, **more}
     return found | ({"required": list(properties)} if needed else {})
 
 
@@ -101,7 +107,7 @@ _MINIMAL: Mapping[str, Schema] = {
     "args": {
         "type": "string",
         "contentMediaType": "application/json",
-        "description": "JSON text, every digit of it.",
+        "description": 'JSON text, every digit of it; `{"left_out": …}` where it is too long.',
     },
     "attempt": COUNT,
     "attempted_at": OPTIONAL_TIME,
@@ -115,6 +121,10 @@ _MINIMAL: Mapping[str, Schema] = {
     "scheduled_at": TIME,
     "state": {"type": "string", "enum": STATES},
     "tags": TEXTS,
+}
+
+_CUT: Mapping[str, Schema] = {
+    "cut": {**TEXTS, "description": "Fields too long to be told whole; there where there are any."}
 }
 
 SCHEMAS: dict[str, Schema] = {
@@ -132,10 +142,11 @@ SCHEMAS: dict[str, Schema] = {
         dict.fromkeys(STATES, COUNT),
         examples=[dict.fromkeys(STATES, 0) | {"available": 12, "completed": 98102, "running": 3}],
     ),
-    "JobMinimal": record(_MINIMAL, examples=[_JOB]),
+    "JobMinimal": record(_MINIMAL, besides=_CUT, examples=[_JOB]),
     "JobError": record({"at": TEXT, "attempt": NUMBER, "error": TEXT, "trace": TEXT}),
     "Job": record(
         {**_MINIMAL, "errors": {"type": "array", "items": ref("JobError")}, "metadata": {}},
+        besides=_CUT,
         examples=[
             _JOB
             | {
