@@ -394,10 +394,11 @@ async def test_a_job_too_large_to_be_read_in_time_has_a_page(
 ) -> None:
     job_id = await factory.job(connection, "running", tags=["seen"])
     await connection.execute(
-        "update river_job set args = jsonb_build_object('x', repeat('x', 250000000))"
+        "update river_job set metadata = jsonb_build_object('river:log', (select jsonb_agg("
+        "jsonb_build_object('attempt', 1, 'log', 'x')) from generate_series(1, 1000000) n))"
         f" where id = {job_id}".encode()
     )
-    driver: Driver = connect(database_url, page_timeout=timedelta(milliseconds=300))
+    driver: Driver = connect(database_url, page_timeout=timedelta(milliseconds=500))
     app = create_app(driver, no_auth=True)
     async with browser(app) as client:
         found = await page(client, f"/jobs/{job_id}")

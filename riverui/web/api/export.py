@@ -11,9 +11,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from riverui.domain.jobs import JobMinimalRow
+from riverui.domain.jobs import FINALIZED, JobMinimalRow
 from riverui.errors import BadRequest, QueryTimeout
-from riverui.storage.params import Field, JobFilter, JobListParams, JobMinimalPage, Op, Term
+from riverui.storage.params import Field, JobFilter, JobListParams, JobMinimalPage, JobOrder, Op, Term
 from riverui.web.api import requests, shapes
 from riverui.web.api.selection import Selection, selected
 from riverui.web.dashboard import dashboard
@@ -43,7 +43,7 @@ async def show(request: Request) -> Response:
         raise BadRequest(f"There is no format {name[:40]!r}; the formats are {' and '.join(_FORMATS)}.")
     media, header, write = _FORMATS[name]
     headers = {"Content-Disposition": f'attachment; filename="jobs.{name}"'}
-    selection = await _frozen(request, selected(request, listing=False))
+    selection = await _frozen(request, _linear(request, selected(request, listing=False)))
     wanted = JobListParams(
         filter=selection.filter,
         order=selection.order,
@@ -99,6 +99,17 @@ async def _page(request: Request, wanted: JobListParams) -> JobMinimalPage:
                 args = 0
             else:
                 raise
+
+
+def _linear(request: Request, selection: Selection) -> Selection:
+    """Return the selection, by id where no order is asked for and that of its states has no index.
+
+    Each page would look at all waiting and running jobs anew: a hundred times at a hundred thousand of them.
+    """
+    states = selection.filter.states
+    if requests.first(request, "order") or (states and FINALIZED.issuperset(states)):
+        return selection
+    return replace(selection, order=JobOrder.ID_DESC)
 
 
 async def _frozen(request: Request, selection: Selection) -> Selection:
