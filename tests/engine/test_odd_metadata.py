@@ -1,0 +1,61 @@
+"""Metadata that Python cannot hold ends no attempt: what is not readable counts as not there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from riverui.domain.jobs import JobRow, JobState
+from riverui.engine.outcome import next_snoozes
+from riverui.engine.resumable import Progress
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+DEEP = "[" * 5_000 + "]" * 5_000
+DIGITS = "9" * 5_000
+
+
+def row(metadata: str) -> JobRow:
+    return JobRow(
+        id=1,
+        state=JobState.RUNNING,
+        attempt=1,
+        max_attempts=25,
+        attempted_at=NOW,
+        created_at=NOW,
+        finalized_at=None,
+        scheduled_at=NOW,
+        priority=1,
+        args="{}",
+        attempted_by=("client",),
+        errors=(),
+        kind="odd",
+        metadata=metadata,
+        queue="default",
+        tags=(),
+        unique_key=None,
+        unique_states=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("metadata", "snoozes"),
+    [
+        ('{"snoozes": 3}', 4),
+        (f'{{"snoozes": {DIGITS}}}', 1),
+        (f'{{"snoozes": 3, "deep": {DEEP}}}', 1),
+        (f'{{"snoozes": 3, "digits": {DIGITS}}}', 4),
+        ('["snoozes"]', 1),
+        ('"snoozes"', 1),
+    ],
+    ids=["number", "digits", "deep", "readable", "array", "text"],
+)
+def test_snoozes_are_counted_on(metadata: str, snoozes: int) -> None:
+    assert next_snoozes(row(metadata)) == snoozes
+
+
+@pytest.mark.parametrize("value", [DEEP, DIGITS, "7", "[]"], ids=["deep", "digits", "number", "array"])
+def test_a_resumable_job_without_a_readable_step_begins_anew(value: str) -> None:
+    progress = Progress(f'{{"river:resumable_step": {value}, "river:resumable_cursor": {value}}}')
+    assert progress.resume_step == ""
+    assert progress.cursors == {}
