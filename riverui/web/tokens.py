@@ -24,6 +24,10 @@ log = logging.getLogger("riverui.access")
 PREFIX = "riverui_"
 """What every token begins with, so that a leaked one is known for what it is."""
 
+_COUNTED = len(PREFIX) + 6
+"""Characters of a wrong token by which its guesses are counted: enough to tell tokens apart, and too few
+to be of use to whoever reads our memory."""
+
 _NAME = re.compile(r"[^\s:,]+")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _SETS = {"all": EVERYTHING, "read": READ_ONLY}
@@ -126,7 +130,8 @@ class TokenAuth:
     def __init__(self, tokens: Tokens, otherwise: Authenticate | None) -> None:
         self._tokens = tokens
         self._otherwise = otherwise
-        self._throttle = Throttle()
+        self._throttles = (Throttle(), Throttle())
+        """Count wrong tokens by address, and by how they begin."""
 
     async def __call__(self, connection: HTTPConnection) -> Decision:
         """The token's rights under its name; SignInNeeded or TooManyAttempts for one that nobody gave out."""
@@ -136,15 +141,17 @@ class TokenAuth:
                 raise SignInNeeded
             answer = self._otherwise(connection)
             return await answer if isawaitable(answer) else answer
+        # A token is too long to be guessed, so a right one passes whatever others from its address showed.
+        if token := self._tokens.find(shown):
+            return Access(user=token.name, rights=token.rights, token=True)
         client = connection.client.host if connection.client else ""
-        if not self._throttle.allows(client):
+        guesses = (client, shown[:_COUNTED])
+        if not all(throttle.allows(guess) for throttle, guess in zip(self._throttles, guesses, strict=True)):
             raise TooManyAttempts
-        token = self._tokens.find(shown)
-        if token is None:
-            self._throttle.failed(client)
-            log.warning("token refused", extra={"client": client, "id": visit(connection).id})
-            raise SignInNeeded("There is no such token.")
-        return Access(user=token.name, rights=token.rights, token=True)
+        for throttle, guess in zip(self._throttles, guesses, strict=True):
+            throttle.failed(guess)
+        log.warning("token refused", extra={"client": client, "id": visit(connection).id})
+        raise SignInNeeded("There is no such token.")
 
 
 def _shown(connection: HTTPConnection) -> str:

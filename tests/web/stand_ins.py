@@ -61,7 +61,13 @@ class DeadDriver:
         self.closed += 1
 
 
-def browser(app: ASGIApp, *, base_url: str = "http://river.test", root_path: str = "") -> httpx2.AsyncClient:
-    """A client that speaks to the app directly and follows no redirects."""
-    transport = httpx2.ASGITransport(app, root_path=root_path)
+def browser(
+    app: ASGIApp,
+    *,
+    base_url: str = "http://river.test",
+    root_path: str = "",
+    client: str = "127.0.0.1",
+) -> httpx2.AsyncClient:
+    """A client that speaks to the app directly and follows no redirects; `client` is its address."""
+    transport = httpx2.ASGITransport(app, root_path=root_path, client=(client, 1234))
     return httpx2.AsyncClient(transport=transport, base_url=base_url)

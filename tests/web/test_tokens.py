@@ -146,14 +146,31 @@ async def test_a_token_of_ours_is_no_browsers_so_origins_do_not_matter() -> None
     assert await status(app, token, "POST", "/api/jobs/cancel", **foreign) == 403
 
 
-async def test_guesses_are_slowed_down(caplog: pytest.LogCaptureFixture) -> None:
+async def test_guesses_are_slowed_down_and_a_right_token_always_passes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     token, line = new_token("ci", "all")
     app = create_app(DeadDriver(), api_tokens=line)
     with caplog.at_level(logging.WARNING, "riverui.access"):
-        assert {await status(app, "riverui_guess") for _ in range(10)} == {401}
+        assert {await status(app, f"riverui_{n:06}guess") for n in range(10)} == {401}
     assert "token refused" in caplog.text
     assert "guess" not in caplog.text
-    assert await status(app, token) == 429
+    assert await status(app, "riverui_another") == 429
+    assert await status(app, token) == 200
+
+
+async def test_guesses_at_one_token_are_slowed_down_wherever_they_come_from() -> None:
+    token, line = new_token("ci", "all")
+    app = create_app(DeadDriver(), api_tokens=line)
+
+    async def guess(shown: str, client: str) -> int:
+        async with browser(app, client=client) as asking:
+            return (await asking.get("/help", headers=bearer(shown))).status_code
+
+    assert {await guess(f"{token[:16]}{n}", f"192.0.2.{n}") for n in range(10)} == {401}
+    assert await guess(f"{token[:16]}x", "192.0.2.99") == 429
+    assert await guess("riverui_of-somebody-else", "192.0.2.99") == 401
+    assert await guess(token, "192.0.2.99") == 200
 
 
 async def test_a_changed_file_counts_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

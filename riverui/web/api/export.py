@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,8 +31,9 @@ _ARGS = 50_000_000
 """Characters above which a job's args are left out: they would have to be in memory several times over."""
 _LEAST_WINDOW = 1_000
 """Rows that a page looks at even where the database is slow."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet take a text for a formula."""
+_FORMULA = re.compile(r"[\t\r\n]|[\s\x01-\x1f\u200b-\u200f\u2060\ufeff]*[-=+@＝＋－＠﹦﹢﹣﹫]")
+"""What makes a spreadsheet take a text for a formula: its signs, full-width and small ones too, behind
+whatever a spreadsheet skips or does not show."""
 
 Write = Callable[[Sequence[dict[str, Any]]], str]
 
@@ -150,7 +152,7 @@ def _cell(value: object) -> object:
         return shapes.dump(value)
     if isinstance(value, str):
         text = value.replace("\0", "")
-        return f"'{text}" if text.startswith(_FORMULA) else text
+        return f"'{text}" if _FORMULA.match(text) else text
     return value
 
 

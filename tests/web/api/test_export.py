@@ -71,6 +71,41 @@ async def test_a_table_is_safe_to_open(api: httpx2.AsyncClient, connection: Conn
     assert (found["attempted_at"], found["attempt"]) == ("", "0")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            f"{before}{sign}1"
+            for sign in "=+-@＝＋－＠﹦"
+            for before in ("", " ", "\n", "\t", "\r", "\ufeff")
+        ),
+        "\u3000 \u00a0=1",
+        "\x01\x1f=1",
+        "\u200b\n\u200e＝1",
+        "\ttext",
+        "\rtext",
+        "\ntext",
+    ],
+)
+async def test_what_a_spreadsheet_would_take_for_a_formula_stays_text(
+    api: httpx2.AsyncClient, connection: Connection, text: str
+) -> None:
+    await factory.job(connection, kind=text, tags=["x"], args={})
+    answer = await api.get("jobs/export", params={"format": "csv"})
+    header, row = csv.reader(io.StringIO(answer.text, newline=""))
+    assert dict(zip(header, row, strict=True))["kind"] == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["mail", " mail", "a=b", "1-2", "ﬁ＝", "(=1)", "\u00a0x"])
+async def test_other_texts_are_written_as_they_are(
+    api: httpx2.AsyncClient, connection: Connection, text: str
+) -> None:
+    await factory.job(connection, kind=text)
+    answer = await api.get("jobs/export", params={"format": "csv"})
+    header, row = csv.reader(io.StringIO(answer.text, newline=""))
+    assert dict(zip(header, row, strict=True))["kind"] == text
+
+
 async def test_secrets_stay_here(api: httpx2.AsyncClient, driver: Driver, connection: Connection) -> None:
     await factory.job(connection, args='{"user": "ada", "password": "hunter2", "amount": 1.10}')
     for name in ("ndjson", "csv"):
