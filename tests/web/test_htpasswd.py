@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+import time
+from pathlib import Path
 
+import bcrypt
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from riverui.errors import ConfigError
-from riverui.web.htpasswd import apr1, parse, verify
+from riverui.web.htpasswd import HtpasswdFile, apr1, cost, parse, verify
 from tests.needs import need
 
 # Written by Apache's htpasswd 2.4 for the password "sécret pässword".
@@ -77,6 +80,37 @@ def test_lines_that_name_nobody_or_somebody_twice_are_refused() -> None:
         parse(b"just text", name="users")
     with pytest.raises(ConfigError, match="line 2: a second line for the same user"):
         parse(b"ada:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\nada:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", name="users")
+
+
+def test_what_a_hash_costs_is_told_by_its_kind() -> None:
+    dearer = KNOWN["bcrypt"].replace(b"$05$", b"$06$")
+    assert len({cost(hashed) for hashed in (*KNOWN.values(), dearer)}) == 4
+    assert cost(KNOWN["bcrypt"]) == cost(KNOWN["bcrypt"].replace(b"$2y$", b"$2b$"))
+
+
+async def test_neither_an_unknown_name_nor_a_cheap_hash_is_told_by_the_time_it_takes(
+    tmp_path: Path,
+) -> None:
+    dear = bcrypt.hashpw(PASSWORD, bcrypt.gensalt(11))
+    path = tmp_path / "users"
+    # The cheap ones first and last.
+    path.write_bytes(b"\n".join([b"sha:" + KNOWN["sha"], b"dear:" + dear, b"apr1:" + KNOWN["apr1"], b""]))
+    file = HtpasswdFile(path)
+
+    async def took(user: bytes) -> float:
+        began = time.process_time()
+        assert not await file.check(user, b"a guess")
+        return time.process_time() - began
+
+    users = (b"sha", b"apr1", b"dear", b"nobody")
+    times = {user: min([await took(user) for _ in range(3)]) for user in users}
+    began = time.process_time()
+    assert not verify(b"a guess", dear)
+    one = time.process_time() - began
+    assert min(times.values()) > one / 2, times
+    assert max(times.values()) < min(times.values()) * 2, times
+    for user in users:
+        assert await file.check(user, PASSWORD) is (user != b"nobody")
 
 
 @pytest.mark.parametrize("text", [b"", b"# nobody\n\n"])
