@@ -4,15 +4,14 @@ environment.
 
 from __future__ import annotations
 
-import hashlib
 import http.client
+import logging
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
@@ -26,6 +25,8 @@ from riverui.token_command import token
 from riverui.worker.command import worker
 
 __all__ = ["SETTINGS", "main", "riverui"]
+
+log = logging.getLogger("riverui")
 
 BAD_SETTINGS = 2
 """Exit code for settings that cannot be used."""
@@ -126,7 +127,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
         hide_args=values.switch("hide_args"),
         read_only=values.switch("read_only"),
         redact_keys=redact_keys(values),
-        secret_key=secret_key(values, environ),
+        secret_key=values.secret("secret_key") or None,
     )
     url = database_url(values, environ)
 
@@ -152,6 +153,11 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
         htpasswd=config.htpasswd,
         no_auth=not config.for_people and (config.no_auth or config.api_tokens is None),
     )
+    if dashboard_config.secret_key is None:
+        log.info(
+            "cookies are signed with a key of this process alone: viewers' preferences last as long as it; "
+            "RIVERUI_SECRET_KEY sets one that lasts, and that several processes can share"
+        )
     serve(app, driver, config)
     return 0
 
@@ -248,21 +254,6 @@ def redact_keys(values: Values) -> tuple[str, ...]:
     """The names to look for, those that come to mind where none are set."""
     names = values.words("redact_keys")
     return () if names == ("none",) else names or REDACT_KEYS
-
-
-def secret_key(values: Values, environ: Mapping[str, str]) -> str | None:
-    """The key for cookies: as set, or made from the secrets there are, so that cookies outlive a restart."""
-    if key := values.secret("secret_key"):
-        return key
-    database = values.text("database_url")
-    try:
-        database_password = urlsplit(database).password or ""
-    except ValueError:
-        database_password = ""
-    secrets = (values.secret("basic_password"), database_password, environ.get("PGPASSWORD", ""))
-    if not any(secrets):
-        return None
-    return hashlib.sha256("\0".join(("riverui cookies", database, *secrets)).encode()).hexdigest()
 
 
 def probe(config: ServeConfig, name: str) -> int:

@@ -197,8 +197,8 @@ SETTINGS = (
         env="RIVERUI_SECRET_KEY",
         metavar="KEY",
         secret=True,
-        default_words="derived from the passwords above, else new at each start",
-        help="Signs the cookies that hold preferences; at least 16 characters.",
+        default_words="a random one at each start",
+        help="Signs the cookies that hold preferences; at least 16 characters, the same for all processes.",
     ),
     Setting(
         name="env_name",

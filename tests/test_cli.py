@@ -20,8 +20,8 @@ import psycopg
 import pytest
 
 from riverui import __version__
-from riverui.cli import SETTINGS, double_dashes, main, riverui, secret_key, serve_config
-from riverui.config import DashboardConfig, ServeConfig, is_loopback
+from riverui.cli import SETTINGS, double_dashes, main, riverui, serve_config
+from riverui.config import ServeConfig, is_loopback
 from riverui.errors import ConfigError, ListenError
 from riverui.serve import address, listen
 from riverui.settings import Values, choose
@@ -199,22 +199,6 @@ class TestSettings:
             "--",
             "-schema",
         ]
-
-    def test_cookies_outlive_a_restart_only_where_there_is_a_secret_to_sign_them_with(self) -> None:
-        def key(**environ: str) -> str | None:
-            return secret_key(choose({}, environ), environ)
-
-        assert key(DATABASE_URL="postgresql://nobody@h/d") is None, "a key that anyone can work out is none"
-        assert key(DATABASE_URL=NOWHERE) == key(DATABASE_URL=NOWHERE) != key(DATABASE_URL=NOWHERE + "2")
-        assert key(PGPASSWORD="x") != key(PGPASSWORD="y")
-        assert key(RIVER_BASIC_AUTH_PASS="x")
-        assert (
-            key(RIVERUI_SECRET_KEY="mine, and long enough", DATABASE_URL=NOWHERE) == "mine, and long enough"
-        )
-        found = key(DATABASE_URL=NOWHERE)
-        assert found
-        assert "hunter2" not in found
-        assert DashboardConfig(secret_key=found)
 
     def test_the_table_is_sound(self) -> None:
         for attribute in ("name", "env", "flag"):
@@ -519,6 +503,35 @@ class TestServe:
             ("/api/health-checks/minimal", 404, None),
         ]
         assert all(line["id"] and line["duration_ms"] >= 0 for line in requests)
+
+    def test_without_a_key_for_cookies_each_start_makes_one_and_says_so(
+        self, start: Start, database_url: str
+    ) -> None:
+        def kept(server: Server, cookie: str = "") -> tuple[str, bool]:
+            """The cookie that keeps a preference, and whether the theme of the one sent is known."""
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+            with contextlib.closing(connection):
+                form = {"Content-Type": "application/x-www-form-urlencoded"}
+                connection.request("POST", "/preferences", "theme=dark", form)
+                answer = connection.getresponse()
+                made = (answer.getheader("set-cookie") or "").partition(";")[0]
+                answer.read()
+                connection.request("GET", "/about", headers={"Cookie": cookie} if cookie else {})
+                return made, b'data-theme="dark"' in connection.getresponse().read()
+
+        with start(DATABASE_URL=database_url) as server:
+            server.wait_for("RIVERUI_SECRET_KEY")
+            made, _ = kept(server)
+            assert kept(server, made)[1]
+        with start(DATABASE_URL=database_url) as server:
+            assert not kept(server, made)[1], "the same database gives the same key"
+
+        key = {"DATABASE_URL": database_url, "RIVERUI_SECRET_KEY": "long enough, and ours"}
+        with start(**key) as server:
+            made, _ = kept(server)
+        with start(**key) as server:
+            assert kept(server, made)[1]
+            assert not [line for line in server.lines if "RIVERUI_SECRET_KEY" in line]
 
     def test_no_one_can_forge_a_log_line(self, start: Start) -> None:
         with start(DATABASE_URL=NOWHERE) as server:
