@@ -7,6 +7,9 @@ from datetime import datetime
 
 from riverui.domain.jobs import JsonText
 
+ALL_QUEUES = "*"
+"""What River's clients take for every queue where they are told to pause or resume one."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueRow:
@@ -24,6 +27,11 @@ class QueueRow:
     def served(self) -> bool:
         """Whether any client has ever registered this queue (and its row has not been cleaned since)."""
         return self.created_at is not None
+
+    @property
+    def pausable(self) -> bool:
+        """Whether it can be paused alone: clients have registered it, and take its name for no other."""
+        return self.served and self.name != ALL_QUEUES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

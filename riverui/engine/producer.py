@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from riverui.domain.jobs import JobRow, JsonText
-from riverui.domain.queues import QueueRow
+from riverui.domain.queues import ALL_QUEUES, QueueRow
 from riverui.engine.attempt import Attempt, Cause
 from riverui.engine.events import Event, EventKind
 from riverui.engine.hooks import Metric
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from riverui.engine.config import QueueConfig
     from riverui.engine.machinery import Machinery
 
-ALL_QUEUES = "*"
 
 _MOST_ROWS = 1_000
 """Jobs in one statement: while the next ones are fetched, these are worked already."""

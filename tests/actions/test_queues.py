@@ -8,7 +8,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.actions import queues
-from riverui.errors import NotFound
+from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface import Driver
 from tests.factory import queue
 
@@ -22,6 +22,19 @@ async def test_pause_and_resume_name_what_they_changed(
     assert await queues.pause(driver, "a") == []
     assert await queues.pause(driver, "*") == ["b"]
     assert sorted(await queues.resume(driver, "*")) == ["a", "b"]
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+async def test_a_queue_called_as_all_of_them_cannot_be_paused_alone(
+    driver: Driver, connection: AsyncConnection[Any], verb: str
+) -> None:
+    for name in ("a", "b", "*"):
+        await queue(connection, name)
+    await queues.pause(driver, "b")
+    with pytest.raises(BadRequest, match="means every queue"):
+        await getattr(queues, verb)(driver, "*")
+    assert await queues.resume_all(driver) == ["b"], "nothing else was paused"
+    assert sorted(await queues.pause_all(driver)) == ["*", "a", "b"]
 
 
 async def test_a_queue_that_nobody_serves_cannot_be_paused(driver: Driver) -> None:

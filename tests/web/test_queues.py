@@ -93,9 +93,14 @@ async def test_every_name_has_a_page_of_its_own(
     titles = set()
     for link in links:
         shown = await get(client, link)
-        form = next(form for form in shown.all("form") if form.attributes.get("action") == "/queues/pause")
-        titles.add(dict(form.fields())["name"])
-    assert titles == set(NAMES)
+        titles.add(shown.one(id="queue").one("h2").attributes["title"])
+        forms = [form for form in shown.all("form") if form.attributes.get("action") == "/queues/pause"]
+        if link == "/queues/%2A":
+            assert not forms, "it would pause all queues"
+            assert "to River's clients this name means every queue" in shown.one(id="queue").text
+        else:
+            titles.add(dict(forms[0].fields())["name"])
+    assert titles >= set(NAMES)
 
 
 async def test_one_queue(
@@ -148,15 +153,33 @@ async def test_pause_and_resume_all(client: httpx2.AsyncClient, connection: Asyn
         await queue(connection, name)
     await client.post("/queues/pause", data={"name": "c"})
     await get(client, "/queues")
-    await client.post("/queues/pause", data={"name": "*"})
+    menu = (await get(client, "/queues")).one(id="menu-more")
+    await client.post("/queues/pause", data=dict(menu.one("form", action="/queues/pause").fields()))
     told = notice(await get(client, "/queues"))
     assert "2 queues paused" in told
     assert "a, b" in told
     assert await paused(connection) == {"a", "b", "c"}
-    await client.post("/queues/resume", data={"name": "*"})
+    await client.post("/queues/resume", data={"all": "1"})
     assert "3 queues resumed" in notice(await get(client, "/queues"))
-    await client.post("/queues/resume", data={"name": "*"})
+    await client.post("/queues/resume", data={"all": "1"})
     assert "No queue was paused" in notice(await get(client, "/queues"))
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+async def test_a_queue_called_as_all_of_them(
+    verb: str, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    for name in ("a", "*"):
+        await queue(connection, name)
+    listed = (await get(client, "/queues")).one(id="queues-list")
+    (form,) = listed.all("form", action="/queues/pause")
+    assert dict(form.fields())["name"] == "a"
+    answer = await client.post(f"/queues/{verb}", data={"name": "*"})
+    assert answer.status_code == 400
+    assert f"cannot be {verb}d alone" in parse(answer.text).text
+    assert await paused(connection) == set()
+    await client.post("/queues/pause", data={"all": "1"})
+    assert await paused(connection) == {"a", "*"}
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from riverui.actions import queues as actions
 from riverui.domain.jobs import JobListRow, JobState
-from riverui.domain.queues import QueueListRow
+from riverui.domain.queues import ALL_QUEUES, QueueListRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
 from riverui.storage.params import Count, Field
 from riverui.web import query
@@ -41,6 +41,8 @@ _MATCH_LENGTH = 200
 _COUNTED = (JobState.AVAILABLE, JobState.RUNNING, JobState.SCHEDULED, JobState.RETRYABLE)
 _FAILED = (JobState.RETRYABLE, JobState.DISCARDED)
 _NEVER = datetime.max.replace(tzinfo=UTC)
+
+_Action = Callable[..., Awaitable[Sequence[str]]]
 
 _ORDERS: Mapping[str, tuple[str, Callable[[QueueListRow], Any]]] = {
     "name": ("By name", lambda row: row.queue.name),
@@ -191,29 +193,32 @@ async def show(request: Request) -> Response:
 
 async def pause(request: Request) -> Response:
     """Pauses a queue, or every queue."""
-    return await _set(request, actions.pause, "paused", "Running jobs go on; nothing new is started.")
+    hint = "Running jobs go on; nothing new is started."
+    return await _set(request, actions.pause, actions.pause_all, "paused", hint)
 
 
 async def resume(request: Request) -> Response:
     """Resumes a queue, or every queue."""
-    return await _set(request, actions.resume, "resumed")
+    return await _set(request, actions.resume, actions.resume_all, "resumed")
 
 
-async def _set(
-    request: Request, action: Callable[..., Awaitable[Sequence[str]]], done_word: str, hint: str = ""
-) -> Response:
+async def _set(request: Request, one: _Action, every: _Action, done_word: str, hint: str = "") -> Response:
     board, posted = dashboard(request), await form(request)
-    name = posted.get("name")
-    if name is None:
+    name, time_limit = posted.get("name"), board.config.action_timeout
+    if posted.get("all"):
+        name = ALL_QUEUES
+        changed = await every(board.driver, time_limit=time_limit)
+    elif name is None:
         raise BadRequest("The form names no queue.")
+    else:
+        changed = await one(board.driver, name, time_limit=time_limit)
     next_url = local_path(request, posted.get("next"), default=url(request, "queues.index"))
-    changed = await action(board.driver, name, time_limit=board.config.action_timeout)
     log.info("queue %r %s by %r: %d changed", name, done_word, access(request).user, len(changed))
     if len(changed) == 1:
         title = f"Queue {_short(changed[0])} {done_word}"
     elif changed:
         title = f"{len(changed):,} queues {done_word}"
-    elif name == "*":
+    elif name == ALL_QUEUES:
         title = f"Every queue was {done_word} already" if done_word == "paused" else "No queue was paused"
     else:
         title = f"Queue {_short(name)} was {'paused already' if done_word == 'paused' else 'not paused'}"

@@ -141,7 +141,7 @@ async def test_limits_that_make_no_sense(
 
 
 @pytest.mark.parametrize(
-    "name", ["default", "a/b", "a b", "é", "a?b#c", "*", "~x", "+", "a%2Fb", "pause", "x/pause"]
+    "name", ["default", "a/b", "a b", "é", "a?b#c", "**", "~x", "+", "a%2Fb", "pause", "x/pause"]
 )
 async def test_a_name_is_whatever_stands_in_the_path(
     api: httpx2.AsyncClient, connection: Connection, name: str
@@ -162,6 +162,19 @@ async def test_a_star_means_every_queue(api: httpx2.AsyncClient, connection: Con
         assert (await api.put(f"queues/*/{verb}")).status_code == 200
         found = (await api.get("queues")).json()["data"]
         assert {row["paused_at"] is not None for row in found} == {paused}
+
+
+async def test_a_queue_called_as_all_of_them_pauses_no_other(
+    api: httpx2.AsyncClient, connection: Connection
+) -> None:
+    for name in ("a", "*"):
+        await factory.queue(connection, name)
+    assert (await api.get("queues/*")).json()["name"] == "*"
+    for verb in ("pause", "resume"):
+        answer = await api.put(f"queues/*/{verb}")
+        assert answer.status_code == 400
+        assert "means every queue" in answer.json()["message"]
+    assert {row["paused_at"] for row in (await api.get("queues")).json()["data"]} == {None}
 
 
 async def test_a_queue_that_is_not_there(api: httpx2.AsyncClient) -> None:
