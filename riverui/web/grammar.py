@@ -33,7 +33,7 @@ ALIASES = {
 KEYS = {field.value: field for field in Field} | ALIASES
 JSON = frozenset({Field.ARGS, Field.METADATA})
 TIMES = frozenset({Field.CREATED, Field.SCHEDULED, Field.STARTED, Field.FINISHED})
-NUMBERS = {Field.ATTEMPT: (0, 32_767), Field.ID: (0, 2**63 - 1), Field.PRIORITY: (1, 4)}
+NUMBERS = {Field.ATTEMPT: (0, 32_767), Field.ID: (-(2**63), 2**63 - 1), Field.PRIORITY: (1, 4)}
 
 _STATE_WORDS = {
     "canceled": "cancelled",
@@ -397,7 +397,7 @@ class _Scanner:
 
 def _integer(field: Field, text: str, value: _Value) -> int:
     low, high = NUMBERS[field]
-    if not _INTEGER.fullmatch(text):
+    if not _INTEGER.fullmatch(text.removeprefix("-")):
         raise _Nonsense(f"{field.value}: takes a whole number, not “{text[:40]}”.", value.start, value.end)
     if not low <= (number := int(text)) <= high:
         raise _Nonsense(f"{field.value}: goes from {low} to {high}.", value.start, value.end)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from riverui.domain.jobs import JobState
+from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.params import Field, JobCursor, JobFilter, JobOrder, Op, Term
 from riverui.web import containment, grammar, instants
@@ -19,7 +20,7 @@ FORM_FIELDS = tuple(field for field in Field if field is not Field.STATE)
 """Fields of the plain filter form; states have their own parameter."""
 
 _PLAIN = re.compile(r"[^\s,\"*]+")
-_CURSOR_ID = re.compile(r"[0-9]{1,19}")
+_CURSOR_ID = re.compile(r"-?[0-9]{1,19}")
 _NO_SUCH_PAGE = "There is no such page of the list: start again from the first one."
 
 
@@ -153,7 +154,7 @@ def decode_cursor(text: str, order: JobOrder, *, before: bool = False) -> JobCur
     """Reads a cursor for this order. Raises BadRequest with words."""
     at, tilde, digits = text.rpartition("~")
     timed = order in (JobOrder.TIME, JobOrder.TIME_DESC)
-    if not _CURSOR_ID.fullmatch(digits) or int(digits) > 2**63 - 1 or bool(tilde) is not timed:
+    if not (_CURSOR_ID.fullmatch(digits) and is_bigint(int(digits))) or bool(tilde) is not timed:
         raise BadRequest(_NO_SUCH_PAGE)
     if not timed:
         return JobCursor(at=None, id=int(digits), before=before)

@@ -56,7 +56,8 @@ class Entry(Route):
         # Starlette's pattern stops at a newline, which a queue's name may hold, and takes an empty path and
         # numbers with more digits than Python reads.
         pattern = self.path_regex.pattern.removesuffix("$").replace(".*", ".+") + r"\Z"
-        pattern = pattern.replace("[0-9]+", "[0-9]{1,19}")
+        # A bigint may be negative: such an id is as good as any other that no job has.
+        pattern = pattern.replace("[0-9]+", "-?[0-9]{1,19}")
         self.path_regex = re.compile(pattern, re.DOTALL)
         self.right = right
 

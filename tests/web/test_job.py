@@ -146,3 +146,30 @@ async def test_long_logs_are_cut_on_the_page_and_whole_by_themselves(
     assert whole.text == "first\n" + log
     assert (await client.get(f"/jobs/{job_id}/log/2")).status_code == 404
     assert (await client.get(f"/jobs/{job_id}/log/{2**64}")).status_code == 404
+
+
+async def test_a_job_whose_id_is_negative_is_a_job_like_any_other(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    for job_id in (-(2**63), *range(-105, 5)):
+        await job(connection, id=job_id)
+    seen: list[int] = []
+    place = "/jobs?state=available&order=-id"
+    while place:
+        listed = await get(client, place)
+        seen += [int(row.attributes["id"].removeprefix("job-")) for row in listed.all("tbody", class_="job")]
+        following = [link for link in listed.all("a") if link.text == "Next"]
+        place = following[0].attributes["href"] if following else ""
+    assert seen == [*range(4, -106, -1), -(2**63)]
+    for job_id in (-(2**63), -5, 0):
+        assert (await get(client, f"/jobs/{job_id}")).one(id="job")
+        assert (await client.get(f"/jobs/{job_id}/raw/job")).json()["id"] == job_id
+        assert len((await get(client, f"/jobs?q=id:{job_id}")).all("tbody", class_="job")) == 1
+        answer = await client.post("/jobs/cancel", data={"ids": str(job_id), "confirmed": "1"})
+        assert answer.status_code == 303
+        assert "cancelled" in (await get(client, f"/jobs/{job_id}")).one(id="job").text
+
+
+@pytest.mark.parametrize("path", ["/jobs/-200", "/jobs/-200/raw/job", "/jobs/-200/log/1", "/jobs/1/log/-1"])
+async def test_a_negative_id_that_no_job_has_is_not_there(client: httpx2.AsyncClient, path: str) -> None:
+    assert "There is nothing at this address" not in (await get(client, path, 404)).text

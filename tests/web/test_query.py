@@ -206,7 +206,7 @@ def test_an_impossible_choice_of_states_is_never_every_state() -> None:
         ('args:{"a":1}x', "space is missing"),
         ("id:x", "takes a whole number"),
         ("id:99999999999999999999", "takes a whole number"),
-        ("id:9223372036854775808", "goes from 0 to"),
+        ("id:9223372036854775808", "goes from -9223372036854775808 to"),
         ("priority:5", "goes from 1 to 4"),
         ("attempt:>1,2", "takes one value"),
         ("attempt:..", "beginning or an end"),
@@ -446,7 +446,8 @@ def test_cursors_survive(before: bool) -> None:
     [
         ("", JobOrder.ID),
         ("x", JobOrder.ID),
-        ("-1", JobOrder.ID),
+        ("--1", JobOrder.ID),
+        ("-9223372036854775809", JobOrder.ID),
         ("9223372036854775808", JobOrder.ID),
         ("42", JobOrder.TIME),
         ("now~1", JobOrder.TIME),

@@ -60,7 +60,7 @@ _RAIL = (
 )
 """States as the rail shows them: what is going on first."""
 
-_ID = re.compile(r"[0-9]{1,19}")
+_ID = re.compile(r"-?[0-9]{1,19}")
 _LINKED = 50
 """Jobs that a notice's link can name."""
 
