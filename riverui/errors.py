@@ -62,6 +62,14 @@ class PermissionDenied(DatabaseError):
     """The database user lacks a privilege for this."""
 
 
+class ReadOnlyDatabase(PermissionDenied):
+    """This database is read-only."""
+
+
+class StandbyLacks(DatabaseError):
+    """A standby does not have the contents of unlogged tables, such as the one that names the leader."""
+
+
 class SchemaMissing(DatabaseError):
     """There are no River tables here: run `riverui migrate-up`."""
 

@@ -66,6 +66,11 @@ class StageDriver:
         return self._driver.database
 
     @property
+    def read_only(self) -> str:
+        """Why the database takes no changes; empty where it does."""
+        return self._driver.read_only
+
+    @property
     def schema_in_use(self) -> str:
         """The schema, or else the first of the search path."""
         return self._driver.schema_in_use

@@ -340,6 +340,11 @@ class Driver(Protocol):
         ...
 
     @property
+    def read_only(self) -> str:
+        """Why the database takes no changes, as a sentence; empty where it does, or is not known yet."""
+        ...
+
+    @property
     def schema_in_use(self) -> str:
         """The schema, or else the first of the search path; that is empty before the first connection."""
         ...

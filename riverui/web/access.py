@@ -21,8 +21,8 @@ from weakref import WeakValueDictionary
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from riverui.errors import Forbidden, SignInNeeded, TooManyAttempts
-from riverui.web.dashboard import visit
+from riverui.errors import Forbidden, ReadOnlyDatabase, SignInNeeded, TooManyAttempts
+from riverui.web.dashboard import dashboard, visit
 
 log = logging.getLogger("riverui.access")
 
@@ -71,14 +71,23 @@ host's sign-in page) is sent in place of ours. It runs in the event loop: what t
 
 
 def access(request: HTTPConnection) -> Access:
-    """Who is asking; NOBODY on public routes and before sign-in."""
-    return visit(request).access or NOBODY
+    """Who is asking; NOBODY on public routes and before sign-in. Nobody may change a database that is
+    read-only.
+    """
+    found = visit(request).access or NOBODY
+    if dashboard(request).driver.read_only:
+        return replace(found, rights=found.rights & READ_ONLY)
+    return found
 
 
 def need(request: HTTPConnection, right: str) -> None:
-    """Raises Forbidden unless whoever asks holds the right (or the route needs none)."""
+    """Raises Forbidden unless whoever asks holds the right (or the route needs none), ReadOnlyDatabase where
+    it is the database that takes no changes.
+    """
     if right in (SIGNED_IN, PUBLIC) or access(request).may(right):
         return
+    if (visit(request).access or NOBODY).may(right):
+        raise ReadOnlyDatabase(dashboard(request).driver.read_only)
     raise Forbidden(f"You may not {RIGHTS[right]}.")
 
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueListRow, QueueRow
+from riverui.errors import DatabaseError
 from riverui.web.format import absolute, duration
 
 _SILENT = timedelta(minutes=25)
@@ -18,8 +19,10 @@ _LATE = timedelta(seconds=15)
 """The leader looks for due jobs every 5 seconds."""
 
 
-def stuck(job: JobShowRow, queue: QueueRow | None, now: datetime) -> str | None:
-    """Why a running job looks stuck, in words; None when it does not."""
+def stuck(job: JobShowRow, queue: QueueRow | DatabaseError | None, now: datetime) -> str | None:
+    """Why a running job looks stuck, in words; None when it does not. The queue may be an error that kept it
+    from being read.
+    """
     if job.state is not JobState.RUNNING or job.attempted_at is None:
         return None
     if job.cancel_attempted_at and (since := now - job.cancel_attempted_at) > _UNHEARD:
@@ -41,9 +44,14 @@ def stuck(job: JobShowRow, queue: QueueRow | None, now: datetime) -> str | None:
 
 
 def waiting(
-    job: JobShowRow, queue: QueueListRow | None, leader: LeaderRow | None, now: datetime
+    job: JobShowRow,
+    queue: QueueListRow | DatabaseError | None,
+    leader: LeaderRow | DatabaseError | None,
+    now: datetime,
 ) -> str | None:
-    """Why a waiting job is not worked yet, as far as the database tells; None when it is not waiting."""
+    """Why a waiting job is not worked yet, as far as the database tells; None when it is not waiting. Queue
+    and leader may be errors that kept them from being read.
+    """
     if job.state is JobState.PENDING:
         return (
             "River never starts a pending job by itself: whoever inserted it moves it on, "
@@ -57,7 +65,7 @@ def waiting(
         return f"It is due in {duration(job.scheduled_at - now)}."
     if hindrance := _hindrance(queue, now):
         return hindrance
-    if queue is None:
+    if queue is None or isinstance(queue, DatabaseError):
         return None
     others = max(0, queue.available - 1)
     ahead = f"{others:,} other jobs wait" if others != 1 else "1 other job waits"
@@ -65,9 +73,14 @@ def waiting(
     return f"{ahead} in this queue and {running}. The lowest priority number goes first, then the earliest."
 
 
-def _until_due(job: JobShowRow, queue: QueueListRow | None, leader: LeaderRow | None, now: datetime) -> str:
+def _until_due(
+    job: JobShowRow,
+    queue: QueueListRow | DatabaseError | None,
+    leader: LeaderRow | DatabaseError | None,
+    now: datetime,
+) -> str:
     reason = "It waits to be tried again" if job.state is JobState.RETRYABLE else "It is scheduled"
-    led = leader is not None and leader.expires_at > now
+    led = isinstance(leader, LeaderRow) and leader.expires_at > now
     if job.scheduled_at > now:
         text = f"{reason} in {duration(job.scheduled_at - now)}."
     else:
@@ -75,14 +88,16 @@ def _until_due(job: JobShowRow, queue: QueueListRow | None, leader: LeaderRow | 
         text = f"It was due {duration(late)} ago and goes on when River's leader looks next."
         if led and late > _LATE:
             text = f"It was due {duration(late)} ago, but River's leader has not moved it on yet."
-    if not led:
+    if not led and not isinstance(leader, DatabaseError):
         text += " No client leads at the moment, and only a leader makes scheduled jobs available."
     hindrance = _hindrance(queue, now)
     return f"{text} {hindrance}" if hindrance else text
 
 
-def _hindrance(queue: QueueListRow | None, now: datetime) -> str:
+def _hindrance(queue: QueueListRow | DatabaseError | None, now: datetime) -> str:
     """What keeps the whole queue from being worked."""
+    if isinstance(queue, DatabaseError):
+        return ""
     if queue is None:
         return "No client has ever served its queue."
     if queue.queue.paused_at:
@@ -90,8 +105,8 @@ def _hindrance(queue: QueueListRow | None, now: datetime) -> str:
     return _silence(queue.queue, now)
 
 
-def _silence(queue: QueueRow | None, now: datetime) -> str:
-    if queue is None:
+def _silence(queue: QueueRow | DatabaseError | None, now: datetime) -> str:
+    if queue is None or isinstance(queue, DatabaseError):
         return ""
     if queue.updated_at is None:
         return "No client has ever served its queue."

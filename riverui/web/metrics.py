@@ -20,11 +20,12 @@ from riverui import __version__
 from riverui.config import DashboardConfig
 from riverui.domain.jobs import FINALIZED, JobState
 from riverui.domain.queues import QueueListRow
-from riverui.errors import DatabaseError
+from riverui.errors import DatabaseError, DatabaseUnavailable
 from riverui.storage.interface import Driver, Executor, Transaction
 from riverui.storage.params import Field, JobFilter, Op, Term
 from riverui.web.counts import Counts, Snapshot
 from riverui.web.dashboard import dashboard
+from riverui.web.facts import fact
 
 log = logging.getLogger("riverui.metrics")
 
@@ -47,9 +48,11 @@ class _Figures:
     at: float
     """Seconds of the monotonic clock."""
     up: bool
-    queues: Sequence[QueueListRow] = ()
-    finished: Sequence[tuple[JobState, int]] = ()
-    led: bool = False
+    queues: Sequence[QueueListRow] | None = None
+    finished: Sequence[tuple[JobState, int]] | None = None
+    led: bool | None = None
+    unread: tuple[str, ...] = ()
+    """Why what is None could not be read."""
 
 
 async def show(request: Request) -> Response:
@@ -104,23 +107,24 @@ class Metrics:
         return generate_latest(registry) + generate_latest(self._registry)
 
     async def _read(self) -> _Figures:
-        since = datetime.now(UTC) - timedelta(minutes=1)
-        ended = Term(field=Field.FINISHED, op=Op.GE, values=(since,))
-        try:
-            async with self._driver.reading() as executor:
-                queues = await executor.queue_list(cap=self._config.count_cap, limit=_QUEUES)
-                finished = [
-                    (state, (await executor.job_count(_of(state, ended), cap=_FINISHED)).value)
-                    for state in JobState
-                    if state in FINALIZED
-                ]
-                leader = await executor.leader_get()
-        except DatabaseError as error:
-            log.info("could not read the metrics: %s", error)
-            return _Figures(at=time.monotonic(), up=False)
-        return _Figures(
-            at=time.monotonic(), up=True, queues=queues, finished=finished, led=leader is not None
+        queues = await fact(
+            self._driver, lambda executor: executor.queue_list(cap=self._config.count_cap, limit=_QUEUES)
         )
+        finished = await fact(self._driver, _finished)
+        leader = await fact(self._driver, lambda executor: executor.leader_get())
+        errors = [found for found in (queues, finished, leader) if isinstance(found, DatabaseError)]
+        figures = _Figures(
+            at=time.monotonic(),
+            up=not any(isinstance(error, DatabaseUnavailable) for error in errors),
+            queues=None if isinstance(queues, DatabaseError) else queues,
+            finished=None if isinstance(finished, DatabaseError) else finished,
+            led=None if isinstance(leader, DatabaseError) else leader is not None,
+            unread=tuple(dict.fromkeys(map(str, errors))),
+        )
+        # Once for each change: on a standby the leader stays unknown for good.
+        if figures.unread and (self._figures is None or figures.unread != self._figures.unread):
+            log.info("could not read all metrics: %s", " ".join(figures.unread))
+        return figures
 
 
 class _Collected:
@@ -139,34 +143,39 @@ class _Collected:
             ["state"],
             [([state.value], count.value) for state, count in counts.items()],
         )
-        if not figures.up:
-            return
-        yield _family("river_leader", "Whether a client leads.", [], [([], figures.led)])
-        yield _family(
-            "river_jobs_finished_last_minute",
-            "Jobs that ended in the last minute and are still there.",
-            ["state"],
-            [([state.value], number) for state, number in figures.finished],
-        )
-        yield _family(
-            "river_queue_jobs",
-            "Unfinished jobs by queue, counted up to the cap of the pages.",
-            ["queue", "state"],
-            [sample for row in figures.queues for sample in _queue_counts(row)],
-        )
-        yield _family(
-            "river_queue_paused",
-            "Whether the queue is paused.",
-            ["queue"],
-            [([row.queue.name], row.queue.paused_at is not None) for row in figures.queues],
-        )
-        now = datetime.now(UTC)
-        yield _family(
-            "river_queue_oldest_waiting_seconds",
-            "For how long the queue's oldest available job has been due; 0 where none waits.",
-            ["queue"],
-            [([row.queue.name], _age(row.oldest_waiting_at, now)) for row in figures.queues],
-        )
+        if figures.led is not None:
+            yield _family("river_leader", "Whether a client leads.", [], [([], figures.led)])
+        if figures.finished is not None:
+            yield _family(
+                "river_jobs_finished_last_minute",
+                "Jobs that ended in the last minute and are still there.",
+                ["state"],
+                [([state.value], number) for state, number in figures.finished],
+            )
+        if figures.queues is not None:
+            yield from _queue_families(figures.queues)
+
+
+def _queue_families(queues: Sequence[QueueListRow]) -> Iterator[Metric]:
+    yield _family(
+        "river_queue_jobs",
+        "Unfinished jobs by queue, counted up to the cap of the pages.",
+        ["queue", "state"],
+        [sample for row in queues for sample in _queue_counts(row)],
+    )
+    yield _family(
+        "river_queue_paused",
+        "Whether the queue is paused.",
+        ["queue"],
+        [([row.queue.name], row.queue.paused_at is not None) for row in queues],
+    )
+    now = datetime.now(UTC)
+    yield _family(
+        "river_queue_oldest_waiting_seconds",
+        "For how long the queue's oldest available job has been due; 0 where none waits.",
+        ["queue"],
+        [([row.queue.name], _age(row.oldest_waiting_at, now)) for row in queues],
+    )
 
 
 class _Timed:
@@ -206,6 +215,16 @@ def _family(
     for values, number in samples:
         family.add_metric(values, float(number))
     return family
+
+
+async def _finished(executor: Executor) -> Sequence[tuple[JobState, int]]:
+    since = datetime.now(UTC) - timedelta(minutes=1)
+    ended = Term(field=Field.FINISHED, op=Op.GE, values=(since,))
+    return [
+        (state, (await executor.job_count(_of(state, ended), cap=_FINISHED)).value)
+        for state in JobState
+        if state in FINALIZED
+    ]
 
 
 def _of(state: JobState, term: Term) -> JobFilter:

@@ -23,9 +23,11 @@ from riverui.errors import (
     NotFound,
     PermissionDenied,
     QueryTimeout,
+    ReadOnlyDatabase,
     SchemaMissing,
     SchemaTooOld,
     SignInNeeded,
+    StandbyLacks,
     TooManyAttempts,
     UniqueConflict,
 )
@@ -110,6 +112,12 @@ _WORDS: Mapping[type[Exception], _Words] = {
         title="The database user lacks a privilege",
         hint="Grant it, or start riverui with --read-only.",
     ),
+    ReadOnlyDatabase: _Words(
+        status=403,
+        kind="forbidden",
+        title="Nothing can be changed here",
+    ),
+    StandbyLacks: _Words(status=503, kind="database", title="A standby cannot tell this"),
     DatabaseError: _Words(status=503, kind="database", title="The database answered with an error"),
 }
 """By exception; the nearest class wins."""

@@ -62,7 +62,8 @@ class Shell:
     env_color: str
     user: str
     signed_in: bool
-    read_only: bool
+    read_only: str
+    """Why nothing can be changed, as a sentence; empty where it can."""
     version: str
     database: str
     schema: str
@@ -211,7 +212,7 @@ def _shell(request: Request, *, whole: bool) -> Shell:
         env_color=config.env_color or "grey",
         user=access.user,
         signed_in=seen.access is not None,
-        read_only=config.read_only,
+        read_only=_read_only(request),
         version=__version__,
         database=board.driver.database,
         schema=board.driver.schema_in_use,
@@ -220,6 +221,13 @@ def _shell(request: Request, *, whole: bool) -> Shell:
         here=here(request),
         now=datetime.now(UTC),
     )
+
+
+def _read_only(request: Request) -> str:
+    board = dashboard(request)
+    if board.config.read_only:
+        return "This dashboard changes nothing."
+    return board.driver.read_only if visit(request).access else ""
 
 
 def _of_page(name: str) -> Callable[..., Any]:

@@ -40,7 +40,7 @@ def test_why_a_connection_was_refused(words: str, kind: type[Exception]) -> None
         ("57014", errors.QueryTimeout),
         ("55P03", errors.LockTimeout),
         ("42501", errors.PermissionDenied),
-        ("25006", errors.PermissionDenied),
+        ("25006", errors.ReadOnlyDatabase),
         ("42P01", errors.SchemaMissing),
         ("42703", errors.SchemaMissing),
         ("3F000", errors.SchemaMissing),

@@ -18,6 +18,7 @@ class DeadDriver:
 
     schema = None
     database = ""
+    read_only = ""
     schema_in_use = ""
 
     def __init__(self, error: Exception | None = None, *, dead: bool = True) -> None:

@@ -26,6 +26,8 @@ FAILURES: list[tuple[Exception, int, str]] = [
     (errors.QueryTimeout(), 503, "Narrow the search"),
     (errors.LockTimeout(), 503, "Nothing was changed"),
     (errors.PermissionDenied(), 503, "--read-only"),
+    (errors.ReadOnlyDatabase(), 403, "This database is read-only."),
+    (errors.StandbyLacks(), 503, "unlogged tables"),
     (errors.DatabaseError("odd"), 503, "odd"),
     (HTTPException(418, "Only tea here."), 418, "Only tea here."),
     (HTTPException(404), 404, "nothing at this address"),

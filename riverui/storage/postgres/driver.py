@@ -21,7 +21,7 @@ from riverui.storage.postgres.listener import PostgresListener
 from riverui.storage.postgres.migrations import PostgresMigrations
 from riverui.storage.postgres.patience import patience
 from riverui.storage.postgres.pool import Connection, HostPool, OwnPool
-from riverui.storage.postgres.sessions import configure, hung_up
+from riverui.storage.postgres.sessions import configure, hung_up, read_only
 from riverui.storage.postgres.statements import Watch, load_queries
 
 _OLDEST_MIGRATION = 5
@@ -34,7 +34,7 @@ _OLDEST_FOR_ENGINES = 6
 # to walk indexes in order and stop early; what a planner with stale statistics may put in their place (a scan
 # of the table, a bitmap of a whole state to be sorted) is off, and jit only costs on queries this short.
 _BEGIN = (
-    "begin isolation level read committed, {access};"
+    "begin isolation level read committed{access};"
     " set local statement_timeout = {statement}; set local lock_timeout = {lock};"
     " set local idle_in_transaction_session_timeout = {idle}; set local timezone = 'UTC';"
     " set local datestyle = 'ISO'; set local jit = off; set local enable_seqscan = off;"
@@ -86,6 +86,7 @@ class PostgresDriver:
         self._watch = watch
         self._queries = load_queries(schema)
         self._database = ""
+        self._read_only = ""
         self._found_schema: str | None = None
 
     @property
@@ -99,19 +100,25 @@ class PostgresDriver:
         return self._database
 
     @property
+    def read_only(self) -> str:
+        """Why the database takes no changes, as a sentence; empty where it does, or is not known yet."""
+        return self._read_only
+
+    @property
     def schema_in_use(self) -> str:
         """The schema, or else the first of the search path; that is empty before the first connection."""
         return self._schema or self._found_schema or ""
 
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[PostgresExecutor]:
         """A short read-only transaction under a statement timeout, the page timeout unless given."""
-        return self._executing(PostgresExecutor, "read only", timeout or self._page_timeout)
+        return self._executing(PostgresExecutor, ", read only", timeout or self._page_timeout)
 
     def transaction(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[PostgresTransaction]:
         """A transaction that may write, under time limits; commits unless an exception leaves it."""
-        return self._executing(PostgresTransaction, "read write", timeout or self._action_timeout)
+        # Without a word about access: where the user's transactions are read-only by default, so is this.
+        return self._executing(PostgresTransaction, "", timeout or self._action_timeout)
 
     def autocommit(
         self, *, timeout: timedelta | None = None
@@ -174,6 +181,7 @@ class PostgresDriver:
                         await self._pool.pulse.feel(anew=True)
                         continue
                     self._database = connection.info.dbname
+                    self._read_only = read_only(connection)
                     try:
                         yield connection
                     except BaseException:
@@ -262,7 +270,7 @@ class PostgresDriver:
         """Whether River's tables are missing, too old, or not the cause of this error at all."""
         with suppress(Exception):
             async with self._lent() as connection:
-                await _say(connection, self._beginning("read only", limit))
+                await _say(connection, self._beginning(", read only", limit))
                 try:
                     statements = PostgresMigrations(
                         connection, self._queries, self._schema, self._watch, limit=limit.total_seconds()

@@ -17,7 +17,9 @@ from riverui.errors import (
     LoginRefused,
     PermissionDenied,
     QueryTimeout,
+    ReadOnlyDatabase,
     SchemaMissing,
+    StandbyLacks,
     UniqueConflict,
 )
 
@@ -33,7 +35,7 @@ _DATABASE = re.compile(
 )
 
 _STATES: dict[str, tuple[type[DatabaseError], str | None]] = {
-    "25006": (PermissionDenied, "This database is read-only: a standby, or a read-only setting of its user."),
+    "25006": (ReadOnlyDatabase, "This database is read-only: a standby, or a read-only setting of its user."),
     "28000": (LoginRefused, None),
     "28P01": (LoginRefused, None),
     "3D000": (DatabaseMissing, None),
@@ -101,6 +103,8 @@ def _with_state(
     # The enum of a database below migration 4 does not know `pending`.
     if state == "22P02" and "river_job_state" in whole:
         return SchemaMissing()
+    if state == "0A000" and "during recovery" in whole:
+        return StandbyLacks()
     if state in _STATES:
         kind, words = _STATES[state]
         if kind is PermissionDenied and words is None:

@@ -38,6 +38,19 @@ def hung_up(connection: BaseConnection[Any]) -> bool:
     return False
 
 
+def read_only(connection: BaseConnection[Any]) -> str:
+    """Why transactions may not write, as a sentence; empty where they may.
+
+    The server says it unasked on each connection, and again when it changes. Servers before 14 and poolers
+    do not: there a change is refused when it is made.
+    """
+    if connection.info.parameter_status("in_hot_standby") == "on":
+        return "This database is read-only: it is a standby, and changes are made on its primary."
+    if connection.info.parameter_status("default_transaction_read_only") == "on":
+        return "This database is read-only for its user: default_transaction_read_only is on."
+    return ""
+
+
 def _readable(number: int) -> bool:
     if hasattr(select, "poll"):
         line = select.poll()

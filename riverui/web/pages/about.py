@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import ClassVar
@@ -14,12 +14,13 @@ from starlette.responses import RedirectResponse, Response
 
 from riverui import __version__
 from riverui.domain.queues import LeaderRow
-from riverui.errors import DatabaseError
+from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
 from riverui.storage.migrate import migration_sql
 from riverui.storage.params import MigrationRow, ServerRow
 from riverui.web import preferences as kept
 from riverui.web.access import RIGHTS, access
 from riverui.web.dashboard import dashboard
+from riverui.web.facts import fact
 from riverui.web.forms import form
 from riverui.web.htmx import htmx
 from riverui.web.pages.jobs import Problem
@@ -46,6 +47,8 @@ class About:
     unknown: tuple[int, ...]
     """Versions of line main that the database has and riverui does not know."""
     leader: LeaderRow | None
+    unread: Mapping[str, str]
+    """What of server, migrations and leader could not be read, and why."""
     rights: tuple[str, ...]
     self_url: str
     problem: Problem | None
@@ -61,17 +64,21 @@ class Help:
 
 async def index(request: Request) -> Response:
     """Versions, the database, who leads."""
-    server, leader, problem, status = None, None, None, 200
-    migrations: Sequence[MigrationRow] = ()
-    try:
-        async with dashboard(request).driver.reading() as executor:
-            server = await executor.server_get()
-            migrations = await executor.migration_list()
-            leader = await executor.leader_get()
-    except DatabaseError as error:
-        # Here above all a person looks for what is wrong with the database.
-        status, told = error_page(request, error)
-        problem = Problem(title=told.title, detail=f"{told.detail} {told.command}".strip())
+    driver, problem, status = dashboard(request).driver, None, 200
+    facts = {
+        "server": (found := await fact(driver, lambda executor: executor.server_get())),
+        "migrations": (recorded := await fact(driver, lambda executor: executor.migration_list())),
+        "leader": (leader := await fact(driver, lambda executor: executor.leader_get())),
+    }
+    errors = {name: error for name, error in facts.items() if isinstance(error, DatabaseError)}
+    # Here above all a person looks for what is wrong with the database.
+    for error in errors.values():
+        if isinstance(error, DatabaseUnavailable | SchemaMissing):
+            status, told = error_page(request, error)
+            problem, errors = Problem(title=told.title, detail=f"{told.detail} {told.command}".strip()), {}
+            break
+    server = None if isinstance(found, DatabaseError) else found
+    migrations = () if isinstance(recorded, DatabaseError) else tuple(recorded)
     applied = {row.version for row in migrations if row.line == "main"}
     known = {step.version for step in migration_sql("main")}
     held = access(request)
@@ -86,10 +93,11 @@ async def index(request: Request) -> Response:
                 *((("PostgreSQL", server.version),) if server else ()),
             ),
             server=server,
-            migrations=tuple(migrations),
+            migrations=migrations,
             unapplied=tuple(sorted(known - applied)) if applied else (),
             unknown=tuple(sorted(applied - known)),
-            leader=leader,
+            leader=None if isinstance(leader, DatabaseError) else leader,
+            unread={name: str(error) for name, error in errors.items()},
             rights=tuple(words for right, words in RIGHTS.items() if held.may(right)),
             self_url=url(request, "about"),
             problem=problem,

@@ -14,11 +14,12 @@ from starlette.responses import Response, StreamingResponse
 
 from riverui.domain.jobs import FINALIZED, MOST_NAME, WAITING, JobShowRow, JobState
 from riverui.domain.numbers import is_bigint
-from riverui.errors import NotFound, QueryTimeout
+from riverui.errors import DatabaseError, NotFound, QueryTimeout
 from riverui.storage.interface import Executor
 from riverui.storage.params import Field, TextPiece
 from riverui.web import diagnosis, outcomes, query, timeline
 from riverui.web.dashboard import dashboard
+from riverui.web.facts import fact
 from riverui.web.listing import search_url
 from riverui.web.render import respond
 from riverui.web.timeline import Attempt, Step
@@ -47,6 +48,8 @@ class JobsShow:
     """Why a running job looks stuck, in words; None when it does not."""
     waiting: str | None
     """Why a waiting job is not worked yet, where that can be told (queue paused or unserved, due later)."""
+    unread: tuple[tuple[str, str], ...]
+    """What of its surroundings could not be read (queue, leader), and why."""
     final: bool
     """Nothing will change any more: live refresh may stop."""
     self_url: str
@@ -66,14 +69,16 @@ async def show(request: Request) -> Response:
     """One job."""
     board = dashboard(request)
     job_id = _path_id(request)
-    queue = leader = None
+    queue = leader = served = None
     job, too_large = await _job(request, job_id)
-    async with board.driver.reading() as executor:
-        if job.state in WAITING:
-            queue = await executor.queue_get(job.queue, cap=1_000)
-        if job.state in (JobState.SCHEDULED, JobState.RETRYABLE):
-            leader = await executor.leader_get()
-        served = await executor.queue_row_get(job.queue) if job.state is JobState.RUNNING else None
+    name = job.queue
+    if job.state in WAITING:
+        queue = await fact(board.driver, lambda executor: executor.queue_get(name, cap=1_000))
+    if job.state in (JobState.SCHEDULED, JobState.RETRYABLE):
+        leader = await fact(board.driver, lambda executor: executor.leader_get())
+    if job.state is JobState.RUNNING:
+        served = await fact(board.driver, lambda executor: executor.queue_row_get(name))
+    found = (("queue", queue), ("leader", leader), ("queue", served))
     now = datetime.now(UTC)
     attempts = timeline.attempts(job, now)
     return respond(
@@ -87,6 +92,7 @@ async def show(request: Request) -> Response:
             actions=outcomes.allowed(request, (job.state,)),
             stuck=diagnosis.stuck(job, served, now),
             waiting=diagnosis.waiting(job, queue, leader, now),
+            unread=tuple((what, str(error)) for what, error in found if isinstance(error, DatabaseError)),
             final=job.state in FINALIZED,
             self_url=url(request, "jobs.show", id=job.id),
             back_url=url(request, "jobs.index") + f"?state={job.state.value}",
