@@ -18,6 +18,7 @@ from riverui import __version__
 from riverui.config import ServeConfig
 from riverui.errors import DatabaseError, ListenError, PortTaken
 from riverui.storage.interface import Driver
+from riverui.web.connections import server_config
 from riverui.web.logs import AccessLog
 from riverui.web.proxy import Prefix, RootPath, TrustedProxy
 
@@ -34,16 +35,11 @@ def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
     """
     with listen(config.bind_host, config.port) as sock:
         server = Server(
-            uvicorn.Config(
+            server_config(
                 surround(app, config),
-                access_log=False,
                 lifespan="on",
-                log_config=None,
-                proxy_headers=False,
-                server_header=False,
                 timeout_graceful_shutdown=_GRACE_SECONDS,
                 timeout_keep_alive=60,
-                ws="none",
             )
         )
         log.info("riverui %s is listening", __version__, extra={"url": address(sock, config)})

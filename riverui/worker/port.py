@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from riverui.serve import listen
+from riverui.web.connections import server_config
 
 Check = Callable[[], Awaitable[Mapping[str, object]]]
 """How the process is: well where its `status` is `ok`."""
@@ -26,17 +27,7 @@ _GRACE_SECONDS = 1
 async def answering(check: Check, host: str, port: int) -> AsyncIterator[str]:
     """Answers as long as the block lasts; gives the address. ListenError where the port is taken."""
     with listen(host, port) as sock:
-        server = _Server(
-            uvicorn.Config(
-                _app(check),
-                access_log=False,
-                lifespan="off",
-                log_config=None,
-                server_header=False,
-                timeout_graceful_shutdown=_GRACE_SECONDS,
-                ws="none",
-            )
-        )
+        server = _Server(server_config(_app(check), lifespan="off", timeout_graceful_shutdown=_GRACE_SECONDS))
         serving = asyncio.create_task(server.serve(sockets=[sock]), name="riverui health")
         shown = f"[{host}]" if ":" in host else host
         try:

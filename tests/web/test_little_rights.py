@@ -89,7 +89,7 @@ def standby() -> Iterator[tuple[str, dict[str, int]]]:
             (home / "standby").mkdir()
             host = parse_qs(urlsplit(primary.url).query)["host"][0]
             name = home / "standby" / cluster.name
-            command = [
+            command: list[str | Path] = [
                 binaries / "pg_basebackup",
                 "-h",
                 host,
