@@ -9,7 +9,7 @@ import logging
 import socket
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -35,8 +35,8 @@ class Limits:
     """What one server allows its connections."""
 
     connections: int = 900
-    """Open connections that are served; those beyond are told 503. Below the 1,024 files that a process may
-    have open by default."""
+    """Open connections that are served. A further one takes the place of one that is idle, and is told 503
+    where none is. Below the 1,024 files that a process may have open by default."""
     spare: int = 60
     """Connections beyond that which are open at once to be told so; any more are hung up on."""
     request: timedelta = timedelta(seconds=10)
@@ -102,18 +102,21 @@ class Connection(asyncio.Protocol):
         """The last bytes that came: a head ends with an empty line."""
         self._waiting = 0
         """Bytes that waited to be read at the last check."""
+        self._idle_since = 0.0
+        """When (the loop's clock) the last answer ended, or the connection began."""
         self._moved = 0.0
         """When (the loop's clock) some of them were seen to be read."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begins to watch the connection; hangs up where even those that are told 503 are too many."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no asyncio.Transport, but have all of it.
+        self._transport = cast(asyncio.Transport, transport)
         self._together.add(self)
         beyond = len(self._together) - self._limits.connections
-        self._excess = beyond > 0
-        self._since = self._moved = self._loop.time()
-        transport.set_write_buffer_limits(high=self._limits.buffer)
+        if beyond > 0:
+            self._excess = not self._make_room()
+        self._since = self._moved = self._idle_since = self._loop.time()
+        self._transport.set_write_buffer_limits(high=self._limits.buffer)
         # The kernel doubles the number. What it holds moves on by thirds, so this is how far a slow reader
         # has to come to be seen to read.
         transport.get_extra_info("socket").setsockopt(
@@ -121,8 +124,27 @@ class Connection(asyncio.Protocol):
         )
         self._protocol.connection_made(transport)
         self._checking = self._loop.call_later(self._check_every, self._check)
-        if beyond > self._limits.spare:
-            transport.abort()
+        if self._excess and beyond > self._limits.spare:
+            self._transport.abort()
+
+    def _make_room(self) -> bool:
+        """Ends the connection that has been idle for longest; whether there was one."""
+        others = [other for other in self._together if other is not self and other.idle]
+        if not others:
+            return False
+        min(others, key=lambda other: other._idle_since).end()
+        return True
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has been sent on it that is still to be answered, and every answer is read."""
+        quiet = self._since is None or not self._begun
+        return quiet and not self._answering and not self._transport.get_write_buffer_size()
+
+    def end(self) -> None:
+        """Closes the connection in good order."""
+        self._together.discard(self)
+        self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends the watch."""
@@ -202,6 +224,7 @@ class Connection(asyncio.Protocol):
             await app(scope, receive_and_note, send_in_pieces)
         finally:
             self._answering -= 1
+            self._idle_since = self._loop.time()
             if self._following:
                 self._following, self._begun, self._handed = False, False, False
                 self._since = self._loop.time()

@@ -257,7 +257,7 @@ async def test_a_reader_who_does_not_read_gives_its_place_back() -> None:
 async def test_one_connection_too_many_is_told_so_and_served_once_there_is_room(app: Starlette) -> None:
     limits = Limits(connections=3, spare=2)
     async with serving(app, limits) as served:
-        held = [await served.open() for _ in range(3)]
+        held = [await served.open(b"G") for _ in range(3)]
         for path in ("/help", "/api/openapi.json"):
             reader, _ = await served.open(GET.replace(b"/help", path.encode()))
             found = await asyncio.wait_for(reader.read(), SOON)
@@ -280,10 +280,25 @@ async def test_one_connection_too_many_is_told_so_and_served_once_there_is_room(
 
 async def test_a_flood_of_connections_is_hung_up_on(app: Starlette) -> None:
     async with serving(app, Limits(connections=2, spare=1)) as served:
-        held = [await served.open() for _ in range(3)]
+        held = [await served.open(b"G") for _ in range(3)]
         reader, _ = await served.open()
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
             await asyncio.wait_for(reader.readexactly(1), SOON)
         for reader, writer in held[:2]:
-            writer.write(GET)
+            writer.write(GET[1:])
+            assert await answer(reader)
+
+
+async def test_idle_connections_make_room_the_longest_idle_first(app: Starlette) -> None:
+    async with serving(app, Limits(connections=3, spare=0)) as served:
+        half = await served.open(b"G")
+        idle = []
+        for _ in range(2):
+            reader, writer = await served.open(GET)
+            assert await answer(reader)
+            idle.append((reader, writer))
+        assert await served.status() == 200
+        assert await asyncio.wait_for(idle[0][0].read(), SOON) == b""
+        for (reader, writer), sent in ((idle[1], GET), (half, GET[1:])):
+            writer.write(sent)
             assert await answer(reader)
