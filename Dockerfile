@@ -1,6 +1,12 @@
 # syntax=docker/dockerfile:1
-FROM python:3.13-slim-trixie AS build
-COPY --from=ghcr.io/astral-sh/uv:0.13.9 /uv /bin/uv
+# Tags move. Whoever wants the same base each time names digests: docs/security.md, "The image".
+ARG PYTHON_IMAGE=python:3.13-slim-trixie
+ARG UV_IMAGE=ghcr.io/astral-sh/uv:0.13.9
+
+FROM ${UV_IMAGE} AS uv
+
+FROM ${PYTHON_IMAGE} AS build
+COPY --from=uv /uv /bin/uv
 # One extra of pyproject.toml: `speed` to serve a database of your own, `demo` to carry a Postgres for `riverui demo`.
 ARG EXTRA=speed
 ENV UV_COMPILE_BYTECODE=1 \
@@ -16,7 +22,7 @@ COPY . /src
 RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --locked --no-dev --no-editable --extra "${EXTRA}"
 
-FROM python:3.13-slim-trixie
+FROM ${PYTHON_IMAGE}
 ARG VERSION=dev
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="riverui" \

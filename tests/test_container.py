@@ -29,10 +29,12 @@ from tests.needs import need
 
 ROOT = Path(__file__).parents[1]
 UID = 10001
+DOCKERFILE_IMAGES = dict(re.findall(r"(?m)^ARG (\w+_IMAGE)=(\S+)$", (ROOT / "Dockerfile").read_text()))
+"""The images that it is built on, by the argument that may name others."""
 
 
 class Dockerfile:
-    """The instructions of the last stage, and the RUN lines of the first."""
+    """The instructions of the last stage, and the RUN lines of the one before."""
 
     def __init__(self, text: str) -> None:
         lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
@@ -70,11 +72,12 @@ def test_hadolint_finds_nothing() -> None:
 
 
 def test_the_image_is_small_and_powerless(dockerfile: Dockerfile) -> None:
-    assert len(dockerfile.stages) == 2
+    assert [stage[0] for stage in dockerfile.stages] == [
+        "${UV_IMAGE} AS uv",
+        "${PYTHON_IMAGE} AS build",
+        "${PYTHON_IMAGE}",
+    ], "one base, so the venv fits"
     assert dockerfile.all("USER") == [f"{UID}:{UID}"]
-    assert dockerfile.stages[0][0].split()[0] == dockerfile.stages[1][0].split()[0], (
-        "one base, so the venv fits"
-    )
     assert not dockerfile.all("VOLUME")
     copied = dockerfile.all("COPY")
     assert copied == ["--from=build /opt/riverui /opt/riverui"], "no sources, no tools"
@@ -84,10 +87,10 @@ def test_the_image_is_small_and_powerless(dockerfile: Dockerfile) -> None:
 
 def test_the_build_takes_the_lock_and_known_extras(dockerfile: Dockerfile) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    syncs = [line for line in dockerfile.all("RUN", stage=0) if "uv sync" in line]
+    syncs = [line for line in dockerfile.all("RUN", stage=-2) if "uv sync" in line]
     assert len(syncs) == 2
     assert all("--locked --no-dev" in line for line in syncs)
-    assert dockerfile.all("ARG", stage=0) == ["EXTRA=speed"]
+    assert dockerfile.all("ARG", stage=-2) == ["EXTRA=speed"]
     assert {"speed", compose()["services"]["demo"]["build"]["args"]["EXTRA"]} <= set(extras)
     for line in syncs:
         for source in re.findall(r"source=([^,]+),", line):
@@ -151,9 +154,23 @@ def test_the_images_own_steps_give_a_server_that_serves(dockerfile: Dockerfile, 
         assert "Traceback" not in told
 
 
-def test_docker_compose_reads_the_file_as_it_was_meant(tmp_path: Path) -> None:
+def test_docker_compose_reads_the_file_as_it_was_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copy(ROOT / "compose.yaml", tmp_path)
+    for missing in (None, ""):
+        monkeypatch.delenv("POSTGRES_PASSWORD", raising=False)
+        if missing is not None:
+            monkeypatch.setenv("POSTGRES_PASSWORD", missing)
+        with pytest.raises(AssertionError, match="to a long random password"):
+            resolved(tmp_path / "compose.yaml")
+    monkeypatch.setenv("POSTGRES_PASSWORD", "chosen by whoever starts it")
     services = resolved(tmp_path / "compose.yaml")["services"]
+    passwords = [
+        services["postgres"]["environment"]["POSTGRES_PASSWORD"],
+        *(services[name]["environment"]["PGPASSWORD"] for name in ("migrate", "dashboard", "worker")),
+    ]
+    assert set(passwords) == {"chosen by whoever starts it"}
     assert set(services) == {"postgres", "migrate", "dashboard", "worker", "demo"}
     assert services["dashboard"]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
     assert services["migrate"]["environment"]["PGHOST"] == "postgres"
@@ -161,6 +178,17 @@ def test_docker_compose_reads_the_file_as_it_was_meant(tmp_path: Path) -> None:
     assert services["worker"]["profiles"] == ["worker"]
     assert services["worker"]["command"] == ["worker", "jobs:client"]
     assert services["worker"]["environment"]["PGHOST"] == "postgres"
+
+    for variable, default in DOCKERFILE_IMAGES.items():
+        assert services["demo"]["build"]["args"][variable] == default
+        monkeypatch.setenv(variable, f"somewhere.test/image@sha256:{'0' * 64}")
+    monkeypatch.setenv("POSTGRES_IMAGE", "somewhere.test/postgres@sha256:" + "1" * 64)
+    services = resolved(tmp_path / "compose.yaml")["services"]
+    assert services["postgres"]["image"].endswith("1" * 64)
+    for name in ("migrate", "dashboard", "worker", "demo"):
+        for variable in DOCKERFILE_IMAGES:
+            assert services[name]["build"]["args"][variable].endswith("0" * 64), (name, variable)
+    assert services["demo"]["build"]["args"]["EXTRA"] == "demo"
 
     (tmp_path / "compose.yaml").write_text(
         (ROOT / "compose.yaml").read_text().replace("cap_drop", "cap_drip")
@@ -269,12 +297,12 @@ def build(dockerfile: Dockerfile) -> Iterator[Path]:
         for name in context():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, source / name)
-        sync = dockerfile.all("RUN", stage=0)[-1]
+        sync = dockerfile.all("RUN", stage=-2)[-1]
         command = shlex.split(sync[sync.index("uv sync") :].replace("${EXTRA}", "speed"))
         steps = [[*command, "--python", interpreter()]]
         if shutil.which("uv") is None:
             steps = [[interpreter(), "-m", "venv", str(venv)], [f"{venv}/bin/pip", "install", ".[speed]"]]
-        environ = {**os.environ, **dockerfile.environment(stage=0), "UV_PROJECT_ENVIRONMENT": str(venv)}
+        environ = {**os.environ, **dockerfile.environment(stage=-2), "UV_PROJECT_ENVIRONMENT": str(venv)}
         environ.pop("VIRTUAL_ENV", None)
         for step in steps:
             done = subprocess.run(step, cwd=source, env=environ, capture_output=True, text=True, check=False)
