@@ -42,6 +42,8 @@ HEADERS = {
 }
 """On every answer, unless the answer sets one itself (hashed static files may be cached)."""
 
+_SHOWN = 200
+"""Characters of a header that a message repeats."""
 _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
@@ -172,7 +174,13 @@ def check_origin(request: HTTPConnection, origins: tuple[str, ...]) -> None:
             raise Forbidden("This change was asked for by a page of another site, so it was not made.")
         return
     if origin is not None and not same_origin(origin, request.url.scheme, request.headers):
-        raise Forbidden("This change was asked for by a page of another origin, so it was not made.")
+        asked, shown = (text[:_SHOWN] for text in (request.headers.get("host", ""), origin))
+        raise Forbidden(
+            f"This change was asked for by a page of another origin ({shown}) while this server was asked as "
+            f"{asked or 'no host'}, so it was not made. If the two are one to you, a proxy in between "
+            "rewrites the Host header: have it pass Host on, or have it send X-Forwarded-Host and start "
+            "riverui with --trust-proxy (RIVERUI_TRUST_PROXY=1)."
+        )
 
 
 def same_origin(origin: str, scheme: str, headers: Headers) -> bool:

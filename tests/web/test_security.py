@@ -15,6 +15,7 @@ from riverui.errors import ConfigError
 from riverui.web.app import create_app
 from riverui.web.forms import form
 from riverui.web.preferences import Preferences, choose, preferences, write_preferences
+from riverui.web.proxy import TrustedProxy
 from riverui.web.routes import Entry
 from riverui.web.security import HEADERS, same_origin
 from riverui.web.urls import local_path
@@ -112,6 +113,29 @@ async def test_a_change_must_come_from_our_own_pages(headers: dict[str, str], st
         app = app_with(Entry(method, "/change", "change", "jobs.read", change))
         async with browser(app) as client:
             assert (await client.request(method, "/change", headers=headers)).status_code == status
+
+
+async def test_a_proxy_that_rewrites_the_host_is_told_with_both_names_and_the_way_out() -> None:
+    async def change(request: Request) -> Response:
+        return Response()
+
+    app = app_with(
+        Entry("POST", "/change", "change", "jobs.read", change),
+        Entry("POST", "/api/change", "api.change", "jobs.read", change),
+    )
+    headers = {"Origin": "http://jobs.example", "X-Forwarded-Host": "jobs.example"}
+    async with browser(app, base_url="http://10.0.0.7:8080") as client:
+        told = (await client.post("/api/change", headers=headers)).json()["message"]
+        for words in ("http://jobs.example", "10.0.0.7:8080", "--trust-proxy", "RIVERUI_TRUST_PROXY=1"):
+            assert words in told
+        page = (await client.post("/change", headers=headers)).text
+        assert "10.0.0.7:8080" in page
+        marked = {"Origin": "http://<b>" + "x" * 5_000}
+        page = (await client.post("/change", headers=marked)).text
+        assert "<b>x" not in page
+        assert "x" * 500 not in page
+    async with browser(TrustedProxy(app), base_url="http://10.0.0.7:8080") as client:
+        assert (await client.post("/change", headers=headers)).status_code == 200
 
 
 @pytest.mark.parametrize(
