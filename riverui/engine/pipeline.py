@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from riverui.engine import django_connections
 from riverui.engine.attempt import Attempt
 from riverui.engine.hooks import Extensions, Hook, Middleware, settle
 from riverui.engine.resumable import keeping_progress
@@ -59,6 +60,8 @@ def _worked(unit: WorkUnit, limit: timedelta, deadlines: Deadlines, threads: Thr
         if seconds > 0:
             deadlines.watch(attempt, seconds)
         try:
+            if unit.is_async and django_connections.in_use():
+                await django_connections.close_old_of_async_jobs()
             await call(attempt.job)
         except asyncio.CancelledError as cancelled:
             if attempt.timed_out:

@@ -10,6 +10,8 @@ from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import Any
 
+from riverui.engine import django_connections
+
 
 class Threads:
     """Up to `most` threads, which may be raised; they are made when they are needed.
@@ -67,10 +69,14 @@ class _Call:
         if not self._begun.acquire(blocking=False):
             return
         try:
+            django_connections.close_old()
             self._value = self._context.run(self._function, *self._arguments)
         except BaseException as error:
             # Even what is meant to end the thread or the program: it is this job's error, and no more.
             self._error = error
+        # What it did counts, whatever becomes of its connections: the next job finds out.
+        with suppress(Exception):
+            django_connections.close_old()
         # The loop may be closed already, when the client was told not to wait for us.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._finish)
