@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
@@ -13,9 +13,11 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 """What every record carries; anything else was given as `extra` and is told."""
 
 
-def configure_logging(*, format: str, level: str) -> None:
+def configure_logging(*, format: str, level: str, filters: Sequence[logging.Filter] = ()) -> None:
     """One handler on stdout for everything; what we stand on only speaks up when something is wrong."""
     handler = logging.StreamHandler(sys.stdout)
+    for each in filters:
+        handler.addFilter(each)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(handlers=[handler], level=_LEVELS[level], force=True)
     for name in ("uvicorn.error", "psycopg.pool", "asyncio"):

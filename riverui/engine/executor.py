@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from riverui.engine import outcome
 from riverui.engine.attempt import Attempt, Cause, Slots, running
+from riverui.engine.failure_log import log_cancellation, log_failure
 from riverui.engine.hooks import Extensions, settle
 from riverui.engine.outcome import Outcome
 from riverui.engine.pipeline import Work, pipeline
@@ -147,6 +148,8 @@ class Executor:
             attempt.update(outcome.SNOOZES, str(outcome.next_snoozes(row)))
             return outcome.snoozed(row, now, attempt.metadata(), snooze.duration)
         if cancel := outcome.find(error, JobCancel):
+            with suppress(Exception):
+                log_cancellation(self._logger, row, cancel)
             text = outcome.attempt_error(row, attempt.started_at, cancel)
             return outcome.cancelled(row, now, attempt.metadata(), text)
         if attempt.cause is Cause.STOP and isinstance(error, asyncio.CancelledError):
@@ -155,21 +158,22 @@ class Executor:
         return await self._failure(attempt, error)
 
     async def _failure(self, attempt: Attempt, error: BaseException) -> Outcome:
-        row, metadata = attempt.row, attempt.metadata()
-        last = row.attempt >= row.max_attempts
-        self._logger.info(
-            "job %s (%s) failed%s: %s",
-            row.id,
-            row.kind,
-            " for the last time" if last else "",
-            type(error).__name__,
-        )
-        set_cancelled = await self._handle(row, error)
+        set_cancelled = await self._handle(attempt.row, error)
         now = self._clock()
+        ended = self._failed(attempt, error, now, set_cancelled=set_cancelled)
+        # A filter of the program's may raise: the outcome matters more.
+        with suppress(Exception):
+            log_failure(self._logger, attempt.row, error, ended, now)
+        return ended
+
+    def _failed(
+        self, attempt: Attempt, error: BaseException, now: datetime, *, set_cancelled: bool
+    ) -> Outcome:
+        row, metadata = attempt.row, attempt.metadata()
         text = outcome.attempt_error(row, attempt.started_at, error)
         if set_cancelled:
             return outcome.cancelled(row, now, metadata, text)
-        if last:
+        if row.attempt >= row.max_attempts:
             return outcome.discarded(row, now, metadata, text)
         retry_at = outcome.next_retry(
             row,

@@ -1,8 +1,8 @@
 """What jobs log with `logging`, kept with the job: River's riverlog, and readable while the job still runs.
 
-A handler on the root logger collects what is logged inside a job, by its coroutines and its threads. Which
-records come that far is up to the program's own levels. The log is written with the outcome of the attempt,
-and before that now and then: the row is rewritten as a whole each time, so the more there is the less often.
+What is logged inside a job, by its coroutines and its threads, is collected: see log_capture. The log is
+written with the outcome of the attempt, and before that now and then: the row is rewritten as a whole each
+time, so the more there is the less often.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from riverui.domain.stored_json import read_json
-from riverui.engine.attempt import Attempt, client as of_client, running
+from riverui.engine import log_capture
+from riverui.engine.attempt import Attempt, running
 from riverui.engine.outcome import storable
 from riverui.engine.service import Bell
 from riverui.engine.waiting import pass_on_cancellation
@@ -95,25 +96,13 @@ class JobLogs(logging.Handler):
         self._serial = count()
         self.setFormatter(client.config.job_log_formatter or _formatter())
 
-    def open(self) -> None:
+    def begin(self) -> None:
         """Begins to collect."""
-        logging.getLogger().addHandler(self)
+        log_capture.begin(self._client, self)
 
-    def close(self) -> None:
-        """Collects no more."""
-        logging.getLogger().removeHandler(self)
-        super().close()
-
-    def handle(self, record: logging.LogRecord) -> bool:
-        """Takes a record that was logged inside one of the client's jobs."""
-        attempt = running.get(None)
-        if attempt is not None and not attempt.done and of_client.get(None) is self._client:
-            super().handle(record)
-        last_resort = logging.lastResort
-        if last_resort is not None and record.levelno >= last_resort.level and _nobody_else(self, record):
-            # Without us, Python would have printed it.
-            last_resort.handle(record)
-        return True
+    def end(self) -> None:
+        """Collects no more. It is not `close`: that is called by logging.config too, for every handler."""
+        log_capture.end(self._client)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Adds a record to the log of its attempt."""
@@ -229,17 +218,3 @@ def _formatter() -> logging.Formatter:
     )
     formatter.converter = time.gmtime
     return formatter
-
-
-def _nobody_else(handler: logging.Handler, record: logging.LogRecord) -> bool:
-    """Whether a record has no handler besides this one, and those of other clients that come later."""
-    root = logging.getLogger()
-    ours = [one for one in root.handlers if isinstance(one, JobLogs)]
-    if len(ours) < len(root.handlers) or ours[0] is not handler:
-        return False
-    logger: logging.Logger | None = logging.getLogger(record.name)
-    while logger is not None and logger is not root:
-        if logger.handlers:
-            return False
-        logger = logger.parent
-    return True

@@ -87,7 +87,7 @@ class Machinery:
         """Brings everything up, or takes down what came up and raises why."""
         try:
             if self._logs is not None:
-                self._logs.open()
+                self._logs.begin()
                 self._serve("job logs", self._logs.run)
             self._completion = asyncio.create_task(self._completer.run(), name="riverui completer")
             if self.notifier is not None:
@@ -154,7 +154,7 @@ class Machinery:
             self._completer.finish(_LAST_SECONDS_ABANDONED if self._abandoned.is_set() else _LAST_SECONDS)
             await self._completion
         if self._logs is not None:
-            self._logs.close()
+            self._logs.end()
         self._deadlines.close()
         self._threads.close()
         await self.fetching.close()

@@ -159,13 +159,18 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def trace_text(error: BaseException) -> str:
-    """The traceback, without the engine's own frames in front."""
+def trace_of(error: BaseException) -> TracebackType | None:
+    """The error's traceback, without the engine's own frames in front."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_ENGINE):
         trace = trace.tb_next
+    return trace or error.__traceback__
+
+
+def trace_text(error: BaseException) -> str:
+    """The traceback as text."""
     try:
-        return "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
+        return "".join(traceback.format_exception(type(error), error, trace_of(error)))
     except Exception:
         return ""
 

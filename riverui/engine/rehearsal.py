@@ -220,7 +220,7 @@ async def _perform(client: Client, row: JobRow) -> None:
         threads=threads,
     )
     if logs is not None:
-        logs.open()
+        logs.begin()
     completion = asyncio.create_task(completer.run())
     try:
         stage = _Stage()
@@ -230,7 +230,7 @@ async def _perform(client: Client, row: JobRow) -> None:
         completer.finish(LONGEST.total_seconds())
         await completion
         if logs is not None:
-            logs.close()
+            logs.end()
         deadlines.close()
         threads.close()
         await line.close()

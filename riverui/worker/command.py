@@ -37,11 +37,12 @@ def worker(environ: Mapping[str, str], /, target: str, reload: bool, **flags: An
             flags["soft_stop"] = "2s"
         return run_and_reload(_again(target, flags), Path.cwd())
 
+    from riverui.engine.log_capture import JobOfRecord
     from riverui.engine.loop import loop_factory, spare_collector
     from riverui.logs import configure_logging
     from riverui.worker.target import find
 
-    configure_logging(format=config.log_format, level=config.log_level)
+    configure_logging(format=config.log_format, level=config.log_level, filters=[JobOfRecord()])
     found = find(target, Path.cwd())
     spare_collector()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:

@@ -36,6 +36,10 @@ class Steady(Args):
     kind = "steady"
 
 
+class Broken(Args):
+    kind = "broken"
+
+
 class Deaf(Args):
     kind = "deaf"
 
@@ -59,6 +63,13 @@ async def steady(job: Job[Any]) -> None:
 async def slow(job: Job[Any]) -> None:
     """Ends when it is cancelled."""
     await asyncio.sleep(50)
+
+
+@workers.work(Broken)
+def broken(job: Job[Any]) -> None:
+    """Fails, in a thread."""
+    log.info("looking at %s", job.id)
+    raise ValueError("nothing there")
 
 
 @workers.work(Deaf)

@@ -111,6 +111,21 @@ def test_it_works_jobs(start_worker: StartWorker, target: str) -> None:
         assert "worker has stopped" in worker.lines[-1]
 
 
+def test_every_line_says_which_job_it_is_about(start_worker: StartWorker) -> None:
+    with start_worker("shop:client") as worker:
+        job = worker.insert("broken")
+        about = f"job_id={job} job_kind=broken"
+        assert worker.said("looking at").endswith(f'level=INFO msg="looking at {job}" {about}\n')
+        told = worker.said("failed at attempt 1 of 25 and is tried again in")
+        assert "level=WARN" in told
+        assert told.endswith(f': ValueError: nothing there" {about} queue=default attempt=1\n')
+        assert worker.said('raise ValueError("nothing there")').startswith("     ")
+        assert "job_id" not in worker.said("worker has started")
+    with start_worker("shop:client", RIVER_LOG_FORMAT="json") as worker:
+        told = json.loads(worker.said(f"looking at {worker.insert('broken')}"))
+        assert told["job_kind"] == "broken"
+
+
 def test_it_works_the_queues_it_is_told_to(start_worker: StartWorker) -> None:
     with start_worker("shop:client", "--queue", "other", "--queue", "new", "--concurrency", "3") as worker:
         assert "new=3 other=3" in worker.said("worker has started")
