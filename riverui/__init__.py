@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from riverui.domain.jobs import AttemptError, JobRow, JobState
     from riverui.domain.queues import QueueRow
     from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
-    from riverui.engine.args import JsonArgs, Unique
+    from riverui.engine.args import JobArgs, JsonArgs, Unique
     from riverui.engine.client import Client
     from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
     from riverui.engine.context import (
@@ -79,6 +79,7 @@ __all__ = [
     "InsertRequest",
     "InsertResult",
     "Job",
+    "JobArgs",
     "JobCancel",
     "JobDeleteManyParams",
     "JobListCursor",
@@ -130,7 +131,7 @@ _PLACES = {
     "domain.jobs": "AttemptError JobRow JobState",
     "domain.queues": "QueueRow",
     "domain.schedules": "CronSchedule NeverSchedule PeriodicInterval Schedule",
-    "engine.args": "JsonArgs Unique",
+    "engine.args": "JobArgs JsonArgs Unique",
     "engine.client": "Client",
     "engine.config": "ClientConfig NO_LIMIT QueueConfig",
     "engine.context": (

@@ -32,7 +32,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from riverui.domain.jobs import JobRow, JobState
-from riverui.engine.args import JsonArgs, decoder, encode, kind_of
+from riverui.engine.args import JobArgs, JsonArgs, decoder, encode, kind_of
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.events import EventKind
@@ -147,7 +147,7 @@ async def require_many_inserted_tx(
 async def work(
     database: Database,
     worker: Worker[Any] | Workers,
-    args: object,
+    args: JobArgs | JobRow,
     insert_opts: InsertOpts | None = None,
     *,
     config: ClientConfig | None = None,
@@ -166,7 +166,7 @@ async def work(
 async def work_tx(
     tx: object,
     worker: Worker[Any] | Workers,
-    args: object,
+    args: JobArgs | JobRow,
     insert_opts: InsertOpts | None = None,
     *,
     config: ClientConfig | None = None,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from riverui.engine import gojson
 from riverui.engine.decoding import parse, reader
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from riverui.engine.insert import InsertOpts
 
 __all__ = [
+    "JobArgs",
     "JsonArgs",
     "Unique",
     "decoder",
@@ -42,6 +43,25 @@ __all__ = [
 ]
 
 _LONGEST_KIND = 127
+
+
+class _KindOfClass(Protocol):
+    kind: ClassVar[str]
+
+    def __sizeof__(self) -> int: ...
+
+
+class _KindOfInstance(Protocol):
+    # Every instance has `__sizeof__()`, while that of a class wants the instance: so type checkers tell
+    # `insert(SendMail)` from `insert(SendMail(…))`.
+    def __sizeof__(self) -> int: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+JobArgs: TypeAlias = _KindOfClass | _KindOfInstance
+"""What can be inserted, to type checkers. They do not see whether it can be written as JSON."""
 
 
 class JsonArgs:
@@ -76,6 +96,19 @@ def _kind(args: object, kind: object) -> str:
             return str.__str__(kind)
         raise ArgsError(f"the kind of {cls.__name__} must have 1 to {_LONGEST_KIND} characters")
     raise ArgsError(f'{cls.__name__} needs a kind to be job args, such as: kind: ClassVar[str] = "send_mail"')
+
+
+def check_instance(args: object) -> None:
+    """ArgsError for a class of args in place of args, and for a dict or text that has no kind of its own."""
+    if isinstance(args, type):
+        raise ArgsError(f"{args.__name__} is a class: insert an instance, {args.__name__}(…)")
+    if isinstance(args, str | bytes | Mapping | list | tuple | int | float | None) and not hasattr(
+        args, KIND
+    ):
+        raise ArgsError(
+            f"{type(args).__name__} is no type of job args: insert an instance of a class with a kind, or"
+            ' JsonArgs("send_mail", {"to": "ann@example.com"})'
+        )
 
 
 def encode(args: object) -> str:

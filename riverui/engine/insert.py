@@ -14,6 +14,8 @@ from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.names import is_queue_name
 from riverui.engine import gojson
 from riverui.engine.args import (
+    JobArgs,
+    check_instance,
     check_object,
     encode,
     encoder,
@@ -74,7 +76,7 @@ class InsertOpts:
 class InsertManyParams:
     """One job of an `insert_many` with options of its own."""
 
-    args: object
+    args: JobArgs
     insert_opts: InsertOpts | None = None
 
 
@@ -181,6 +183,7 @@ class Inserter:
 
     def prepare(self, args: object, insert_opts: InsertOpts | None = None) -> InsertRequest:
         """One job with all options resolved; ArgsError, InsertError, or UnknownJobKind."""
+        check_instance(args)
         kind = kind_of(args)
         self._check_known(kind)
         resolved = self._resolve(insert_opts, insert_opts_of(args))
@@ -246,6 +249,8 @@ class Inserter:
         try:
             for job in jobs:
                 args, call = (job.args, job.insert_opts) if isinstance(job, InsertManyParams) else (job, None)
+                if type(args) is not cls:
+                    check_instance(args)
                 kind = kind_of(args)
                 if kind not in known:
                     self._check_known(kind)

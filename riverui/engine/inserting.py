@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from riverui.engine.args import plugins_of
+from riverui.engine.args import JobArgs, plugins_of
 from riverui.engine.hooks import Extensions, Middleware, settle
 from riverui.engine.insert import (
     Batch,
@@ -138,25 +138,27 @@ class Inserting:
         inserter = Inserter(self.config, self.clock, self.notify_limiter, enforce_unique=enforce)
         self._flow = Flow(inserter, self.extensions)
 
-    async def insert(self, args: object, insert_opts: InsertOpts | None = None) -> InsertResult:
+    async def insert(self, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
         """Inserts a job; or gives the one that is there already, where it is unique."""
         return only(await self.insert_many([InsertManyParams(args, insert_opts)]))
 
     async def insert_tx(
-        self, tx: object, args: object, insert_opts: InsertOpts | None = None
+        self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None
     ) -> InsertResult:
         """Inserts a job in a transaction of the caller's."""
         return only(await self.insert_many_tx(tx, [InsertManyParams(args, insert_opts)]))
 
-    async def insert_many(self, jobs: Iterable[object]) -> Sequence[InsertResult]:
+    async def insert_many(self, jobs: Iterable[JobArgs | InsertManyParams]) -> Sequence[InsertResult]:
         """Inserts jobs; one result for each, in order. Duplicates among them are told as such."""
         return await self._flow.insert(jobs, self._send)
 
-    async def insert_many_tx(self, tx: object, jobs: Iterable[object]) -> Sequence[InsertResult]:
+    async def insert_many_tx(
+        self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]
+    ) -> Sequence[InsertResult]:
         """Inserts jobs in a transaction of the caller's."""
         return await self._flow.insert(jobs, _sending(await self.driver.adopt(tx)))
 
-    async def insert_many_fast(self, jobs: Iterable[object]) -> int:
+    async def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
         """COPYs jobs, and gives only their number; UniqueConflict where a unique job is there already."""
         sent = 0
 
@@ -172,7 +174,7 @@ class Inserting:
         await self._flow.insert(jobs, send)
         return sent
 
-    async def insert_many_fast_tx(self, tx: object, jobs: Iterable[object]) -> int:
+    async def insert_many_fast_tx(self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
         """COPYs jobs in a transaction of the caller's, on psycopg; see insert_many_fast."""
         executor = await self.driver.adopt(tx)
         sent = 0

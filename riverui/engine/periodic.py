@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 from riverui.domain.names import MOST_KIND_CHARACTERS, is_kind
 from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
@@ -48,7 +49,7 @@ class PeriodicJob:
 
     def construct(self) -> InsertManyParams | None:
         """The next job with its options; raises what the constructor raises."""
-        made = self.constructor()
+        made: Any = self.constructor()
         if made is None or isinstance(made, InsertManyParams):
             return made
         # Args may be tuples themselves.

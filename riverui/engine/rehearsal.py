@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from riverui.domain.jobs import JobRow
 from riverui.engine import attempt as at_work
+from riverui.engine.args import JobArgs
 from riverui.engine.client import Client
 from riverui.engine.completer import Completer
 from riverui.engine.config import ClientConfig
@@ -168,7 +169,7 @@ async def rehearse(
     driver: StageDriver,
     config: ClientConfig,
     workers: Workers,
-    job: object,
+    job: JobArgs | JobRow,
     insert_opts: InsertOpts | None = None,
 ) -> WorkResult:
     """Works one job, args or a row that is there already, as a client does: hooks, time limit, outcome, all.

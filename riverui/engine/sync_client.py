@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from psycopg_pool import ConnectionPool
 
+from riverui.engine.args import JobArgs
 from riverui.engine.config import ClientConfig
 from riverui.engine.context import completion_of
 from riverui.engine.hooks import Extensions
@@ -71,30 +72,32 @@ class SyncClient:
         inserter = Inserter(self.config, clock, NotifyLimiter(self.config.fetch_cooldown))
         self._flow = Flow(inserter, Extensions.of(self.config))
 
-    def insert(self, args: object, insert_opts: InsertOpts | None = None) -> InsertResult:
+    def insert(self, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
         """Inserts a job; or gives the one that is there already, where it is unique."""
         return only(self.insert_many([InsertManyParams(args, insert_opts)]))
 
-    def insert_tx(self, tx: object, args: object, insert_opts: InsertOpts | None = None) -> InsertResult:
+    def insert_tx(self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
         """Inserts a job in a transaction of the caller's.
 
         `tx` is a psycopg Connection, a SQLAlchemy Session or Connection, or a Django database connection.
         """
         return only(self.insert_many_tx(tx, [InsertManyParams(args, insert_opts)]))
 
-    def insert_many(self, jobs: Iterable[object]) -> Sequence[InsertResult]:
+    def insert_many(self, jobs: Iterable[JobArgs | InsertManyParams]) -> Sequence[InsertResult]:
         """Inserts jobs, args or InsertManyParams, all or none; one result for each, in order."""
         return self._insert(jobs, self.driver.insert_many)
 
-    def insert_many_tx(self, tx: object, jobs: Iterable[object]) -> Sequence[InsertResult]:
+    def insert_many_tx(
+        self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]
+    ) -> Sequence[InsertResult]:
         """Inserts jobs in a transaction of the caller's; see insert_tx."""
         return self._insert(jobs, partial(self.driver.insert_many_tx, tx))
 
-    def insert_many_fast(self, jobs: Iterable[object]) -> int:
+    def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
         """COPYs jobs, and gives only their number; UniqueConflict where a unique job is there already."""
         return self._copy(jobs, partial(self.driver.insert_many, fast=True))
 
-    def insert_many_fast_tx(self, tx: object, jobs: Iterable[object]) -> int:
+    def insert_many_fast_tx(self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
         """COPYs jobs in a transaction of the caller's, on psycopg; see insert_many_fast."""
         return self._copy(jobs, partial(self.driver.insert_many_tx, tx, fast=True))
 

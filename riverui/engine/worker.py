@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.engine.args import decoder, kind_aliases_of, kind_of
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 
 class JobCancel(Exception):
@@ -211,14 +213,33 @@ class Workers:
             raise ConfigError(f"{worker!r} is no Worker: add an instance of a subclass.")
         self._register(worker, args_type or _args_type(type(worker)))
 
-    def work(self, args_type: type[Any], *, timeout: timedelta | None = None) -> Callable[[F], F]:
-        """Decorator: registers a plain function, async or not, as the worker of the args' kind."""
+    @overload
+    def work(
+        self, args_type: type[A], *, timeout: timedelta | None = None
+    ) -> Callable[[Callable[[Job[A]], R]], Callable[[Job[A]], R]]: ...
+
+    @overload
+    def work(self, function: F, /) -> F: ...
+
+    @overload
+    def work(self, *, timeout: timedelta | None = None) -> Callable[[F], F]: ...
+
+    def work(self, args_type: Any = None, *, timeout: timedelta | None = None) -> Any:
+        """Register a plain function, async or not, as the worker of its args' kind; for use as a decorator.
+
+        `@workers.work` and `@workers.work(timeout=…)` take the type of args from the function's annotation,
+        `job: Job[ArgsType]`; `@workers.work(ArgsType)` needs none. ConfigError where there is neither.
+        """
 
         def register(function: F) -> F:
-            self._register(_Function(function, timeout), args_type)
+            found = _annotated_args_type(function) if args_type is None else args_type
+            self._register(_Function(function, timeout), found)
             return function
 
-        return register
+        if args_type is None or isinstance(args_type, type) or get_origin(args_type) is not None:
+            return register
+        function, args_type = args_type, None
+        return register(function)
 
     def get(self, kind: str) -> WorkUnit | None:
         """Who works that kind; None for nobody."""
@@ -241,6 +262,26 @@ class Workers:
             self._units[kind] = WorkUnit(
                 kind=kind, args_type=args_type, worker=worker, is_async=is_async, decode=decode
             )
+
+
+def _annotated_args_type(function: Callable[..., Any]) -> type[Any]:
+    """Return the type of args that a function takes, by its annotation; ConfigError where there is none."""
+    name = getattr(function, "__name__", repr(function))
+    hint = f"annotate it as `def {name}(job: Job[ArgsType])`, or write `@workers.work(ArgsType)`"
+    if not callable(function):
+        raise ConfigError(f"{name} is no function that could work jobs.")
+    try:
+        parameter = next(iter(inspect.signature(function).parameters.values()), None)
+        annotation = Any if parameter is None else parameter.annotation
+        if isinstance(annotation, str):
+            names = getattr(inspect.unwrap(function), "__globals__", {})
+            annotation = get_type_hints(SimpleNamespace(__annotations__={"job": annotation}), names)["job"]
+    except (NameError, TypeError, ValueError) as error:
+        raise ConfigError(f"{name} does not say which jobs it works ({error}): {hint}.") from None
+    found = next(iter(get_args(annotation)), None) if get_origin(annotation) is Job else None
+    if isinstance(found, type) or get_origin(found) is not None:
+        return found  # type: ignore[return-value]
+    raise ConfigError(f"{name} does not say which jobs it works: {hint}.")
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

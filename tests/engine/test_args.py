@@ -26,8 +26,9 @@ from riverui.engine.args import (
     plugins_of,
     unique_form,
 )
+from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
-from riverui.engine.insert import InsertOpts
+from riverui.engine.insert import Inserter, InsertOpts, NotifyLimiter
 from riverui.errors import ArgsError, ConfigError
 
 
@@ -592,3 +593,21 @@ def test_types_that_cannot_be_args_are_refused_when_a_worker_is_made_for_them() 
             decoder(cls)
     with pytest.raises(ArgsError, match="NoForm cannot be job args"):
         encode(NoForm())
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (Kindless, "Kindless is a class: insert an instance"),
+        (Forgetful, r"Forgetful is a class: insert an instance, Forgetful\(…\)"),
+        ("sort", "str is no type of job args"),
+        ({"kind": "sort", "strings": []}, r"dict is no type of job args: .* JsonArgs\("),
+        (None, "NoneType is no type of job args"),
+    ],
+)
+def test_what_is_no_args_is_refused_with_what_to_write_instead(args: Any, words: str) -> None:
+    inserter = Inserter(ClientConfig(), lambda: datetime.now(UTC), NotifyLimiter(timedelta(seconds=1)))
+    with pytest.raises(ArgsError, match=words):
+        inserter.prepare(args)
+    with pytest.raises(ArgsError, match=words):
+        inserter.batch([args])

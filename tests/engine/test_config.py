@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+import riverui
 from riverui.domain.names import is_kind, is_queue_name
 from riverui.engine.client import Client
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
@@ -196,6 +197,50 @@ def test_decorated_function_stays_what_it_is() -> None:
     def function(job: Job[Task]) -> None: ...
 
     assert Workers().work(Task)(function) is function
+
+
+def annotated(job: Job[Task]) -> None: ...
+
+
+def annotated_by_name(job: riverui.Job[Task]) -> None: ...
+
+
+def untold(job: Any) -> None: ...
+
+
+def nothing() -> None: ...
+
+
+def unknown(job: Job[Nowhere]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize("function", [annotated, annotated_by_name])
+def test_the_annotation_tells_which_jobs_a_function_works(function: Any) -> None:
+    bare, called, limited = Workers(), Workers(), Workers()
+    assert bare.work(function) is function
+    assert called.work()(function) is function
+    assert limited.work(timeout=SECOND)(function) is function
+    for found in (bare, called, limited):
+        unit = found.get("task")
+        assert unit is not None
+        assert unit.args_type is Task
+    assert limited._units["task"].worker.timeout == SECOND
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (untold, r"untold does not say which jobs it works: annotate it as `def untold\(job: Job\[ArgsType"),
+        (nothing, r"write `@workers.work\(ArgsType\)`"),
+        (unknown, "name 'Nowhere' is not defined"),
+        ("sort", "no function that could work jobs"),
+    ],
+)
+def test_a_function_that_does_not_say_which_jobs_it_works_is_refused_at_once(
+    function: Any, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Workers().work(function)
 
 
 class Calling:

@@ -65,7 +65,7 @@ def inserter(config: ClientConfig | None = None, *, enforce_unique: bool = True)
     return Inserter(config or ClientConfig(), lambda: NOW, limiter, enforce_unique=enforce_unique)
 
 
-def row_of(args: object, opts: InsertOpts | None = None, *, by: Inserter | None = None) -> JobInsertParams:
+def row_of(args: Any, opts: InsertOpts | None = None, *, by: Inserter | None = None) -> JobInsertParams:
     """The row, which both ways must make alike."""
     by = by or inserter()
     quick = by.batch([args if opts is None else InsertManyParams(args, opts)]).rows

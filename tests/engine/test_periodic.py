@@ -31,6 +31,9 @@ class Pair(NamedTuple):
     right: int
 
 
+PAIR: Any = Pair(1, 2)
+
+
 def periodic(id: str | None = None) -> PeriodicJob:
     return PeriodicJob(HOURLY, Report, id=id)
 
@@ -70,8 +73,8 @@ def test_a_schedule_and_a_constructor_are_needed(schedule: Any, constructor: Any
         ((Report(), OPTS), InsertManyParams(Report(), OPTS)),
         ((Report(), None), InsertManyParams(Report(), None)),
         (InsertManyParams(Report(), OPTS), InsertManyParams(Report(), OPTS)),
-        (Pair(1, 2), InsertManyParams(Pair(1, 2))),
-        ((Pair(1, 2), OPTS), InsertManyParams(Pair(1, 2), OPTS)),
+        (Pair(1, 2), InsertManyParams(PAIR)),
+        ((Pair(1, 2), OPTS), InsertManyParams(PAIR, OPTS)),
     ],
 )
 def test_constructors_give_args_a_pair_or_nothing(made: object, expected: InsertManyParams | None) -> None:
