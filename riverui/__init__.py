@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
     from starlette.applications import Starlette
 
+    from riverui import errors as errors, testing as testing
     from riverui.config import DashboardConfig
     from riverui.domain.jobs import AttemptError, JobRow, JobState
     from riverui.domain.queues import QueueRow
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         JobListParams,
         JobListResult,
     )
+    from riverui.engine.otel import OpenTelemetryPlugin as OpenTelemetryPlugin
     from riverui.engine.periodic import PeriodicJob
     from riverui.engine.resumable import (
         resumable_set_cursor,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
         Worker,
         Workers,
     )
+    from riverui.storage.connect import connect
     from riverui.storage.interface import Driver
     from riverui.storage.migrate import migrate
     from riverui.web.access import Access, Authenticate
@@ -110,6 +113,7 @@ __all__ = [
     "__version__",
     "cancel_requested",
     "client_from_context",
+    "connect",
     "create_app",
     "current_job",
     "job_complete_tx",
@@ -149,10 +153,15 @@ _PLACES = {
     ),
     "engine.sync_client": "SyncClient",
     "engine.worker": "ErrorResult Job JobCancel JobSnooze StuckJob StuckResult Worker Workers",
+    "storage.connect": "connect",
     "storage.migrate": "migrate",
     "web.access": "Access",
 }
 """Where the public names live: loaded when asked for, so that who wants a part pays for that part alone."""
+_EXTRAS = {"OpenTelemetryPlugin": "engine.otel"}
+"""Those that need an extra of their own, so that `from riverui import *` leaves them out."""
+_MODULES = ("errors", "testing")
+"""Public modules, that `import riverui` alone makes known too."""
 
 
 def create_app(
@@ -210,6 +219,10 @@ def create_app(
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"riverui.{name}")
+    if name in _EXTRAS:
+        return getattr(import_module(f"riverui.{_EXTRAS[name]}"), name)
     for place, names in _PLACES.items():
         if name in names.split():
             found = globals()[name] = getattr(import_module(f"riverui.{place}"), name)
@@ -218,4 +231,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted([*__all__, *_EXTRAS, *_MODULES])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class JobState(StrEnum):
@@ -123,6 +124,16 @@ class JobRow(NamedTuple):
     unique_states: int | None
     """The states in which the job is unique: one bit each, see `state_bits`."""
 
+    @property
+    def args_dict(self) -> dict[str, Any]:
+        """The args, read from JSON at each call; ValueError for what Python cannot read."""
+        return _object(self.args)
+
+    @property
+    def metadata_dict(self) -> dict[str, Any]:
+        """The metadata, read from JSON at each call; ValueError for what Python cannot read."""
+        return _object(self.metadata)
+
 
 class JobMinimalRow(NamedTuple):
     """One job as River UI's API lists it: whole args, but neither errors nor metadata."""
@@ -207,6 +218,16 @@ class JobShowRow:
     def matters_at(self) -> datetime:
         """The instant that matters for the state: finished, started, or due."""
         return matters_at(self.state, self.scheduled_at, self.attempted_at, self.finalized_at)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deep") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"a JSON object expected, not {type(found).__name__}")
+    return found
 
 
 def matters_at(

@@ -30,6 +30,21 @@ if TYPE_CHECKING:
 
     from riverui.storage.interface import Driver
 
+_INTERNAL = frozenset(
+    {
+        "clock",
+        "enforce_unique",
+        "events",
+        "extensions",
+        "insert_requests",
+        "logger",
+        "notifier",
+        "notify_inserts",
+        "notify_limiter",
+        "prepare_insert",
+    }
+)
+"""What the engine's parts use of a client; an interactive prompt need not offer it."""
 _MOST_HOST_BYTES = 60
 
 
@@ -65,6 +80,16 @@ class Client(Inserting, Administration):
         self._machinery: Machinery | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._init_inserting()
+
+    def __repr__(self) -> str:
+        # Without the database's address, which may hold a password.
+        if not self.config.queues:
+            return f"<Client {self.id}: inserts only>"
+        queues = ", ".join(f"{name}={queue.max_workers}" for name, queue in self.config.queues.items())
+        return f"<Client {self.id}: {queues}; {'started' if self.started else 'not started'}>"
+
+    def __dir__(self) -> list[str]:
+        return sorted(name for name in super().__dir__() if name not in _INTERNAL and _is_public(name))
 
     async def __aenter__(self) -> Self:
         if self.config.queues:
@@ -193,6 +218,9 @@ class QueueBundle:
     def __init__(self, client: Client) -> None:
         self._client = client
 
+    def __repr__(self) -> str:
+        return f"<QueueBundle: {', '.join(self.names) or 'none'}>"
+
     @property
     def names(self) -> tuple[str, ...]:
         """Those worked now, or from the start on."""
@@ -220,6 +248,10 @@ class QueueBundle:
             await client._machinery.remove_queue(name)
         left = {other: queue for other, queue in client.config.queues.items() if other != name}
         client.config = replace(client.config, queues=left)
+
+
+def _is_public(name: str) -> bool:
+    return not name.startswith("_") or (name.startswith("__") and name.endswith("__"))
 
 
 def default_client_id(host: str, now: datetime) -> str:

@@ -59,6 +59,10 @@ class Subscription(AsyncIterator[Event]):
         self._held: deque[Event] = deque()
         self._size = size
 
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ""
+        return f"<Subscription to {', '.join(sorted(self.kinds))}: {len(self._held)} held{state}>"
+
     async def __anext__(self) -> Event:
         while not self._held:
             if self._closed:

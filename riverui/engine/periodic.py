@@ -72,6 +72,10 @@ class PeriodicJobs:
         self._last = -1
         self.add_many(list(jobs))
 
+    def __repr__(self) -> str:
+        ids = [job.id or f"{job.schedule}" for job in self.by_handle().values()]
+        return f"<PeriodicJobs: {', '.join(ids) or 'none'}>"
+
     def add(self, job: PeriodicJob) -> int:
         """Adds a job; its handle, for `remove`. ConfigError where the id is taken."""
         return self.add_many([job])[0]

@@ -72,6 +72,9 @@ class SyncClient:
         inserter = Inserter(self.config, clock, NotifyLimiter(self.config.fetch_cooldown))
         self._flow = Flow(inserter, Extensions.of(self.config))
 
+    def __repr__(self) -> str:
+        return f"<SyncClient: inserts only, into {self.config.schema or 'the schema of the search path'}>"
+
     def insert(self, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
         """Inserts a job; or gives the one that is there already, where it is unique."""
         return only(self.insert_many([InsertManyParams(args, insert_opts)]))

@@ -119,6 +119,11 @@ class Job(Generic[A]):
         return self.row.metadata
 
     @property
+    def metadata_dict(self) -> dict[str, Any]:
+        """The same, read from JSON at each call; ValueError for what Python cannot read."""
+        return self.row.metadata_dict
+
+    @property
     def tags(self) -> tuple[str, ...]:
         """Its tags."""
         return self.row.tags
@@ -203,6 +208,9 @@ class Workers:
 
     def __init__(self) -> None:
         self._units: dict[str, WorkUnit] = {}
+
+    def __repr__(self) -> str:
+        return f"<Workers: {', '.join(self._units) or 'none'}>"
 
     def add(self, worker: Worker[Any], *, args_type: type[Any] | None = None) -> None:
         """Registers a worker under its args' kind and aliases; ConfigError where one is taken or unusable.

@@ -89,6 +89,10 @@ class PostgresDriver:
         self._read_only = ""
         self._found_schema: str | None = None
 
+    def __repr__(self) -> str:
+        # Without the address, which may hold a password.
+        return f"<PostgresDriver {self.database or 'not connected yet'}, schema {self.schema_in_use or '?'}>"
+
     @property
     def schema(self) -> str | None:
         """The schema that holds River's tables; None leaves it to the search path."""
