@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from riverui.domain.queues import QueueRow
     from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
     from riverui.engine.args import JobArgs, JsonArgs, Unique
-    from riverui.engine.client import Client
+    from riverui.engine.client import AsyncClient, Client
     from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
     from riverui.engine.context import (
         cancel_requested,
@@ -68,6 +68,7 @@ __version__ = "0.1.0"
 __all__ = [
     "NO_LIMIT",
     "Access",
+    "AsyncClient",
     "AttemptError",
     "Client",
     "ClientConfig",
@@ -136,7 +137,7 @@ _PLACES = {
     "domain.queues": "QueueRow",
     "domain.schedules": "CronSchedule NeverSchedule PeriodicInterval Schedule",
     "engine.args": "JobArgs JsonArgs Unique",
-    "engine.client": "Client",
+    "engine.client": "AsyncClient Client",
     "engine.config": "ClientConfig NO_LIMIT QueueConfig",
     "engine.context": (
         "cancel_requested client_from_context current_job job_complete_tx metadata_set "

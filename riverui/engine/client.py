@@ -10,7 +10,9 @@ from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from psycopg_pool import AsyncConnectionPool
 
 from riverui.engine import attempt
 from riverui.engine.administration import Administration
@@ -23,10 +25,10 @@ from riverui.engine.notifier import Notifier
 from riverui.engine.periodic import PeriodicJobs
 from riverui.engine.phases import serve
 from riverui.errors import ConfigError
-from riverui.storage.connect import connect
+from riverui.storage.connect import connect, connect_engine
 
 if TYPE_CHECKING:
-    from psycopg_pool import AsyncConnectionPool
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
     from riverui.storage.interface import Driver
 
@@ -52,8 +54,9 @@ class Client(Inserting, Administration):
     """A client of one River database.
 
     `database` is a URL, a psycopg AsyncConnectionPool (never closed from here) or a Driver; None leaves it to
-    libpq's `PG*` variables. Nothing is connected before the first use. Without `config.queues` the client
-    only inserts; with them `start`, or `async with`, begins to work jobs:
+    libpq's `PG*` variables. A SQLAlchemy AsyncEngine will do for a client that works no jobs. Nothing is
+    connected before the first use. Without `config.queues` the client only inserts; with them `start`, or
+    `async with`, begins to work jobs:
 
         config = ClientConfig(queues={"default": QueueConfig(max_workers=100)}, workers=workers)
         async with Client(url, config) as client:
@@ -62,7 +65,7 @@ class Client(Inserting, Administration):
 
     def __init__(
         self,
-        database: str | AsyncConnectionPool[Any] | Driver | None = None,
+        database: str | AsyncConnectionPool[Any] | Driver | AsyncEngine | None = None,
         config: ClientConfig | None = None,
         *,
         clock: Callable[[], datetime] | None = None,
@@ -70,7 +73,7 @@ class Client(Inserting, Administration):
         self.config = config or ClientConfig()
         """Its queues may be replaced until the start."""
         self.clock: Callable[[], datetime] = clock or _utc_now
-        self.driver, self._owns_driver = _driver(database, self.config.schema)
+        self.driver, self._owns_driver = _driver(database, self.config)
         self.extensions = Extensions.of(self.config)
         self.id = self.config.id or default_client_id(platform.node(), self.clock())
         self.logger = self.config.logger or logging.getLogger("riverui.engine")
@@ -212,6 +215,10 @@ class Client(Inserting, Administration):
                 await self.driver.close()
 
 
+AsyncClient = Client
+"""The name that River's own Python client has for it."""
+
+
 class QueueBundle:
     """The queues that a client works, also while it runs."""
 
@@ -261,17 +268,29 @@ def default_client_id(host: str, now: datetime) -> str:
 
 
 def _driver(
-    database: str | AsyncConnectionPool[Any] | Driver | None, schema: str | None
+    database: str | AsyncConnectionPool[Any] | Driver | AsyncEngine | None, config: ClientConfig
 ) -> tuple[Driver, bool]:
     """The driver, and whether it is the client's own."""
+    schema = config.schema
     if database is None or isinstance(database, str):
         return connect(database, schema=schema), True
+    if isinstance(database, AsyncConnectionPool):
+        return connect(pool=database, schema=schema), True
     if hasattr(database, "autocommit"):
-        driver: Driver = database  # type: ignore[assignment]
+        driver = cast("Driver", database)
         if schema is not None and schema != driver.schema:
             raise ConfigError("schema differs from the driver's: give it to the driver alone.")
         return driver, False
-    return connect(pool=database, schema=schema), True
+    if found := connect_engine(database, schema=schema):
+        if config.queues:
+            raise ConfigError(
+                "A SQLAlchemy engine can insert and look after jobs: to work them, give a URL or a pool."
+            )
+        return found, True
+    raise ConfigError(
+        f"{type(database).__module__}.{type(database).__qualname__} is no database: give a URL, a"
+        " psycopg_pool.AsyncConnectionPool, a SQLAlchemy AsyncEngine, or riverui.connect(…)."
+    )
 
 
 def _utc_now() -> datetime:

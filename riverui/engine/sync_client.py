@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from psycopg_pool import ConnectionPool
 
@@ -17,10 +17,13 @@ from riverui.engine.hooks import Extensions
 from riverui.engine.insert import Batch, Inserter, InsertManyParams, InsertOpts, InsertResult, NotifyLimiter
 from riverui.engine.inserting import Flow, only
 from riverui.engine.worker import Job
-from riverui.errors import InsertError, NotFound
-from riverui.storage.connect import connect_sync
+from riverui.errors import ConfigError, InsertError, NotFound
+from riverui.storage.connect import connect_engine_sync, connect_sync
 from riverui.storage.interface import SyncDriver
 from riverui.storage.params import JobInserted
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
 
 T = TypeVar("T")
 
@@ -28,8 +31,9 @@ T = TypeVar("T")
 class SyncClient:
     """Inserts jobs for any River client to work; safe to share between threads.
 
-    `database` is a URL, a psycopg_pool.ConnectionPool, or a SyncDriver; None leaves it to libpq's `PG*`
-    variables. It is reached at first use: with `_tx` methods alone no connection of its own is ever made.
+    `database` is a URL, a psycopg_pool.ConnectionPool, a SQLAlchemy Engine, or a SyncDriver; None leaves it
+    to libpq's `PG*` variables. It is reached at first use: with `_tx` methods alone no connection of its own
+    is ever made.
 
         river = SyncClient()
 
@@ -54,7 +58,7 @@ class SyncClient:
 
     def __init__(
         self,
-        database: str | ConnectionPool[Any] | SyncDriver | None = None,
+        database: str | ConnectionPool[Any] | Engine | SyncDriver | None = None,
         config: ClientConfig | None = None,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -65,8 +69,10 @@ class SyncClient:
             self.driver = connect_sync(database, schema=self.config.schema)
         elif isinstance(database, ConnectionPool):
             self.driver = connect_sync(pool=database, schema=self.config.schema)
+        elif hasattr(database, "insert_many_tx"):
+            self.driver = cast(SyncDriver, database)
         else:
-            self.driver = database
+            self.driver = _engine_driver(database, self.config.schema)
         self._clock = clock
         self._own_driver = self.driver is not database
         inserter = Inserter(self.config, clock, NotifyLimiter(self.config.fetch_cooldown))
@@ -144,6 +150,15 @@ class SyncClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _engine_driver(database: object, schema: str | None) -> SyncDriver:
+    if found := connect_engine_sync(database, schema=schema):
+        return found
+    raise ConfigError(
+        f"{type(database).__module__}.{type(database).__qualname__} is no database: give a URL, a"
+        " psycopg_pool.ConnectionPool or a SQLAlchemy Engine."
+    )
 
 
 def _run(flow: Coroutine[Any, Any, T]) -> T:

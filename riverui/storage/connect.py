@@ -15,6 +15,8 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from riverui.errors import ConfigError
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.engines import EngineDriver, SyncEngineDriver
+from riverui.storage.postgres.guests import engine_of
 from riverui.storage.postgres.pool import HostPool, OwnPool
 from riverui.storage.postgres.statements import Watch
 from riverui.storage.postgres.sync import PostgresSyncDriver
@@ -94,6 +96,36 @@ def connect_sync(
         pool=pool,
         watch=watch,
     )
+
+
+def connect_engine(engine: object, *, schema: str | None = None) -> EngineDriver | None:
+    """A driver on SQLAlchemy's AsyncEngine or AsyncConnection, or on the official client's AsyncDriver.
+
+    None where it is none of these; ConfigError for a synchronous one, and for another database or driver.
+    """
+    found = _engine(engine)
+    if found is None:
+        return None
+    if not found[1]:
+        raise ConfigError("This engine is a synchronous one: give it to a SyncClient, or use an AsyncEngine.")
+    return EngineDriver(found[0], connect(schema=schema))
+
+
+def connect_engine_sync(engine: object, *, schema: str | None = None) -> SyncEngineDriver | None:
+    """The same for an Engine or Connection, or the official client's Driver: see `connect_engine`."""
+    found = _engine(engine)
+    if found is None:
+        return None
+    if found[1]:
+        raise ConfigError("This engine is an asynchronous one: give it to a Client, or use an Engine.")
+    return SyncEngineDriver(found[0], connect_sync(schema=schema))
+
+
+def _engine(engine: object) -> tuple[Any, bool] | None:
+    try:
+        return engine_of(engine)
+    except TypeError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _conninfo(url: str | None, connect_timeout: timedelta) -> tuple[str, int | None]:

@@ -60,6 +60,22 @@ def sync_guest(transaction: Any) -> Any:
     raise TypeError(f"{_name(transaction)} cannot be used: {_SYNC}.")
 
 
+def engine_of(thing: Any) -> tuple[Any, bool] | None:
+    """SQLAlchemy's engine or connection, and whether it is an asynchronous one; None for anything else.
+
+    The driver of River's own Python client holds one. TypeError for a database other than Postgres.
+    """
+    found = thing.conn if _comes_from(thing, "riverqueue") and hasattr(thing, "conn") else thing
+    if not _comes_from(found, "sqlalchemy") or _is_session(found) or not hasattr(found, "begin"):
+        return None
+    is_async = _comes_from(found, "sqlalchemy.ext.asyncio")
+    if is_async:
+        _check_dialect(found, {"psycopg_async", "psycopg", "asyncpg"}, _ASYNC)
+    else:
+        _check_dialect(found, {"psycopg", "psycopg2"}, _SYNC)
+    return found, is_async
+
+
 def _comes_from(thing: object, package: str) -> bool:
     return any(f"{kind.__module__}.".startswith(f"{package}.") for kind in type(thing).__mro__)
 
