@@ -16,6 +16,8 @@ from riverui.web.dashboard import dashboard, visit
 PATH_SAFE = "/~@:!$&'()*+,;="
 """What stays as it is when a whole path is quoted."""
 
+_MOUNT = re.compile(r"(/[^/\\\x00-\x20\x7f]+)+")
+
 _LONGEST = 8_000
 """Characters of an address that pages repeat; one of our own is hardly ever as long."""
 
@@ -43,16 +45,35 @@ def own_path(scope: Mapping[str, Any]) -> tuple[str, str]:
 
     ASGI says that `path` includes `root_path`. Hosts that set `root_path` themselves (FastAPI does) leave
     `path` as the proxy sent it, so then only the part of `root_path` that mounts added is in front of it.
+    Others (Litestar) cut their mount off `path` and say nothing of it: then `raw_path` alone still has it.
     """
     root = str(scope.get("root_path", "")).rstrip("/")
     path = str(scope["path"])
     rest = root
     while rest:
         if path == rest or path.startswith(rest + "/"):
-            return root, path[len(rest) :] or "/"
+            path = path[len(rest) :]
+            break
         cut = rest.find("/", 1)
         rest = rest[cut:] if cut > 0 else ""
+    asked = unquote((scope.get("raw_path") or b"").partition(b"?")[0])
+    mount = _mount(asked, path)
+    if mount and not root.endswith(mount):
+        root = mount if mount.startswith(f"{root}/") else root + mount
+    if mount and not asked.endswith("/"):
+        # Litestar puts a slash behind each path.
+        path = path.rstrip("/")
     return root, path or "/"
+
+
+def _mount(asked: str, path: str) -> str:
+    """What stood before `path` in the address that was asked for; empty for nothing, and for what is odd.
+
+    It comes from whoever asks, as far as the host lets it through, and will stand before every link.
+    """
+    asked, path = asked.rstrip("/"), path.rstrip("/")
+    mount = asked.removesuffix(path) if asked.endswith(path) else ""
+    return mount if _MOUNT.fullmatch(mount) and not {".", ".."} & set(mount.split("/")) else ""
 
 
 def is_api(request: HTTPConnection) -> bool:

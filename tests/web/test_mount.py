@@ -68,6 +68,19 @@ def strange(path: str) -> ASGIApp:
     return host
 
 
+def silent(path: str) -> ASGIApp:
+    """A host that cuts the prefix off and tells nobody, as Litestar does; and puts a slash behind."""
+    app = dashboard()
+
+    async def host(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            rest = scope["path"].removeprefix(path)
+            scope = {**scope, "path": rest if rest.endswith("/") else f"{rest}/"}
+        await app(scope, receive, send)
+
+    return host
+
+
 def fastapi_told_of_its_proxy() -> FastAPI:
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -108,6 +121,8 @@ PLACES: dict[str, tuple[Callable[[], ASGIApp], str, str, str]] = {
     "fastapi, its own root path": (fastapi_told_of_its_proxy, "", "/river", "/proxy/river"),
     "bare asgi": (lambda: bare("/river"), "", "/river", "/river"),
     "cut off like wsgi": (lambda: strange("/river"), "", "/river", "/river"),
+    "cut off, and told nobody": (lambda: silent("/river"), "", "/river", "/river"),
+    "cut off in a nest": (lambda: silent("/ops/river"), "", "/ops/river", "/ops/river"),
     "server's root path": (dashboard, "/proxy", "/proxy", "/proxy"),
     "server's root path and mount": (
         lambda: starlette(Mount("/river", dashboard())),
@@ -141,6 +156,29 @@ async def test_every_link_leads_back_to_the_same_dashboard(place: str) -> None:
         assert (await client.get(ask + asset.removeprefix(base))).status_code == 200
         queue = await client.get(f"{ask}/queues/a%2Fb")
         assert queue.status_code != 404 or "a/b" in queue.text
+
+
+@pytest.mark.parametrize("path", ["/river", "/river/"])
+async def test_the_mount_itself_leads_to_the_jobs(path: str) -> None:
+    for host in (strange, silent, bare):
+        async with browser(host("/river")) as client:
+            assert (await client.get(path)).headers["location"] == "/river/jobs", host
+
+
+@pytest.mark.parametrize(
+    "raw", [b"//evil.test/jobs", b"/a/../jobs", b"/\\evil.test/jobs", b"/%0d%0aX:y/jobs"]
+)
+async def test_an_odd_address_comes_before_no_link(raw: bytes) -> None:
+    """A host may smooth an address out that its sender made up; links must not repeat it."""
+    app = dashboard()
+
+    async def smoothing(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "path": "/help", "raw_path": raw.replace(b"jobs", b"help")}, receive, send)
+
+    async with browser(smoothing) as client:
+        links = LINK.findall((await client.get("/help")).text)
+        assert links
+        assert not any("evil" in link or ".." in link or "X:y" in link for link in links)
 
 
 async def test_two_dashboards_in_one_app_know_themselves_apart() -> None:
