@@ -33,7 +33,7 @@ class Step:
     """created, scheduled, waited, attempt, snoozed, retry, completed, discarded, cancelled, pending."""
     label: str
     state: str
-    """done, active, waiting, failed, todo, or unknown for an attempt whose end River does not tell."""
+    """done, active, waiting, failed, cancelled, todo; or unknown, where River tells no end of an attempt."""
     at: datetime | None
     """When it began, or is due."""
     span: timedelta | None
@@ -175,11 +175,18 @@ def _attempt(
         started_at=started_at,
         span=max(span, timedelta(0)) if span is not None else None,
         worker=_worker(job, number, last=last),
-        error=error.error if error else None,
+        error=_words(error, outcome),
         trace=error.trace if error else "",
         log="".join(lines[-_LINES:]) if logs else None,
         log_cut=len(lines) > _LINES or any(len(log.log) < log.size for log in logs),
     )
+
+
+def _words(error: AttemptError | None, outcome: str) -> str | None:
+    """What went wrong; of a cancelled attempt the reason alone, as the page says that it was cancelled."""
+    if error is None:
+        return None
+    return error.error.removeprefix(f"{_CANCEL_ERROR}: ") if outcome == "cancelled" else error.error
 
 
 def _outcome(job: JobShowRow, number: int, error: AttemptError | None, *, last: bool) -> str:
@@ -246,6 +253,7 @@ def _before_first(job: JobShowRow, now: datetime) -> list[Step]:
 def _attempt_step(attempt: Attempt) -> Step:
     state = {
         "running": "active",
+        "cancelled": "cancelled",
         "completed": "done",
         "snoozed": "done",
         "failed": "failed",

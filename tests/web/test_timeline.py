@@ -175,6 +175,9 @@ def test_a_job_cancelled_at_work_and_one_discarded_at_last() -> None:
     )
     [attempt] = timeline.attempts(at_work, NOW)
     assert (attempt.outcome, attempt.span) == ("cancelled", MINUTE)
+    assert attempt.error == "job cancelled remotely"
+    step = next(step for step in timeline.steps(at_work, NOW) if step.name == "attempt")
+    assert (step.state, step.note) == ("cancelled", "job cancelled remotely")
     discarded = replace(
         at_work, state=JobState.DISCARDED, max_attempts=1, errors=(error(1, 2 * MINUTE),), rescues=1
     )
