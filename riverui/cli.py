@@ -100,7 +100,7 @@ class SettingsCommand(click.Command):
 )
 @click.version_option(__version__, message="riverui %(version)s")
 def riverui() -> None:
-    """A dashboard for River, the Postgres job queue.
+    """River, the Postgres job queue, for Python: its dashboard, its workers, its migrations.
 
     Without a command it serves: `riverui` is `riverui serve`.
     """

@@ -5,20 +5,25 @@ CLI.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from riverui.errors import ConfigError
+from riverui.errors import ConfigError, DatabaseError
 from riverui.settings import choose, database_url, settings_options, texts
 
 if TYPE_CHECKING:
-    from riverui.storage.interface import MigrationDriver
+    from riverui.storage.interface import Driver
     from riverui.storage.migrate import Direction, MigrationStep
 
 T = TypeVar("T")
+
+_JOBS_MADE_BY = 2
+"""The migration that makes the table of jobs."""
 
 _line = click.option(
     "--line", default="main", metavar="NAME", show_default=True, help="Migration line to work on."
@@ -32,7 +37,9 @@ def _steps_options(command: click.Command) -> click.Command:
         click.option(
             "--max-steps", type=click.IntRange(min=1), metavar="N", help="At most so many migrations."
         ),
-        click.option("--target-version", type=int, metavar="N", help="Version to end at; 0 for none."),
+        click.option(
+            "--target-version", type=int, metavar="N", help="Version to end at; 0 is before the first."
+        ),
         click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing."),
         click.option("--show-sql", is_flag=True, help="Print the SQL of each migration."),
         _line,
@@ -55,16 +62,18 @@ def migrate_up(environ: Mapping[str, str], /, **options: Any) -> int:
 
 @_database
 @_steps_options
+@click.option("--yes", is_flag=True, help="Drop tables that hold jobs without asking.")
 @click.command("migrate-down")
 @click.pass_obj
-def migrate_down(environ: Mapping[str, str], /, **options: Any) -> int:
+def migrate_down(environ: Mapping[str, str], /, yes: bool, **options: Any) -> int:
     """Take the newest migration back. Drops what it made, with all its data.
 
-    --max-steps or --target-version take back more than one.
+    --max-steps or --target-version take back more than one. Before it drops tables that hold jobs it asks, if
+    there is a terminal to answer at.
     """
     if options["target_version"] == 0:
         options["target_version"] = -1
-    return _migrate(environ, "down", **options)
+    return _migrate(environ, "down", asks=not yes and sys.stdin.isatty(), **options)
 
 
 @_database
@@ -152,6 +161,7 @@ def _migrate(
     environ: Mapping[str, str],
     direction: Direction,
     *,
+    asks: bool = False,
     line: str,
     max_steps: int | None,
     target_version: int | None,
@@ -161,18 +171,19 @@ def _migrate(
 ) -> int:
     from riverui.storage.migrate import migrate
 
-    steps = _with_driver(
-        environ,
-        flags,
-        lambda driver: migrate(
-            driver,
-            direction,
-            dry_run=dry_run,
-            line=line,
-            max_steps=max_steps,
-            target_version=target_version,
-        ),
-    )
+    async def work(driver: Driver) -> Sequence[MigrationStep]:
+        run = partial(
+            migrate, driver, direction, line=line, max_steps=max_steps, target_version=target_version
+        )
+        if asks and not dry_run and await _drops_jobs(driver, line, await run(dry_run=True)):
+            click.confirm(
+                f"This drops River's tables in the database {driver.database} with all their jobs. Go on?",
+                abort=True,
+                err=True,
+            )
+        return await run(dry_run=dry_run)
+
+    steps = _with_driver(environ, flags, work)
     if not steps:
         click.echo("no migrations to apply")
     width = max((len(step.name) for step in steps), default=0)
@@ -185,8 +196,22 @@ def _migrate(
     return 0
 
 
+async def _drops_jobs(driver: Driver, line: str, steps: Sequence[MigrationStep]) -> bool:
+    """Whether these steps drop the table of jobs, and there are any."""
+    if line != "main" or not any(step.version == _JOBS_MADE_BY for step in steps):
+        return False
+    from riverui.storage.params import JobSelectParams
+
+    try:
+        async with driver.reading() as db:
+            return bool(await db.job_row_list(JobSelectParams(limit=1)))
+    except DatabaseError:
+        # Tables too old to be read may hold jobs as well.
+        return True
+
+
 def _with_driver(
-    environ: Mapping[str, str], flags: Mapping[str, Any], work: Callable[[MigrationDriver], Awaitable[T]]
+    environ: Mapping[str, str], flags: Mapping[str, Any], work: Callable[[Driver], Awaitable[T]]
 ) -> T:
     """Connects, works, and closes the connection again."""
     from riverui.storage.connect import connect

@@ -264,6 +264,8 @@ class Values:
 
     texts: Mapping[str, str]
     settings: Sequence[Setting] = SETTINGS
+    flagged: frozenset[str] = frozenset()
+    """The settings whose value came from a flag."""
 
     def text(self, name: str) -> str:
         """The value without surrounding spaces; empty where nothing is set."""
@@ -308,7 +310,7 @@ class Values:
     def _told(self, name: str) -> str:
         """How a setting is called where something is wrong with it."""
         setting = next(setting for setting in self.settings if setting.name == name)
-        return setting.env or setting.flag
+        return setting.flag if name in self.flagged or not setting.env else setting.env
 
 
 def choose(
@@ -316,7 +318,8 @@ def choose(
 ) -> Values:
     """The text of every setting; ConfigError where a `*_FILE` cannot be read or a value is given twice."""
     chosen = {setting.name: _choose(setting, flags.get(setting.name), environ) for setting in settings}
-    return Values(texts=chosen, settings=settings)
+    flagged = frozenset(name for name, flag in flags.items() if flag is not None)
+    return Values(texts=chosen, settings=settings, flagged=flagged)
 
 
 def database_url(values: Values, environ: Mapping[str, str]) -> str | None:

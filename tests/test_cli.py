@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -61,8 +62,9 @@ class TestBadSettings:
             (["--nonsense"], {"DATABASE_URL": NOWHERE}, "--nonsense"),
             (["nonsense"], {}, "nonsense"),
             (["--port"], {}, "argument"),
-            (["--port", "http"], {}, "PORT is 'http'"),
-            (["--port", "-1"], {}, "PORT is '-1'"),
+            (["--port", "http"], {}, "--port is 'http'"),
+            ([], {"PORT": "http"}, " PORT is 'http'"),
+            (["--port", "-1"], {}, "--port is '-1'"),
             ([], {"PORT": "70000"}, "port 70000"),
             ([], {"PORT": "٣"}, "PORT"),
             (["--host", "0.0.0.0"], {}, "refusing to listen on 0.0.0.0 without authentication"),
@@ -287,6 +289,37 @@ class TestMigrations:
         assert "migration 001 [down]" in out
         assert run("migrate-down", **url)[1] == "no migrations to apply\n"
 
+    @pytest.mark.parametrize(
+        ("flags", "answer", "code", "left"),
+        [
+            ([], "n\n", 130, True),
+            ([], "y\n", 0, False),
+            (["--yes"], "", 0, False),
+            (["--dry-run"], "", 0, True),
+        ],
+    )
+    def test_it_asks_before_it_drops_jobs(
+        self, database_url: str, flags: list[str], answer: str, code: int, left: bool
+    ) -> None:
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            insert = "insert into river_job (args, kind, max_attempts) values ('{}', 'sort', 25)"
+            connection.execute(insert)
+        ours, theirs = pty.openpty()
+        os.write(ours, answer.encode())
+        argv = ["migrate-down", "--target-version", "0", "--database-url", database_url, *flags]
+        done = subprocess.run(
+            [sys.executable, "-m", "riverui", *argv],
+            stdin=theirs, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        os.close(ours)
+        os.close(theirs)
+        assert done.returncode == code, done.stderr
+        assert ("with all their jobs. Go on?" in done.stderr) is bool(answer)
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            found = connection.execute("select to_regclass('river_job')").fetchone()
+        assert found is not None
+        assert (found[0] is not None) is left
+
     def test_schema_by_flag_or_environment(self, run: Run, empty_database_url: str) -> None:
         with psycopg.connect(empty_database_url, autocommit=True) as connection:
             connection.execute("create schema my_queue")
@@ -318,7 +351,7 @@ class TestMigrations:
             (["migrate-list", "--database-url", NOWHERE], "cannot be reached"),
             (
                 ["validate", "--database-url", with_database(empty_database_url, "nowhere")],
-                "no database of that name",
+                "There is no database named “nowhere”.",
             ),
         ):
             code, _, err = run(*argv)

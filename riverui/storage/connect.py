@@ -23,6 +23,7 @@ from riverui.storage.postgres.sync import PostgresSyncDriver
 from riverui.storage.queries import check_schema
 
 _PGX = frozenset({"default_query_exec_mode", "description_cache_capacity", "statement_cache_capacity"})
+_ALCHEMY = frozenset({"prepared_statement_cache_size", "prepared_statement_name_func"})
 _MAX_SIZE = 64
 
 
@@ -43,8 +44,9 @@ def connect(
 
     Without a URL, libpq's `PG*` environment variables decide. pgx's URL parameters are understood:
     `pool_max_conns` sets `max_size`, its other `pool_*` and cache parameters are dropped, and what libpq does
-    not know is sent as a server setting, as pgx does. With `pool`, the host app's pool is used and never
-    closed. `watch` is told of each statement before it runs.
+    not know is sent as a server setting, as pgx does. SQLAlchemy's `postgresql+asyncpg://` and its like are
+    taken as well. With `pool`, the host app's pool is used and never closed.
+    `watch` is told of each statement before it runs.
     """
     lends: OwnPool | HostPool
     if pool is not None:
@@ -145,6 +147,7 @@ def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
     """A URL or `key=value` line as libpq's parameters, and pgx's `pool_max_conns` if it is there."""
     known = {option.keyword.decode() for option in Conninfo.get_defaults()}
     extra: dict[str, str] = {}
+    url, is_asyncpg = _without_driver(url)
     if re.match(r"postgres(ql)?://", url):
         rest, _, query = url.partition("?")
         try:
@@ -153,6 +156,8 @@ def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
             raise ConfigError(
                 "The database URL cannot be read: look at the part after the question mark."
             ) from None
+        if is_asyncpg:
+            pairs = [("sslmode" if key == "ssl" else key, value) for key, value in pairs]
         extra = {key: value for key, value in pairs if key not in known and key != "ssl"}
         kept = [(key, value) for key, value in pairs if key not in extra]
         url = f"{rest}?{urlencode(kept, quote_via=quote)}" if kept else rest
@@ -171,13 +176,19 @@ def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
     settings = [
         f"-c {key}=" + re.sub(r"[\\ ]", r"\\\g<0>", value)
         for key, value in extra.items()
-        if not key.startswith("pool_") and key not in _PGX
+        if not key.startswith("pool_") and key not in _PGX | _ALCHEMY
     ]
     if settings:
         parameters["options"] = " ".join(
             [parameters["options"], *settings] if "options" in parameters else settings
         )
     return parameters, size
+
+
+def _without_driver(url: str) -> tuple[str, bool]:
+    """SQLAlchemy's URL as other programs write it, and whether it was one for asyncpg, which says `ssl`."""
+    found = re.match(r"(postgres(?:ql)?)\+(asyncpg|psycopg2?|psycopg_async)(?=://)", url)
+    return (found[1] + url[found.end() :], found[2] == "asyncpg") if found else (url, False)
 
 
 def _size(text: str | None) -> int | None:

@@ -5,32 +5,39 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 from riverui.engine.client import Client
 from riverui.engine.config import QueueConfig
-from riverui.errors import ConfigError
+from riverui.errors import ConfigError, RiveruiError
+
+_RIVERUI = str(Path(__file__).parents[1])
 
 
 def find(target: str, folder: Path) -> object:
     """What `module:name` (or `module`, for its `client`) names; the module may lie in the folder.
 
-    ConfigError where there is no such thing. What the module itself raises when it is imported is raised on.
+    ConfigError where there is no such thing. What the module itself raises ends the process: see below.
     """
     module_name, _, path = target.partition(":")
     path = path or "client"
+    if module_name.endswith(".py") or "/" in module_name:
+        likely = module_name.removesuffix(".py").strip("./").replace("/", ".")
+        raise ConfigError(f"{target!r} names a file: name the module, {likely}:{path}")
     if not all(part.isidentifier() for part in (*module_name.split("."), *path.split("."))):
         raise ConfigError(f"{target!r} is no module:client, like shop.jobs:client")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
-        module = importlib.import_module(module_name)
+        with program_errors_told(unless=partial(_is_missing, module_name)):
+            module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
         raise ConfigError(f"there is no module {error.name!r}, neither in {folder} nor installed") from None
     found: object = module
     for part in path.split("."):
@@ -40,6 +47,39 @@ def find(target: str, folder: Path) -> object:
     return found
 
 
+@contextmanager
+def program_errors_told(unless: Callable[[Exception], bool] = lambda error: False) -> Iterator[None]:
+    """End the process with code 1 after an error of the program's own code, told from its first line on.
+
+    Our own errors say all there is to say, and pass; so do those of which `unless` is true.
+    """
+    try:
+        yield
+    except RiveruiError:
+        raise
+    except Exception as error:
+        if unless(error):
+            raise
+        trace = error.__traceback__
+        while trace is not None and _is_machinery(trace.tb_frame.f_code.co_filename):
+            trace = trace.tb_next
+        traceback.print_exception(error.with_traceback(trace))
+        raise SystemExit(1) from None
+
+
+def _is_missing(module_name: str, error: Exception) -> bool:
+    """Whether it is the module itself that is not there, and not one that it imports."""
+    return (
+        isinstance(error, ModuleNotFoundError)
+        and error.name is not None
+        and f"{module_name}.".startswith(f"{error.name}.")
+    )
+
+
+def _is_machinery(file: str) -> bool:
+    return file.startswith(("<frozen importlib", _RIVERUI, importlib.__file__))
+
+
 async def resolve(found: object, target: str) -> Client:
     """The client itself, or the one that a function without arguments, async or not, gives."""
     if callable(found) and not isinstance(found, Client):
@@ -47,9 +87,10 @@ async def resolve(found: object, target: str) -> Client:
             inspect.signature(found).bind()
         except (TypeError, ValueError):
             raise ConfigError(f"{target} cannot be called without arguments, and is no client") from None
-        found = found()
-        if inspect.isawaitable(found):
-            found = await found
+        with program_errors_told():
+            found = found()
+            if inspect.isawaitable(found):
+                found = await found
     if not isinstance(found, Client):
         raise ConfigError(f"{target} is no riverui.Client but a {type(found).__name__}")
     return found

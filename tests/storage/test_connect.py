@@ -8,7 +8,9 @@ from urllib.parse import quote
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from riverui.errors import ConfigError
+from riverui.engine.args import JsonArgs
+from riverui.engine.sync_client import SyncClient
+from riverui.errors import ConfigError, DatabaseUnavailable
 from riverui.storage.connect import connect, parse_url
 from tests.storage.conftest import Make, one_page
 
@@ -106,3 +108,32 @@ async def test_search_path_in_the_url(database_url: str, make: Make) -> None:
     async with driver.reading() as executor:
         assert (await executor.server_get()).schema == "my jobs"
     await driver.close()
+
+
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "psycopg2", "psycopg_async"])
+def test_a_url_of_sqlalchemy_is_taken_as_one_of_libpq(driver: str) -> None:
+    url = f"postgresql+{driver}://ann:a%40b@db:5433/shop?prepared_statement_cache_size=0"
+    assert parse_url(url) == (
+        {"host": "db", "port": "5433", "user": "ann", "password": "a@b", "dbname": "shop"}, None
+    )  # fmt: skip
+
+
+def test_asyncpgs_word_for_tls_is_understood() -> None:
+    assert parse_url("postgresql+asyncpg://db/shop?ssl=require")[0]["sslmode"] == "require"
+    with pytest.raises(ConfigError, match="must start with postgres"):
+        parse_url("mysql+asyncpg://db/shop")
+
+
+async def test_a_database_that_is_away_is_told_by_the_exception_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    away = "postgresql://nobody@127.0.0.1:1/none"
+    river = SyncClient(away)
+    with pytest.raises(DatabaseUnavailable, match="cannot be reached"):
+        river.insert(JsonArgs("sort", {}))
+    river.close()
+    driver = connect(away)
+    with pytest.raises(DatabaseUnavailable, match="cannot be reached"):
+        await driver.ping()
+    await driver.close()
+    assert caplog.messages == []

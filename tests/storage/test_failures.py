@@ -33,6 +33,18 @@ def test_why_a_connection_was_refused(words: str, kind: type[Exception]) -> None
 
 
 @pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ('FATAL:  database "my shop" does not exist', "There is no database named “my shop”."),
+        ("ERROR: no such database: shop", "There is no database named “shop”."),
+        ("FATAL: database does not exist", "There is no database of that name."),
+    ],
+)
+def test_a_missing_database_is_named(words: str, told: str) -> None:
+    assert str(refused(psycopg.OperationalError(words))) == told
+
+
+@pytest.mark.parametrize(
     ("state", "kind"),
     [
         ("28P01", errors.LoginRefused),

@@ -56,9 +56,12 @@ def failed(*argv: str, **environ: str) -> tuple[int, str]:
         (["shop:client", "--queue", "default=many"], {}, "default=10"),
         (["shop:client"], {"RIVERUI_QUEUES": "Not-A-Name=3"}, "Not-A-Name"),
         (["shop:client", "--queue", "default=0"], {}, "from 1 to 10,000"),
-        (["shop:client", "--concurrency", "lots"], {}, "RIVERUI_CONCURRENCY is 'lots'"),
+        (["shop:client", "--concurrency", "lots"], {}, "--concurrency is 'lots'"),
+        (["shop:client"], {"RIVERUI_CONCURRENCY": "lots"}, "RIVERUI_CONCURRENCY is 'lots'"),
+        (["shop.py:client"], {}, "names a file: name the module, shop:client"),
+        (["./my/shop.py"], {}, "name the module, my.shop:client"),
         (["shop:client", "--concurrency", "10001"], {}, "10,000"),
-        (["shop:client", "--soft-stop", "20"], {}, "RIVERUI_SOFT_STOP is '20': write it like 20s"),
+        (["shop:client", "--soft-stop", "20"], {}, "--soft-stop is '20': write it like 20s"),
         (["shop:client"], {"RIVERUI_HARD_STOP": "1h nonsense"}, "RIVERUI_HARD_STOP"),
         (["shop:client", "--health-port", "99999"], {}, "99999"),
         (["shop:client"], {"RIVER_LOG_FORMAT": "xml"}, "log format 'xml'"),
@@ -99,6 +102,30 @@ def test_what_the_module_itself_raises_is_shown_whole(tmp_path: Path, database_u
     assert done.returncode == 1
     assert 'broken.py", line 1' in done.stderr
     assert "No module named 'no_such_package'" in done.stderr
+    assert done.stderr.count('File "') == 1, "nothing of what leads there"
+
+
+@pytest.mark.parametrize(
+    ("code", "last"),
+    [
+        ("def make():\n    return [][0]\n", "IndexError: list index out of range"),
+        ("async def make():\n    return [][0]\n", "IndexError: list index out of range"),
+        ("def make(:\n", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_the_traceback_begins_in_the_programs_own_code(tmp_path: Path, code: str, last: str) -> None:
+    (tmp_path / "broken.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "-m", "riverui", "worker", "broken:make"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.count('File "') == 1, done.stderr
+    assert 'broken.py"' in done.stderr
+    assert done.stderr.endswith(f"{last}\n")
 
 
 @pytest.mark.parametrize("target", ["shop:client", "shop", "shop:make", "shop:make_slowly"])
@@ -293,4 +320,4 @@ def test_the_example_works(start_worker: StartWorker, database_url: str) -> None
 def test_a_worker_on_the_admin_database_would_be_told(admin_url: str) -> None:
     code, told = failed("shop:client", DATABASE_URL=with_database(admin_url, "no_such_database"))
     assert code == 1
-    assert "no database of that name" in told
+    assert "There is no database named “no_such_database”." in told

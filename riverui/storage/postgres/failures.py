@@ -31,7 +31,7 @@ _LOGIN = re.compile(
     re.IGNORECASE,
 )
 _DATABASE = re.compile(
-    r"database \".*\" does not exist|no such database|database does not exist", re.IGNORECASE
+    r"database \"(.*)\" does not exist|no such database(?:: (\S+))?|database does not exist", re.IGNORECASE
 )
 
 _STATES: dict[str, tuple[type[DatabaseError], str | None]] = {
@@ -122,8 +122,9 @@ def refused(error: Exception) -> DatabaseUnavailable:
     words = " ".join(str(error).split())
     if _LOGIN.search(words):
         return LoginRefused()
-    if _DATABASE.search(words):
-        return DatabaseMissing()
+    if missing := _DATABASE.search(words):
+        name = missing[1] or missing[2]
+        return DatabaseMissing(f"There is no database named “{name}”." if name else None)
     return DatabaseUnavailable(f"{DatabaseUnavailable.__doc__} ({words})" if words else None)
 
 

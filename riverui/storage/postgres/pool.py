@@ -16,6 +16,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.postgres.failures import refused
+from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.sessions import let_prepare
 
 Connection = AsyncConnection[Any]
@@ -130,13 +131,14 @@ class OwnPool:
             return self._pool
         async with self._opening:
             if self._pool is None:
+                leave_to_exceptions()
                 pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
                     self._conninfo,
                     kwargs=_KEYWORDS,
                     max_lifetime=_LIFETIME,
                     max_size=self.size,
                     min_size=0,
-                    name="riverui",
+                    name=POOL_NAME,
                     open=False,
                     # Give up at once: the next request asks again, and is answered once the database is up.
                     reconnect_timeout=0,

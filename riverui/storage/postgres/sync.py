@@ -23,6 +23,7 @@ from riverui.storage.postgres.guests import sync_guest
 from riverui.storage.postgres.job_insert import insert_many, insert_many_fast
 from riverui.storage.postgres.job_work import set_state_many
 from riverui.storage.postgres.patience import GRACE_SECONDS, hang_up
+from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.sessions import hung_up
 from riverui.storage.postgres.statements import Row, Steps, Watch, load_queries
 
@@ -157,6 +158,7 @@ class PostgresSyncDriver:
     def _opened(self) -> ConnectionPool[Connection[Any]]:
         with self._opening:
             if self._own is None:
+                leave_to_exceptions()
                 self._own = ConnectionPool(
                     self._conninfo,
                     # No prepared statements: through a pooler they would land on another server.
@@ -164,7 +166,7 @@ class PostgresSyncDriver:
                     max_lifetime=_LIFETIME,
                     max_size=self._size,
                     min_size=0,
-                    name="riverui",
+                    name=POOL_NAME,
                     open=True,
                     reconnect_timeout=0,
                 )
