@@ -37,6 +37,9 @@ class TooManyAttempts(RiveruiError):
 class DatabaseError(RiveruiError):
     """The database answered with an error."""
 
+    sqlstate: str | None = None
+    """Postgres's code of the error, where it told one that has no class of its own here."""
+
 
 class DatabaseUnavailable(DatabaseError):
     """The database cannot be reached."""

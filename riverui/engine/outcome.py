@@ -123,7 +123,8 @@ def next_retry(
         logger.warning(
             "the next retry of job %s is in the past (%s), so River's policy decides", row.id, retry_at
         )
-    except Exception:
+    except BaseException:
+        # The program's own code, which may raise anything.
         logger.exception("the next retry of job %s cannot be told, so River's policy decides", row.id)
     return default_retry(row, now=now)
 
@@ -150,13 +151,18 @@ def attempt_error(row: JobRow, started_at: datetime, error: BaseException) -> st
 
 def error_text(error: BaseException) -> str:
     """An error's type and what it says, as at the end of a traceback; a cancellation in River's words."""
-    try:
-        text = str(error)
-    except Exception:
-        text = ""
+    text = _words(error)
     if isinstance(error, JobCancel):
-        return f"JobCancelError: {text or error.__cause__ or 'job cancelled'}"
+        return f"JobCancelError: {text or _words(error.__cause__) or 'job cancelled'}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _words(error: BaseException | None) -> str:
+    """What an error says of itself; nothing where its `__str__` raises, whatever that is."""
+    try:
+        return "" if error is None else str(error)
+    except BaseException:
+        return ""
 
 
 def trace_of(error: BaseException) -> TracebackType | None:
@@ -171,7 +177,7 @@ def trace_text(error: BaseException) -> str:
     """The traceback as text."""
     try:
         return "".join(traceback.format_exception(type(error), error, trace_of(error)))
-    except Exception:
+    except BaseException:
         return ""
 
 

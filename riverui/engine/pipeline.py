@@ -15,7 +15,8 @@ from riverui.engine import django_connections
 from riverui.engine.attempt import Attempt
 from riverui.engine.hooks import Extensions, Hook, Middleware, settle
 from riverui.engine.resumable import keeping_progress
-from riverui.engine.worker import Job, WorkUnit
+from riverui.engine.worker import Job, Worker, WorkUnit
+from riverui.engine.worker_settings import middleware_of, timeout_of
 from riverui.errors import JobTimedOut
 
 if TYPE_CHECKING:
@@ -31,8 +32,7 @@ def pipeline(
 ) -> Work:
     """Works jobs of this kind as a client with these extensions does."""
     own = Extensions.of_args(unit.args_type)
-    limit = unit.worker.timeout if unit.worker.timeout is not None else job_timeout
-    work = _worked(unit, limit, deadlines, threads)
+    work = _worked(unit, job_timeout, deadlines, threads)
     if ends := (*extensions.work_end, *own.work_end):
         work = _with_ends(ends, work)
     work = _decoded(unit, work)
@@ -41,13 +41,16 @@ def pipeline(
     for middleware in reversed((*extensions.work, *own.work)):
         work = _within(middleware, work)
     work = _keeping_progress(work)
+    if callable(unit.worker.middleware):
+        return _within_chosen(unit.worker, work)
     for middleware in reversed(unit.worker.middleware):
         work = _within(middleware, work)
     return work
 
 
-def _worked(unit: WorkUnit, limit: timedelta, deadlines: Deadlines, threads: Threads) -> Work:
-    run, seconds = unit.worker.work, limit.total_seconds()
+def _worked(unit: WorkUnit, job_timeout: timedelta, deadlines: Deadlines, threads: Threads) -> Work:
+    worker, run = unit.worker, unit.worker.work
+    same = None if callable(worker.timeout) else (worker.timeout or job_timeout).total_seconds()
 
     async def in_thread(job: Job[object]) -> None:
         # What looked synchronous may have been a decorated coroutine function.
@@ -57,6 +60,9 @@ def _worked(unit: WorkUnit, limit: timedelta, deadlines: Deadlines, threads: Thr
 
     async def work(attempt: Attempt) -> None:
         assert attempt.job is not None
+        seconds = same
+        if seconds is None:
+            seconds = timeout_of(worker, attempt.job, job_timeout).total_seconds()
         if seconds > 0:
             deadlines.watch(attempt, seconds)
         try:
@@ -114,6 +120,16 @@ def _with_ends(hooks: tuple[Hook, ...], work: Work) -> Work:
 def _within(middleware: Middleware, work: Work) -> Work:
     async def within(attempt: Attempt) -> None:
         await middleware.work(attempt.row, lambda: work(attempt))
+
+    return within
+
+
+def _within_chosen(worker: Worker[object], work: Work) -> Work:
+    async def within(attempt: Attempt) -> None:
+        whole = work
+        for middleware in reversed(middleware_of(worker, attempt.row)):
+            whole = _within(middleware, whole)
+        await whole(attempt)
 
     return within
 

@@ -15,6 +15,7 @@ from riverui.engine.events import Event, EventKind
 from riverui.engine.hooks import Metric
 from riverui.engine.notifier import CONTROL, INSERT, Unsubscribe
 from riverui.engine.service import Bell, keep_running
+from riverui.engine.set_aside import SetAside, passing_over
 from riverui.engine.waiting import backoff, between, pass_on_cancellation
 from riverui.engine.worker import StuckJob
 from riverui.errors import RiveruiError
@@ -33,6 +34,8 @@ _MOST_CHARACTERS = 32 * 1024 * 1024
 _MOST_IDS = 1_000
 _REPORT_EVERY = 600.0
 """Seconds between two reports that the queue is served."""
+_ASIDE = 60.0
+"""Seconds until a job that could not be fetched is tried again."""
 _LOOK_EVERY = 60.0
 """Seconds between two looks for what a notification should have told."""
 _LOOK_EVERY_WITHOUT_NOTIFIER = 2.0
@@ -48,6 +51,7 @@ class Producer:
         self.last_fetched_at: datetime | None = None
         """When the database last answered."""
         self._active: dict[int, Attempt] = {}
+        self._aside = SetAside(f"queue {name}", machinery.logger, seconds=_ASIDE)
         self._attempts = 0
         """Those in `_active`, and those whose job was rescued and came back while they went on."""
         self._bell = Bell()
@@ -206,16 +210,26 @@ class Producer:
         return some
 
     async def _fetch_some(self, limit: int) -> int:
+        try:
+            return await passing_over(limit, self._take, self._first, self._aside)
+        except RiveruiError as error:
+            self._fetch_failed(error)
+            return 0
+
+    async def _first(self) -> int | None:
+        """The job that would be taken next."""
+        params = self._params._replace(except_ids=self._aside.ids)
+        return await self._machinery.fetching.call(lambda executor: executor.job_first_available(params))
+
+    async def _take(self, limit: int) -> int:
+        """Fetches up to so many jobs, and has them worked; how many."""
         machinery = self._machinery
-        params = self._params._replace(limit=limit)
+        params = self._params._replace(limit=limit, except_ids=self._aside.ids)
         began = time.perf_counter()
         self._cancelled_early.clear()
         self._fetching = True
         try:
             rows = await machinery.fetching.call(lambda executor: executor.job_get_available(params))
-        except RiveruiError as error:
-            self._fetch_failed(error)
-            return 0
         finally:
             self._fetching = False
         self.last_fetched_at = machinery.clock()

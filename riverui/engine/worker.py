@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, g
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.engine.args import decoder, kind_aliases_of, kind_of
+from riverui.engine.worker_settings import check_settings
 from riverui.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ class JobSnooze(Exception):
     """Raise it in a job to have it worked again later, without using up an attempt."""
 
     def __init__(self, duration: timedelta) -> None:
+        if not isinstance(duration, timedelta):
+            raise TypeError(
+                f"JobSnooze takes a timedelta, such as JobSnooze(timedelta(seconds=5)), not {duration!r}"
+            )
         if duration < timedelta(0):
             raise ValueError("a job cannot be snoozed into the past")
         super().__init__(f"JobSnoozeError: {duration}")
@@ -135,9 +140,10 @@ class Worker(Generic[A]):
     `work` may be `async def`, or `def` to run in a thread.
     """
 
-    timeout: timedelta | None = None
-    """None leaves it to the client; NO_LIMIT is none."""
-    middleware: Sequence[Middleware] = ()
+    timeout: timedelta | Callable[[Job[A]], timedelta | None] | None = None
+    """None and zero leave it to the client, NO_LIMIT is none. `def timeout(self, job)` says it for each job."""
+    middleware: Sequence[Middleware] | Callable[[JobRow], Sequence[Middleware]] = ()
+    """Around the work of its jobs. `def middleware(self, row)` says it for each job."""
 
     def work(self, job: Job[A]) -> Awaitable[None] | None:
         """Does the job. An exception is its error: JobCancel and JobSnooze are told apart."""
@@ -151,7 +157,11 @@ class Worker(Generic[A]):
 class _Function(Worker[Any]):
     """A plain function as a worker."""
 
-    def __init__(self, function: Callable[[Job[Any]], Any], timeout: timedelta | None) -> None:
+    def __init__(
+        self,
+        function: Callable[[Job[Any]], Any],
+        timeout: timedelta | Callable[[Job[Any]], timedelta | None] | None,
+    ) -> None:
         self.timeout = timeout
         # Takes the method's place, so that it is seen whether it is async.
         self.work = function  # type: ignore[method-assign, assignment]
@@ -260,6 +270,7 @@ class Workers:
 
     def _register(self, worker: Worker[Any], args_type: type[Any]) -> None:
         kinds = (kind_of(args_type), *kind_aliases_of(args_type))
+        check_settings(worker, _name(worker))
         # All or none, so the checks come first.
         for at, kind in enumerate(kinds):
             if kind in self._units or kind in kinds[:at]:
@@ -290,6 +301,13 @@ def _annotated_args_type(function: Callable[..., Any]) -> type[Any]:
     if isinstance(found, type) or get_origin(found) is not None:
         return found  # type: ignore[return-value]
     raise ConfigError(f"{name} does not say which jobs it works: {hint}.")
+
+
+def _name(worker: Worker[Any]) -> str:
+    """What to call a worker in errors: its class, or its function."""
+    if isinstance(worker, _Function):
+        return getattr(worker.work, "__qualname__", repr(worker.work))
+    return type(worker).__name__
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

@@ -63,6 +63,10 @@ class EngineExecutor(Protocol):
         """Takes up to `limit` due jobs by priority, time and id and makes them running; in any order."""
         ...
 
+    async def job_first_available(self, params: JobFetchParams) -> int | None:
+        """Tell the job that job_get_available would take first; None where there is none."""
+        ...
+
     async def job_begin(self, id: int, *, client_id: str, now: datetime) -> JobRow | None:
         """Takes one unfinished job, due or not, and makes it running; None where there is none. For tests."""
         ...
@@ -100,14 +104,24 @@ class EngineExecutor(Protocol):
         """Deletes what matches but running and locked jobs, up to `limit` by id; gives the rows deleted."""
         ...
 
-    async def job_schedule(self, *, now: datetime, limit: int) -> Sequence[JobScheduled]:
+    async def job_schedule(
+        self, *, now: datetime, limit: int, except_ids: Sequence[int] = ()
+    ) -> Sequence[JobScheduled]:
         """Scheduled and retryable jobs due by `now` become available; River's rules for unique conflicts."""
+        ...
+
+    async def job_first_due(self, *, now: datetime, except_ids: Sequence[int] = ()) -> int | None:
+        """Tell the job that job_schedule would move first; None where there is none."""
         ...
 
     async def job_get_stuck(
         self, *, attempted_before: datetime, after_id: int, limit: int
     ) -> Sequence[JobRow]:
         """Running jobs that started before then, by id."""
+        ...
+
+    async def job_first_stuck(self, *, attempted_before: datetime, after_id: int) -> int | None:
+        """Tell the job that job_get_stuck would read first; None where there is none."""
         ...
 
     async def job_rescue_many(
@@ -118,6 +132,10 @@ class EngineExecutor(Protocol):
 
     async def job_delete_before(self, params: JobDeleteBeforeParams) -> int:
         """Removes finished jobs past their retention, the longest finished first, up to `limit`; how many."""
+        ...
+
+    async def job_first_old(self, params: JobDeleteBeforeParams) -> int | None:
+        """Tell the job that job_delete_before would remove first; None where there is none."""
         ...
 
     async def job_truncate(self) -> None:

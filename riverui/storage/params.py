@@ -253,6 +253,10 @@ class JobInserted(NamedTuple):
     duplicate: bool
 
 
+MAX_ATTEMPTED_BY = 100
+"""Entries that River keeps in `attempted_by`, the newest ones."""
+
+
 class JobFetchParams(NamedTuple):
     """Which available jobs a client takes (River's JobGetAvailable)."""
 
@@ -263,7 +267,9 @@ class JobFetchParams(NamedTuple):
     """None leaves it to the database's clock."""
     kinds: tuple[str, ...] | None = None
     """Only these; None for all."""
-    max_attempted_by: int = 100
+    max_attempted_by: int = MAX_ATTEMPTED_BY
+    except_ids: tuple[int, ...] = ()
+    """Never these."""
 
 
 class JobSetStateParams(NamedTuple):
@@ -286,7 +292,8 @@ class JobRescueParams(NamedTuple):
     id: int
     state: JobState
     error: str
-    scheduled_at: datetime
+    scheduled_at: datetime | None = None
+    """None leaves it as it is."""
     finalized_at: datetime | None = None
 
 
@@ -311,6 +318,8 @@ class JobDeleteBeforeParams:
     discarded_before: datetime | None
     limit: int
     queues_excluded: tuple[str, ...] = ()
+    except_ids: tuple[int, ...] = ()
+    """Never these."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -79,7 +79,7 @@ class Queries:
 
     def __init__(self, files: Iterable[Path], schema: str | None) -> None:
         self._blocks: dict[str, str] = {}
-        self._ready: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {}
+        self._ready: dict[tuple[object, ...], tuple[str, tuple[str, ...]]] = {}
         for file in files:
             blocks = read_blocks(qualify(file.read_text(encoding="utf-8"), schema))
             if twice := blocks.keys() & self._blocks.keys():
@@ -102,7 +102,7 @@ class Queries:
 
         `parts` are slots filled with other blocks, by name, before the clauses.
         """
-        key = (name, *clauses.values(), *(parts or {}).values())
+        key = (name, tuple(clauses.items()), tuple((parts or {}).items()))
         found = self._ready.get(key)
         if found is None:
             blocks = {slot: self._blocks[block] for slot, block in (parts or {}).items()}

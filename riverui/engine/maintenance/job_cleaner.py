@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from riverui.engine.maintenance.rounds import BatchSize, Means, in_batches
+from riverui.engine.maintenance.rounds import ASIDE, BatchSize, Means, in_batches
+from riverui.engine.set_aside import SetAside, passing_over
 from riverui.storage.params import JobDeleteBeforeParams
 
 
@@ -19,6 +20,7 @@ class JobCleaner:
         self, means: Means, *, queues_excluded: Sequence[str] = (), size: BatchSize | None = None
     ) -> None:
         self._means = means
+        self._aside = SetAside(self.name, means.logger, seconds=ASIDE)
         self._queues_excluded = tuple(queues_excluded)
         self._size = size or BatchSize()
 
@@ -30,18 +32,29 @@ class JobCleaner:
         return removed
 
     async def _remove(self, limit: int) -> int:
+        return await passing_over(limit, self._remove_some, self._first, self._aside)
+
+    async def _remove_some(self, limit: int) -> int:
+        params = self._params(limit)
+        if params.cancelled_before is params.completed_before is params.discarded_before is None:
+            return 0
+        async with self._means.executor(self._means.config.job_cleaner_timeout) as executor:
+            return await executor.job_delete_before(params)
+
+    async def _first(self) -> int | None:
+        async with self._means.executor(self._means.config.job_cleaner_timeout) as executor:
+            return await executor.job_first_old(self._params(1))
+
+    def _params(self, limit: int) -> JobDeleteBeforeParams:
         config, now = self._means.config, self._means.clock()
-        params = JobDeleteBeforeParams(
+        return JobDeleteBeforeParams(
             cancelled_before=_horizon(now, config.cancelled_job_retention_period),
             completed_before=_horizon(now, config.completed_job_retention_period),
             discarded_before=_horizon(now, config.discarded_job_retention_period),
             limit=limit,
             queues_excluded=self._queues_excluded,
+            except_ids=self._aside.ids,
         )
-        if params.cancelled_before is params.completed_before is params.discarded_before is None:
-            return 0
-        async with self._means.executor(config.job_cleaner_timeout) as executor:
-            return await executor.job_delete_before(params)
 
 
 def _horizon(now: datetime, retention: timedelta) -> datetime | None:

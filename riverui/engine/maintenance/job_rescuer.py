@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.stored_json import read_object
 from riverui.engine import gojson
-from riverui.engine.maintenance.rounds import BatchSize, Means, in_batches
-from riverui.engine.outcome import next_retry
+from riverui.engine.maintenance.rounds import ASIDE, BatchSize, Means, in_batches
+from riverui.engine.outcome import error_text, next_retry
+from riverui.engine.set_aside import SetAside, is_rows_fault, passing_over
 from riverui.engine.worker import Job, WorkUnit
+from riverui.engine.worker_settings import timeout_of
+from riverui.errors import DatabaseError
 from riverui.storage.params import JobRescueParams
 
 _MOST = 1_000
@@ -43,6 +46,7 @@ class JobRescuer:
 
     def __init__(self, means: Means, *, size: BatchSize | None = None) -> None:
         self._means = means
+        self._aside = SetAside(self.name, means.logger, seconds=ASIDE)
         self._size = size or BatchSize(_MOST, _MOST // 10)
 
     async def run_once(self) -> Rescued:
@@ -60,13 +64,21 @@ class JobRescuer:
                 return 0
             last = stuck[-1].id
             rescues = self._decide(stuck, unknown)
-            if rescues:
-                async with self._means.executor() as executor:
-                    changed = set(await executor.job_rescue_many(rescues, attempted_before=before))
-                states.update(rescue.state for rescue in rescues if rescue.id in changed)
+            changed = await self._write(rescues, before)
+            states.update(rescue.state for rescue in rescues if rescue.id in changed)
             return len(stuck)
 
-        await in_batches(self._size, rescue, self._means.pace)
+        async def first() -> int | None:
+            """The next job, which cannot be read."""
+            nonlocal last
+            async with self._means.executor() as executor:
+                found = await executor.job_first_stuck(attempted_before=before, after_id=last)
+            last = found or last
+            return found
+
+        await in_batches(
+            self._size, lambda limit: passing_over(limit, rescue, first, self._aside), self._means.pace
+        )
         done = Rescued(
             cancelled=states[JobState.CANCELLED],
             discarded=states[JobState.DISCARDED],
@@ -75,6 +87,22 @@ class JobRescuer:
         )
         self._tell(done)
         return done
+
+    async def _write(self, rescues: Sequence[JobRescueParams], before: datetime) -> set[int]:
+        """The ids of the jobs changed. Where one makes the statement fail, its halves are written apart."""
+        if not rescues:
+            return set()
+        try:
+            async with self._means.executor() as executor:
+                return set(await executor.job_rescue_many(rescues, attempted_before=before))
+        except DatabaseError as error:
+            if not is_rows_fault(error):
+                raise
+            if len(rescues) == 1:
+                self._aside.tell(rescues[0].id, error)
+                return set()
+        middle = len(rescues) // 2
+        return await self._write(rescues[:middle], before) | await self._write(rescues[middle:], before)
 
     def _decide(self, stuck: Sequence[JobRow], unknown: Counter[str]) -> list[JobRescueParams]:
         config, now = self._means.config, self._means.clock()
@@ -97,10 +125,11 @@ class JobRescuer:
         job: Job[object] | None = None
         try:
             job = Job(row, unit.decode(row.args))
-        except ValueError as error:
-            logger.warning("%s: job %d: %s", self.name, row.id, error)
+            timeout = timeout_of(unit.worker, job, config.job_timeout)
+        except BaseException as error:
+            # Both may run the program's own code, which may raise anything.
+            logger.warning("%s: job %d: %s", self.name, row.id, error_text(error))
         else:
-            timeout = config.job_timeout if unit.worker.timeout is None else unit.worker.timeout
             if timeout < timedelta(0) or now - (row.attempted_at or row.created_at) < timeout:
                 return
         if row.attempt >= row.max_attempts:
@@ -133,8 +162,7 @@ def _cancel_requested(row: JobRow) -> bool:
     key = "cancel_attempted_at"
     if key not in row.metadata:
         return False
-    metadata = json.loads(row.metadata)
-    return isinstance(metadata, dict) and bool(metadata.get(key))
+    return bool(read_object(row.metadata).get(key))
 
 
 def _error(row: JobRow, now: datetime) -> str:
@@ -142,9 +170,7 @@ def _error(row: JobRow, now: datetime) -> str:
 
 
 def _ended(row: JobRow, state: JobState, now: datetime) -> JobRescueParams:
-    return JobRescueParams(
-        id=row.id, state=state, error=_error(row, now), scheduled_at=row.scheduled_at, finalized_at=now
-    )
+    return JobRescueParams(id=row.id, state=state, error=_error(row, now), finalized_at=now)
 
 
 def _retried(row: JobRow, now: datetime, retry_at: datetime) -> JobRescueParams:

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 
 from riverui.engine.config import SCHEDULER_INTERVAL
-from riverui.engine.maintenance.rounds import BatchSize, Means, in_batches
+from riverui.engine.maintenance.rounds import ASIDE, BatchSize, Means, in_batches
+from riverui.engine.set_aside import SetAside, passing_over
 from riverui.storage.interface import EngineExecutor
 
 NotifyInserts = Callable[[EngineExecutor, Iterable[str]], Awaitable[None]]
@@ -25,6 +26,7 @@ class JobScheduler:
     def __init__(self, means: Means, *, notify_inserts: NotifyInserts, size: BatchSize | None = None) -> None:
         self._means = means
         self._notify_inserts = notify_inserts
+        self._aside = SetAside(self.name, means.logger, seconds=ASIDE)
         self._size = size or BatchSize()
 
     async def run_once(self) -> int:
@@ -35,8 +37,19 @@ class JobScheduler:
         return moved
 
     async def _move(self, limit: int) -> int:
+        return await passing_over(limit, self._move_some, self._first, self._aside)
+
+    async def _first(self) -> int | None:
         async with self._means.executor() as executor:
-            jobs = await executor.job_schedule(now=self._means.clock() + self.interval, limit=limit)
+            return await executor.job_first_due(
+                now=self._means.clock() + self.interval, except_ids=self._aside.ids
+            )
+
+    async def _move_some(self, limit: int) -> int:
+        async with self._means.executor() as executor:
+            jobs = await executor.job_schedule(
+                now=self._means.clock() + self.interval, limit=limit, except_ids=self._aside.ids
+            )
             soon = self._means.clock() + _SOON
             queues = {job.queue for job in jobs if job.scheduled_at <= soon and not job.conflict_discarded}
             # The jobs are committed by now: whoever is woken finds them.

@@ -13,7 +13,7 @@ from riverui.engine.leader import Term
 from riverui.engine.maintenance.rounds import TIMEOUT, Means, one_round
 from riverui.engine.periodic import PeriodicJob, PeriodicJobs
 from riverui.engine.waiting import backoff, wait
-from riverui.errors import DatabaseUnavailable
+from riverui.errors import DatabaseUnavailable, QueryTimeout
 
 Prepare = Callable[[object, InsertOpts | None], InsertRequest]
 """Checks one job and makes the request of it."""
@@ -100,7 +100,8 @@ class PeriodicEnqueuer:
     def _after(self, job: PeriodicJob, at: datetime) -> datetime:
         try:
             return next_time(job.schedule, at)
-        except Exception:
+        except BaseException:
+            # The program's own code, which may raise anything.
             self._means.logger.exception(
                 "%s: the schedule of %s is broken, it is not inserted any more", self.name, _named(job)
             )
@@ -113,7 +114,7 @@ class PeriodicEnqueuer:
             if made is None:
                 return []
             request = self._prepare(made.args, made.insert_opts)
-        except Exception:
+        except BaseException:
             self._means.logger.exception("%s: %s could not be made", self.name, _named(job))
             return []
         if request.scheduled_at is None:
@@ -125,7 +126,10 @@ class PeriodicEnqueuer:
         return [request]
 
     async def _insert(self, requests: Sequence[InsertRequest]) -> int:
-        """Inserts all or, with an error in the log, none: they come again by their schedules."""
+        """Inserts all of them, or each by itself where one makes that fail; how many.
+
+        What cannot be inserted is logged as an error, and comes again by its schedule.
+        """
         if not requests:
             return 0
         for attempt in range(1, _ATTEMPTS + 1):
@@ -140,6 +144,8 @@ class PeriodicEnqueuer:
                 if attempt < _ATTEMPTS:
                     await self._means.pace.sleep(backoff(attempt))
             except Exception as error:
+                if len(requests) > 1 and not isinstance(error, TimeoutError | QueryTimeout):
+                    return sum([await self._insert([request]) for request in requests])
                 problem = error
                 break
         self._means.logger.error(

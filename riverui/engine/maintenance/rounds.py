@@ -20,6 +20,9 @@ from riverui.storage.interface import Driver, Executor
 TIMEOUT = timedelta(seconds=30)
 """For a statement of the maintenance, where it has no limit of its own."""
 
+ASIDE = 3600.0
+"""Seconds until a job that a service cannot process is tried again."""
+
 _TRIPS = 3
 _WINDOW = 600.0
 

@@ -114,7 +114,9 @@ def _with_state(
         return BadRequest(f"The database cannot read a value of this request: {message}.")
     if fatal or state.startswith("08"):
         return DatabaseUnavailable(message)
-    return DatabaseError(f"{message} (SQLSTATE {state})")
+    unknown = DatabaseError(f"{message} (SQLSTATE {state})")
+    unknown.sqlstate = state
+    return unknown
 
 
 def refused(error: Exception) -> DatabaseUnavailable:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,10 +17,27 @@ from riverui.storage.postgres.statements import Statements
 class JobUpkeep(Statements):
     """Operations on river_job for maintenance."""
 
-    async def job_schedule(self, *, now: datetime, limit: int) -> Sequence[JobScheduled]:
+    async def job_schedule(
+        self, *, now: datetime, limit: int, except_ids: Sequence[int] = ()
+    ) -> Sequence[JobScheduled]:
         """Scheduled and retryable jobs due by `now` become available; River's rules for unique conflicts."""
-        rows = await self._ready("job_schedule", {"now": now, "limit": limit})
+        rows = await self._ready(
+            "job_schedule",
+            {"now": now, "limit": limit, "except_ids": literals.numbers(except_ids)},
+            parts={"metadata": "job_metadata"},
+            **_except(except_ids),
+        )
         return [JobScheduled(*row) for row in rows]
+
+    async def job_first_due(self, *, now: datetime, except_ids: Sequence[int] = ()) -> int | None:
+        """Tell the job that job_schedule would move first; None where there is none."""
+        rows = await self._ready(
+            "job_schedule",
+            {"now": now, "limit": 1, "except_ids": literals.numbers(except_ids)},
+            parts={"moved": "job_first_due"},
+            **_except(except_ids),
+        )
+        return rows[0][0] if rows else None
 
     async def job_get_stuck(
         self, *, attempted_before: datetime, after_id: int, limit: int
@@ -28,9 +46,18 @@ class JobUpkeep(Statements):
         rows = await self._ready(
             "job_get_stuck",
             {"attempted_before": attempted_before, "after_id": after_id, "limit": limit},
-            columns=self._queries.text("job_columns"),
+            parts={"columns": "job_columns"},
         )
         return job_rows(rows)
+
+    async def job_first_stuck(self, *, attempted_before: datetime, after_id: int) -> int | None:
+        """Tell the job that job_get_stuck would read first; None where there is none."""
+        rows = await self._ready(
+            "job_get_stuck",
+            {"attempted_before": attempted_before, "after_id": after_id, "limit": 1},
+            parts={"rows": "job_first_stuck"},
+        )
+        return rows[0][0] if rows else None
 
     async def job_rescue_many(
         self, rescues: Sequence[JobRescueParams], *, attempted_before: datetime
@@ -46,13 +73,27 @@ class JobUpkeep(Statements):
                 "finalized_at": literals.instants([rescue.finalized_at for rescue in rescues]),
                 "attempted_before": attempted_before,
             },
+            parts={"errors": "job_errors", "metadata": "job_metadata"},
         )
         return [row[0] for row in rows]
 
     async def job_delete_before(self, params: JobDeleteBeforeParams) -> int:
         """Removes finished jobs past their retention, up to `limit`; how many."""
-        clauses: dict[str, Any] = {} if params.queues_excluded else {"queues": ""}
-        rows = await self._ready(
+        return int((await self._old(params))[0][0])
+
+    async def job_first_old(self, params: JobDeleteBeforeParams) -> int | None:
+        """Tell the job that job_delete_before would remove first; None where there is none."""
+        rows = await self._old(replace(params, limit=1), {"deleted": "job_first_old"})
+        return rows[0][0] if rows else None
+
+    async def job_truncate(self) -> None:
+        """Empties river_job at once, whatever is in it: for benchmarks."""
+        await self._rows("job_truncate")
+
+    async def _old(
+        self, params: JobDeleteBeforeParams, parts: Mapping[str, str] | None = None
+    ) -> Sequence[tuple[Any, ...]]:
+        return await self._ready(
             "job_delete_before",
             {
                 "cancelled_before": params.cancelled_before,
@@ -60,11 +101,16 @@ class JobUpkeep(Statements):
                 "discarded_before": params.discarded_before,
                 "limit": params.limit,
                 "queues_excluded": literals.texts(params.queues_excluded),
+                "except_ids": literals.numbers(params.except_ids),
             },
-            **clauses,
+            parts=parts,
+            **_except(params.except_ids),
+            **({} if params.queues_excluded else _ALL_QUEUES),
         )
-        return int(rows[0][0])
 
-    async def job_truncate(self) -> None:
-        """Empties river_job at once, whatever is in it: for benchmarks."""
-        await self._rows("job_truncate")
+
+_ALL_QUEUES: dict[str, Any] = {"queues": ""}
+
+
+def _except(ids: Sequence[int]) -> dict[str, Any]:
+    return {} if ids else {"except": ""}

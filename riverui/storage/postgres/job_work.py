@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.numbers import is_bigint
-from riverui.storage.params import JobFetchParams, JobInserted, JobInsertParams, JobSetStateParams
+from riverui.storage.params import (
+    MAX_ATTEMPTED_BY,
+    JobFetchParams,
+    JobInserted,
+    JobInsertParams,
+    JobSetStateParams,
+)
 from riverui.storage.postgres import job_insert, literals
 from riverui.storage.postgres.job_rows import fetched_rows, job_rows
 from riverui.storage.postgres.statements import Row, Statement, Statements, Steps
+
+_ALL_KINDS: dict[str, Any] = {"kinds": ""}
+_ATTEMPTED_BY = {"attempted_by": "job_attempted_by"}
+_NO_EXCEPTION: dict[str, Any] = {"except": ""}
 
 
 class JobWork(Statements):
@@ -32,30 +43,38 @@ class JobWork(Statements):
 
     async def job_get_available(self, params: JobFetchParams) -> Sequence[JobRow]:
         """Takes up to `limit` due jobs by priority, time and id and makes them running."""
-        known = params.kinds is not None
         rows = await self._ready(
             "job_get_available",
             {
-                "queue": params.queue,
-                "now": params.now,
                 "limit": params.limit,
                 "max_attempted_by": params.max_attempted_by,
                 "client_id": params.client_id,
-                "kinds": literals.texts(params.kinds or ()),
+                **_which(params),
             },
-            prepare=True,
-            **({} if known else {"kinds": ""}),
+            prepare=not params.except_ids,
+            parts=_ATTEMPTED_BY,
+            **({} if params.kinds is not None else _ALL_KINDS),
+            **({} if params.except_ids else _NO_EXCEPTION),
         )
         return fetched_rows(rows, params.client_id, params.queue)
 
+    async def job_first_available(self, params: JobFetchParams) -> int | None:
+        """Tell the job that job_get_available would take first; None where there is none."""
+        rows = await self._ready(
+            "job_first_available",
+            _which(params),
+            **({} if params.kinds is not None else _ALL_KINDS),
+        )
+        return rows[0][0] if rows else None
+
     async def job_begin(self, id: int, *, client_id: str, now: datetime) -> JobRow | None:
         """Takes one unfinished job, due or not, and makes it running; None where there is none. For tests."""
-        row = await self._row(
+        rows = await self._ready(
             "job_begin",
-            {"id": id, "client_id": client_id, "now": now},
-            columns=self._queries.text("job_columns"),
+            {"id": id, "client_id": client_id, "now": now, "max_attempted_by": MAX_ATTEMPTED_BY},
+            parts={"columns": "job_columns", **_ATTEMPTED_BY},
         )
-        return None if row is None else job_rows([row])[0]
+        return next(iter(job_rows(rows)), None)
 
     async def job_complete_many(self, ids: Sequence[int], finalized_at: Sequence[datetime]) -> Sequence[int]:
         """The plain ending: still running jobs become completed; gives their ids."""
@@ -98,8 +117,20 @@ class JobWork(Statements):
     async def _whole(self, name: str, id: int, **parameters: str) -> JobRow | None:
         if not is_bigint(id):
             return None
-        rows = await self._ready(name, {"id": id, **parameters}, columns=self._queries.text("job_columns"))
+        merged = {"metadata": "job_metadata"} if parameters else {}
+        rows = await self._ready(
+            name, {"id": id, **parameters}, parts={"columns": "job_columns", **merged}
+        )
         return next(iter(job_rows(rows)), None)
+
+
+def _which(params: JobFetchParams) -> dict[str, Any]:
+    return {
+        "queue": params.queue,
+        "now": params.now,
+        "kinds": literals.texts(params.kinds or ()),
+        "except_ids": literals.numbers(params.except_ids),
+    }
 
 
 def set_state_many(changes: Sequence[JobSetStateParams]) -> Steps[list[Row]]:
@@ -116,6 +147,11 @@ def set_state_many(changes: Sequence[JobSetStateParams]) -> Steps[list[Row]]:
                 "scheduled_at": literals.instants([change.scheduled_at for change in changes]),
                 "metadata": literals.optional_texts([change.metadata for change in changes]),
             },
-            parts={"columns": "job_columns", "names": "job_column_names"},
+            parts={
+                "columns": "job_columns",
+                "names": "job_column_names",
+                "errors": "job_errors",
+                "metadata": "job_metadata",
+            },
         )
     )

@@ -132,13 +132,20 @@ class Statements:
         return rows[0] if rows else None
 
     async def _ready(
-        self, name: str, parameters: Mapping[str, Any], /, *, prepare: bool = False, **clauses: str
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        /,
+        *,
+        prepare: bool = False,
+        parts: Mapping[str, str] | None = None,
+        **clauses: str,
     ) -> list[Row]:
         """Every row of one block that runs so often that its text is kept; see Queries.ready.
 
         `prepare` is for statements whose plan is the same whatever the table holds.
         """
-        text, names = self._queries.ready(name, clauses)
+        text, names = self._queries.ready(name, clauses, parts)
         return await self._ask(name, text, [parameters[key] for key in names], prepare and self._prepares)
 
     async def _drive(self, steps: Steps[_T]) -> _T:

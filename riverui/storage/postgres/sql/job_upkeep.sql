@@ -3,6 +3,7 @@
 -- name: job_schedule
 -- River: JobSchedule. River reads the index entries of every scheduled and retryable job; here only those of due jobs,
 -- and one more for each queue and priority: the fetching index is in order of time within these.
+-- A job that another transaction holds waits for the next round.
 -- A unique job that is in nobody's way becomes available. Where another job holds its key, or a better one of this round
 -- has it, it is discarded; and so is, as by River, every job of this round with a key that is held by one of them
 -- and wanted by another.
@@ -29,12 +30,14 @@ due as (
   cross join lateral (
     select j.id, j.scheduled_at from /* schema */river_job j
     where j.state = p.state and j.queue = p.queue and j.priority = p.priority and j.scheduled_at <= :now::timestamptz
+      /* except: */ and j.id <> all(:except_ids::bigint[]) /* :except */
     order by j.scheduled_at, j.id
     limit :limit::bigint
   ) d
   order by p.priority, d.scheduled_at, d.id
   limit :limit::bigint
-),
+)
+/* moved: */,
 locked as materialized (
   select j.id, j.priority, j.queue, j.scheduled_at, j.unique_key,
     j.unique_key is not null and j.unique_states is not null as is_unique
@@ -42,7 +45,7 @@ locked as materialized (
   where j.id = any(array(select d.id from due d))
     and j.state in ('retryable', 'scheduled') and j.scheduled_at <= :now::timestamptz
   order by j.id
-  for update
+  for update skip locked
 ),
 ranked as materialized (
   select l.id, l.queue, l.scheduled_at, l.is_unique, l.unique_key,
@@ -67,14 +70,24 @@ changed as (
   set state = case when d.discarded then 'discarded' else 'available' end::/* schema */river_job_state,
     finalized_at = case when d.discarded then :now::timestamptz else j.finalized_at end,
     metadata = case
-      when d.discarded then j.metadata || '{"unique_key_conflict": "scheduler_discarded"}'::jsonb
+      when d.discarded
+        then coalesce(
+          /* metadata: */ j.metadata /* :metadata */ || '{"unique_key_conflict": "scheduler_discarded"}'::jsonb, j.metadata
+        )
       else j.metadata
-    end
+    end,
+    -- Where the key counts in discarded jobs too, this one has to let go of it: another job has it.
+    unique_states = case when d.discarded then set_bit(j.unique_states, 4, 0) else j.unique_states end
   from decided d
   where j.id = d.id
   returning j.id, d.queue, d.scheduled_at, d.discarded
 )
-select c.id, c.queue, c.scheduled_at, c.discarded from changed c order by c.id;
+select c.id, c.queue, c.scheduled_at, c.discarded from changed c order by c.id
+/* :moved */;
+
+-- name: job_first_due
+-- Ends job_schedule for who only wants to know which jobs it would move.
+select d.id from due d;
 
 -- name: job_get_stuck
 -- River: JobGetStuck. Running jobs are few: they are found first and put in order then, not picked out of a walk over
@@ -87,31 +100,44 @@ with running as materialized (
 stuck as materialized (
   select r.id from running r order by r.id limit :limit::bigint
 )
+/* rows: */
 select /* columns: */ j.id /* :columns */
 from /* schema */river_job j
 where j.id = any(array(select s.id from stuck s)) and (j.state = 'running') is true
-order by j.id;
+order by j.id
+/* :rows */;
+
+-- name: job_first_stuck
+-- Ends job_get_stuck for who only wants to know the ids.
+select s.id from stuck s;
 
 -- name: job_rescue_many
 -- River: JobRescueMany. The conditions look at both sides of the join, so that no plan begins with all running jobs.
+-- A job that another transaction holds, perhaps to complete it, waits for the next round.
+with free as materialized (
+  select j.id from /* schema */river_job j where j.id = any(:ids::bigint[]) order by j.id for update skip locked
+)
 update /* schema */river_job j
 set state = u.state::/* schema */river_job_state,
-  errors = array_append(j.errors, u.error),
+  errors = array_append(/* errors: */ j.errors /* :errors */, u.error),
   finalized_at = u.finalized_at,
-  scheduled_at = u.scheduled_at,
-  metadata = j.metadata || jsonb_build_object(
-    'river:rescue_count',
-    case
-      when jsonb_typeof(j.metadata -> 'river:rescue_count') = 'number'
-        and j.metadata ->> 'river:rescue_count' ~ '^-?\d{1,9}$'
-        then (j.metadata ->> 'river:rescue_count')::int + 1
-      else 1
-    end
+  scheduled_at = coalesce(u.scheduled_at, j.scheduled_at),
+  metadata = coalesce(
+    /* metadata: */ j.metadata /* :metadata */ || jsonb_build_object(
+      'river:rescue_count',
+      case
+        when jsonb_typeof(j.metadata -> 'river:rescue_count') = 'number'
+          and j.metadata ->> 'river:rescue_count' ~ '^-?\d{1,9}$'
+          then (j.metadata ->> 'river:rescue_count')::int + 1
+        else 1
+      end
+    ),
+    j.metadata
   )
 from unnest(
   :ids::bigint[], :states::text[], :errors::jsonb[], :scheduled_at::timestamptz[], :finalized_at::timestamptz[]
 ) as u (id, state, error, scheduled_at, finalized_at)
-where j.id = u.id
+where j.id = u.id and u.id in (select f.id from free f)
   and case when u.id is not null then j.state = 'running' and j.attempted_at < :attempted_before::timestamptz end
 returning j.id;
 
@@ -128,11 +154,13 @@ with old as materialized (
     select j.id from /* schema */river_job j
     where j.state = s.state and j.finalized_at is not null and j.finalized_at < s.horizon
       /* queues: */ and j.queue <> all(:queues_excluded::text[]) /* :queues */
+      /* except: */ and j.id <> all(:except_ids::bigint[]) /* :except */
     order by j.finalized_at
     limit :limit::bigint
   ) o
   limit :limit::bigint
-),
+)
+/* deleted: */,
 gone as (
   delete from /* schema */river_job j
   where j.id = any(array(select o.id from old o))
@@ -143,7 +171,12 @@ gone as (
     end
   returning j.id
 )
-select count(*) from gone;
+select count(*) from gone
+/* :deleted */;
+
+-- name: job_first_old
+-- Ends job_delete_before for who only wants to know which jobs it would delete.
+select o.id from old o;
 
 -- name: job_truncate
 truncate /* schema */river_job;

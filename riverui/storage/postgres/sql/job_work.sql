@@ -12,6 +12,38 @@ j.id as id, j.state::text as state, j.attempt as attempt, j.max_attempts as max_
 x.id, x.state, x.attempt, x.max_attempts, x.attempted_at, x.created_at, x.finalized_at, x.scheduled_at, x.priority,
   x.args, x.attempted_by, x.errors, x.kind, x.metadata, x.queue, x.tags, x.unique_key, x.unique_states;
 
+-- name: job_attempted_by
+-- The workers of a job as an array that another can be appended to: what is nested, or does not count from one, is made
+-- flat. A smallint is as far as attempts are counted.
+case
+    when array_ndims(j.attempted_by) > 1 or array_lower(j.attempted_by, 1) <> 1 then array(
+      select w.client_id
+      from (
+        select u.client_id, u.place
+        from unnest(j.attempted_by) with ordinality as u (client_id, place)
+        where u.client_id is not null
+        order by u.place desc
+        limit :max_attempted_by::int - 1
+      ) w
+      order by w.place
+    )
+    when array_length(j.attempted_by, 1) >= :max_attempted_by::int
+      then j.attempted_by[array_length(j.attempted_by, 1) + 2 - :max_attempted_by::int :]
+    else j.attempted_by
+  end;
+
+-- name: job_errors
+-- The errors of a job as an array that another can be appended to.
+case
+    when array_ndims(j.errors) > 1 or array_lower(j.errors, 1) <> 1 then array(select u.error from unnest(j.errors) as u (error))
+    else j.errors
+  end;
+
+-- name: job_metadata
+-- The metadata of a job as an object that another can be merged into; null where it is neither an object nor null, and
+-- stays what it is.
+case jsonb_typeof(j.metadata) when 'object' then j.metadata when 'null' then '{}'::jsonb end;
+
 -- name: job_get_available
 -- River: JobGetAvailable. What the caller knows already, and what is as usual, is not sent back. The comparison of kinds
 -- is dressed up so that the fetching index alone serves this, whatever the statistics say.
@@ -20,22 +52,16 @@ with locked as materialized (
   from /* schema */river_job j
   where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= coalesce(:now::timestamptz, now())
     /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
+    /* except: */ and j.id <> all(:except_ids::bigint[]) /* :except */
   order by j.priority, j.scheduled_at, j.id
   limit :limit::int
   for update skip locked
 )
 update /* schema */river_job j
 set state = 'running',
-  attempt = j.attempt + 1,
+  attempt = least(j.attempt + 1, 32767),
   attempted_at = coalesce(:now::timestamptz, now()),
-  attempted_by = array_append(
-    case
-      when array_length(j.attempted_by, 1) >= :max_attempted_by::int
-        then j.attempted_by[array_length(j.attempted_by, 1) + 2 - :max_attempted_by::int :]
-      else j.attempted_by
-    end,
-    :client_id::text
-  )
+  attempted_by = array_append(/* attempted_by: */ j.attempted_by /* :attempted_by */, :client_id::text)
 where j.id = any(array(select l.id from locked l))
 returning j.id, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.scheduled_at, j.priority, j.args::text,
   case when array_length(j.attempted_by, 1) > 1 then j.attempted_by end,
@@ -43,13 +69,24 @@ returning j.id, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.sched
   j.kind, j.metadata::text, case when array_length(j.tags, 1) > 0 then j.tags::text[] end, j.unique_key,
   j.unique_states::int;
 
+-- name: job_first_available
+-- The job that job_get_available would take first.
+select j.id
+from /* schema */river_job j
+where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= coalesce(:now::timestamptz, now())
+  /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
+  and j.id <> all(:except_ids::bigint[])
+order by j.priority, j.scheduled_at, j.id
+limit 1
+for update skip locked;
+
 -- name: job_begin
 -- What job_get_available does, to one job that need not be due.
 update /* schema */river_job j
 set state = 'running',
-  attempt = j.attempt + 1,
+  attempt = least(j.attempt + 1, 32767),
   attempted_at = :now::timestamptz,
-  attempted_by = array_append(j.attempted_by, :client_id::text)
+  attempted_by = array_append(/* attempted_by: */ j.attempted_by /* :attempted_by */, :client_id::text)
 where j.id = :id::bigint and j.finalized_at is null
 returning /* columns: */ j.id /* :columns */;
 
@@ -82,26 +119,30 @@ changed as (
   update /* schema */river_job j
   set state = case
       when j.state <> 'running' then j.state
-      when g.state in ('available', 'retryable', 'scheduled') and j.metadata ? 'cancel_attempted_at' then 'cancelled'
+      when g.state in ('available', 'retryable', 'scheduled') and j.metadata -> 'cancel_attempted_at' is not null then 'cancelled'
       else g.state
     end,
     finalized_at = case
       when j.state <> 'running' then j.finalized_at
-      when g.state in ('available', 'retryable', 'scheduled') and j.metadata ? 'cancel_attempted_at' then now()
+      when g.state in ('available', 'retryable', 'scheduled') and j.metadata -> 'cancel_attempted_at' is not null then now()
       else coalesce(g.finalized_at, j.finalized_at)
     end,
     attempt = case
       when j.state <> 'running' then j.attempt
-      when g.state in ('available', 'retryable', 'scheduled') and j.metadata ? 'cancel_attempted_at' then j.attempt
+      when g.state in ('available', 'retryable', 'scheduled') and j.metadata -> 'cancel_attempted_at' is not null then j.attempt
       else coalesce(g.attempt, j.attempt)
     end,
     scheduled_at = case
       when j.state <> 'running' then j.scheduled_at
-      when g.state in ('available', 'retryable', 'scheduled') and j.metadata ? 'cancel_attempted_at' then j.scheduled_at
+      when g.state in ('available', 'retryable', 'scheduled') and j.metadata -> 'cancel_attempted_at' is not null then j.scheduled_at
       else coalesce(g.scheduled_at, j.scheduled_at)
     end,
-    errors = case when j.state = 'running' and g.error is not null then array_append(j.errors, g.error) else j.errors end,
-    metadata = case when g.metadata is not null then j.metadata || g.metadata else j.metadata end
+    errors = case
+      when j.state = 'running' and g.error is not null
+        then array_append(/* errors: */ j.errors /* :errors */, g.error)
+      else j.errors
+    end,
+    metadata = coalesce(/* metadata: */ j.metadata /* :metadata */ || g.metadata, j.metadata)
   from given g
   where j.id = g.id and (j.state = 'running' or g.metadata is not null)
   returning /* columns: */ j.id /* :columns */
@@ -121,7 +162,7 @@ select /* columns: */ j.id /* :columns */ from /* schema */river_job j where j.i
 -- name: job_update
 -- River: JobUpdate.
 update /* schema */river_job j
-set metadata = j.metadata || :metadata::jsonb
+set metadata = coalesce(/* metadata: */ j.metadata /* :metadata */ || :metadata::jsonb, j.metadata)
 where j.id = :id::bigint
 returning /* columns: */ j.id /* :columns */;
 
@@ -129,5 +170,5 @@ returning /* columns: */ j.id /* :columns */;
 -- River: JobGetCancelRequested.
 select j.id
 from /* schema */river_job j
-where j.id = any(:ids::bigint[]) and j.metadata ? 'cancel_attempted_at' and (j.state = 'running') is true
+where j.id = any(:ids::bigint[]) and j.metadata -> 'cancel_attempted_at' is not null and (j.state = 'running') is true
 order by j.id;

@@ -1,0 +1,315 @@
+"""Every service of the leader goes through all that its tables can hold: no row keeps the others waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.domain.schedules import PeriodicInterval
+from riverui.engine.args import JsonArgs
+from riverui.engine.client import Client
+from riverui.engine.config import ClientConfig
+from riverui.engine.maintenance.job_cleaner import JobCleaner
+from riverui.engine.maintenance.job_rescuer import JobRescuer
+from riverui.engine.maintenance.job_scheduler import JobScheduler
+from riverui.engine.maintenance.periodic_enqueuer import PeriodicEnqueuer
+from riverui.engine.maintenance.queue_cleaner import QueueCleaner
+from riverui.engine.maintenance.reindexer import Reindexer
+from riverui.engine.maintenance.rounds import BatchSize
+from riverui.engine.periodic import PeriodicJob, PeriodicJobs
+from riverui.engine.worker import Job, Worker, Workers
+from tests import factory
+from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.maintenance.test_job_scheduler import Told
+from tests.engine.ticking import Ticking
+from tests.odd_rows import STATES, insert_odd_rows
+
+BOUND = 60.0
+"""Seconds that a round over the whole corpus may take, on a machine that is busy with other tests."""
+NEVER_STARTED = {"no time of an attempt", "times that never come"}
+"""Running jobs of which nobody can tell for how long."""
+HUGE = {"large_in": STATES}
+
+
+@dataclass
+class Any_:
+    kind: ClassVar[str] = "odd"
+    number: int = 0
+
+
+class AnyWorker(Worker[Any_]):
+    async def work(self, job: Job[Any_]) -> None: ...
+
+
+def workers(worker: Worker[Any] | None = None) -> Workers:
+    made = Workers()
+    made.add(worker or AnyWorker())
+    return made
+
+
+async def states(connection: AsyncConnection[Any], ids: dict[Any, int]) -> dict[int, str]:
+    rows = await (
+        await connection.execute("select id, state from river_job where id = any(%s)", [list(ids.values())])
+    ).fetchall()
+    return {row["id"]: row["state"] for row in rows}
+
+
+async def refuse(connection: AsyncConnection[Any], job_id: int, what: str = "update") -> None:
+    """Has the database refuse to change one job, as a program's own trigger may."""
+    await connection.execute(
+        "create or replace function refuse() returns trigger language plpgsql as"
+        " $$ begin raise exception 'not this one'; end $$"
+    )
+    await connection.execute(
+        f"create trigger refuse_{job_id} before {what} on river_job"  # noqa: S608 - both are ours
+        f" for each row when (old.id = {job_id}) execute function refuse()".encode()
+    )
+
+
+async def test_the_scheduler_moves_every_odd_row(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+    due = await insert_odd_rows(connection, ("retryable", "scheduled"), large_in=STATES)
+    never = {id for (name, _), id in due.items() if name == "times that never come"}
+    async with asyncio.timeout(BOUND):
+        await JobScheduler(means(), notify_inserts=Told()).run_once()
+    found = await states(connection, due)
+    # Two of each unique key are there, as no client could have inserted them: one goes on.
+    assert {state for id, state in found.items() if id not in never} <= {"available", "discarded"}
+    assert {found[id] for id in never} == {"retryable", "scheduled"}
+
+
+async def test_the_rescuer_rescues_every_odd_row(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+    stuck = await insert_odd_rows(connection, ("running",))
+    given = means(workers=workers(), discard_unknown_stuck_jobs=True)
+    async with asyncio.timeout(BOUND):
+        await JobRescuer(given).run_once()
+    found = await states(connection, stuck)
+    left = {name for (name, _), id in stuck.items() if found[id] == "running"}
+    assert left <= NEVER_STARTED | {"times beyond the calendar"}
+    ended = {found[id] for (name, _), id in stuck.items() if name not in left}
+    assert ended == {"cancelled", "discarded", "retryable"}
+
+
+async def test_a_rescue_leaves_odd_columns_as_they_are(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
+    stuck = await insert_odd_rows(connection, ("running",))
+    await JobRescuer(means(workers=workers(), discard_unknown_stuck_jobs=True)).run_once()
+    wanted = {
+        "metadata that is a number": "7",
+        "metadata that is an array": '["cancel_attempted_at", "output"]',
+        "metadata that is null": '{"river:rescue_count": 1}',
+        "metadata that is a text": '"cancel_attempted_at"',
+    }
+    for name, metadata in wanted.items():
+        row = await (
+            await connection.execute(
+                "select metadata::text as text, state from river_job where id = %s", [stuck[name, "running"]]
+            )
+        ).fetchone()
+        assert row == {"text": metadata, "state": "retryable"}, name
+    row = await (
+        await connection.execute(
+            "select scheduled_at = '0044-03-15 BC' as kept, array_length(errors, 1) as errors"
+            " from river_job where id = %s",
+            [stuck["times before Christ", "running"]],
+        )
+    ).fetchone()
+    assert row is not None
+    assert row["errors"] == 1
+
+
+async def test_the_cleaner_removes_every_odd_row(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+    old = await insert_odd_rows(connection, ("cancelled", "completed", "discarded"), large_in=STATES)
+    given = means(
+        cancelled_job_retention_period=timedelta(hours=1),
+        completed_job_retention_period=timedelta(hours=1),
+        discarded_job_retention_period=timedelta(hours=1),
+    )
+    async with asyncio.timeout(BOUND):
+        assert await JobCleaner(given).run_once() == len(old)
+
+
+async def test_the_queue_cleaner_and_the_reindexer_pass_odd_rows(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
+    await insert_odd_rows(connection)
+    long_ago = means().clock() - timedelta(days=2)
+    names = {"*", "q\x01\n/../\u2028", "é" * 127, "plain"}
+    for name in names:
+        await factory.queue(connection, name, updated_at=long_ago, metadata="[1, 2]")
+    await factory.queue(connection, "for_ever", updated_at="infinity")
+    await factory.queue(connection, "before_christ", updated_at="0044-03-15 BC")
+    async with asyncio.timeout(BOUND):
+        assert set(await QueueCleaner(means()).run_once()) == names | {"before_christ"}
+        assert await Reindexer(means()).run_once()
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+async def test_a_job_that_cannot_be_scheduled_is_told_once_and_holds_up_no_other(
+    size: int, means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    now = means().clock()
+    ids = [
+        await factory.job(connection, "scheduled", scheduled_at=now - timedelta(seconds=9 - n))
+        for n in range(9)
+    ]
+    for poison in (ids[0], ids[4]):
+        await refuse(connection, poison)
+    scheduler = JobScheduler(means(), notify_inserts=Told(), size=BatchSize(size, 1))
+    for _ in range(9):
+        await scheduler.run_once()
+    found = await states(connection, {id: id for id in ids})
+    assert [id for id in ids if found[id] == "scheduled"] == [ids[0], ids[4]]
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(told) == 2
+    assert f"job {ids[0]} cannot be processed" in told[0]
+    assert "not this one" in told[0]
+
+
+async def test_two_jobs_of_a_key_that_counts_when_discarded(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
+    """River's own rules discard one of them, which the key would then forbid."""
+    unique = {"unique_key": b"k" * 32, "unique_states": "11011111", "scheduled_at": means().clock()}
+    ids = [await factory.job(connection, "retryable", **unique) for _ in range(2)]
+    other = await factory.job(connection, "scheduled", scheduled_at=means().clock())
+    await JobScheduler(means(), notify_inserts=Told()).run_once()
+    found = await states(connection, {id: id for id in (*ids, other)})
+    assert [found[id] for id in (*ids, other)] == ["available", "discarded", "available"]
+
+
+async def test_a_job_that_another_transaction_holds_holds_up_no_other(
+    means: NewMeans, connection: AsyncConnection[Any], database_url: str
+) -> None:
+    now = means().clock()
+    due = [await factory.job(connection, "scheduled", scheduled_at=now) for _ in range(2)]
+    long_ago = now - timedelta(hours=5)
+    stuck = [await factory.job(connection, "running", kind="odd", attempted_at=long_ago) for _ in range(2)]
+    async with await AsyncConnection.connect(database_url) as holder:
+        await holder.execute("select from river_job where id = any(%s) for update", [[due[0], stuck[0]]])
+        async with asyncio.timeout(BOUND / 6):
+            await JobScheduler(means(), notify_inserts=Told()).run_once()
+            await JobRescuer(means(workers=workers())).run_once()
+        found = await states(connection, {id: id for id in (*due, *stuck)})
+    assert [found[id] for id in (*due, *stuck)] == ["scheduled", "available", "running", "retryable"]
+
+
+async def test_a_job_that_cannot_be_removed_is_told_once_and_holds_up_no_other(
+    means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    long_ago = means().clock() - timedelta(days=30)
+    ids = [await factory.job(connection, "completed", finalized_at=long_ago) for _ in range(9)]
+    await connection.execute("create table receipt (job_id bigint references river_job (id))")
+    for kept in (ids[2], ids[3], ids[8]):
+        await connection.execute("insert into receipt values (%s)", [kept])
+    cleaner = JobCleaner(means())
+    for _ in range(2):
+        await cleaner.run_once()
+    assert set(await states(connection, {id: id for id in ids})) == {ids[2], ids[3], ids[8]}
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(told) == 3
+    assert all("receipt" in line for line in told)
+
+
+async def test_a_job_that_cannot_be_rescued_is_told_once_and_holds_up_no_other(
+    means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    long_ago = means().clock() - timedelta(hours=5)
+    ids = [await factory.job(connection, "running", kind="odd", attempted_at=long_ago) for _ in range(9)]
+    await refuse(connection, ids[5])
+    rescuer = JobRescuer(means(workers=workers()))
+    for _ in range(2):
+        await rescuer.run_once()
+    found = await states(connection, {id: id for id in ids})
+    assert [id for id in ids if found[id] == "running"] == [ids[5]]
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(told) == 1
+    assert f"job {ids[5]} cannot be processed" in told[0]
+
+
+class Unruly(Exception):
+    def __str__(self) -> str:
+        raise SystemExit("no words")
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def method(*_: object) -> Any:
+        raise error
+
+    return method
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no"), RecursionError(), SystemExit(), Unruly()], ids=repr)
+@pytest.mark.parametrize("method", ["decode", "timeout", "next_retry"])
+async def test_whatever_the_program_s_own_code_raises_its_jobs_are_rescued(
+    method: str, error: BaseException, means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
+    @dataclass
+    class Touchy:
+        kind: ClassVar[str] = "touchy"
+        number: int = 0
+
+        def __post_init__(self) -> None:
+            if method == "decode":
+                raise error
+
+    class TouchyWorker(Worker[Touchy]):
+        async def work(self, job: Job[Touchy]) -> None: ...
+
+        def timeout(self, job: Job[Touchy]) -> timedelta | None:
+            return raising(error)() if method == "timeout" else None
+
+        def next_retry(self, job: Job[Touchy]) -> datetime | None:
+            return raising(error)() if method == "next_retry" else None
+
+    registered = workers(TouchyWorker())
+    registered.add(AnyWorker())
+    long_ago = means().clock() - timedelta(hours=5)
+    ids = [
+        await factory.job(connection, "running", kind=kind, attempted_at=long_ago)
+        for kind in ("odd", "touchy", "odd")
+    ]
+    done = await JobRescuer(means(workers=registered)).run_once()
+    assert done.retried == 3
+    assert set((await states(connection, {id: id for id in ids})).values()) == {"retryable"}
+
+
+async def test_a_periodic_job_that_cannot_be_inserted_holds_up_no_other(
+    means: NewMeans,
+    connection: AsyncConnection[Any],
+    database_url: str,
+    clock: Ticking,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await connection.execute(
+        "alter table river_job add constraint no_such_kind check (kind <> 'refused') not valid"
+    )
+
+    def periodic(constructor: Callable[[], object]) -> PeriodicJob:
+        return PeriodicJob(PeriodicInterval(timedelta(hours=1)), constructor, run_on_start=True)
+
+    jobs = [
+        periodic(lambda: JsonArgs("first", {})),
+        periodic(lambda: JsonArgs("refused", {})),
+        periodic(raising(SystemExit("no"))),
+        periodic(lambda: JsonArgs("last", {})),
+    ]
+    async with Client(database_url, ClientConfig(), clock=clock.now) as client:
+        enqueuer = PeriodicEnqueuer(
+            means(),
+            PeriodicJobs(jobs),
+            prepare=client.prepare_insert,
+            insert_requests=client.insert_requests,
+        )
+        await enqueuer.start()
+        assert await enqueuer.run_once() == 2
+    rows = await (await connection.execute("select kind from river_job order by id")).fetchall()
+    assert [row["kind"] for row in rows] == ["first", "last"]
+    assert any("no_such_kind" in str(record.exc_info) for record in caplog.records if record.exc_info)
