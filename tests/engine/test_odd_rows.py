@@ -1,4 +1,4 @@
-"""A client works queues that hold every odd row there is: each ends somehow, and none keeps the others waiting."""
+"""A client works a queue of every odd row there is: each ends somehow, and none keeps the others waiting."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from typing import Any
 
 import pytest
 
-from riverui.engine.config import QueueConfig
-from riverui.engine.context import metadata_set
+from riverui.engine.context import metadata_set, record_output
+from riverui.engine.set_aside import is_rows_fault
 from riverui.engine.worker import Job, JobSnooze
-from tests.engine.conftest import JOB_EVENTS, PATIENCE, Playground, Task
+from riverui.errors import DatabaseError
+from tests.engine.conftest import PATIENCE, Playground, Task, until
+from tests.engine.test_producer import producer
 from tests.odd_rows import insert_odd_rows
 
-LONGEST = 3 * PATIENCE
-KIND = {"kind": "'task'"}
+LONGEST = 6 * PATIENCE
+NO_TASKS = ("args that are", "args nested deep", "args of many digits")
+"""What no worker can read: these attempts fail whatever the worker does."""
 
 
 async def well(job: Job[Task]) -> None:
     metadata_set("seen", True)
+    record_output({"seen": True})
 
 
 async def badly(job: Job[Task]) -> None:
@@ -32,33 +36,146 @@ async def later(job: Job[Task]) -> None:
     raise JobSnooze(timedelta(hours=1))
 
 
-@pytest.mark.parametrize("work", [well, badly, later])
-async def test_a_queue_of_odd_rows_is_worked_and_so_is_what_stands_behind_them(
-    work: Any, play: Playground
+@pytest.mark.parametrize(
+    ("work", "ends"),
+    [(well, {"completed"}), (badly, {"available", "retryable", "discarded"}), (later, {"scheduled"})],
+)
+async def test_every_odd_row_is_worked_and_so_is_the_job_behind_them(
+    work: Any, ends: set[str], play: Playground
 ) -> None:
     play.worker(work)
-    odd = await insert_odd_rows(play.connection, ("available",), large_in=("available",), **KIND)
-    behind = await play.insert()
-    client = play.make()
-    with client.subscribe(*JOB_EVENTS, size=1000):
-        await client.start()
-        async with asyncio.timeout(LONGEST):
-            await play.until(lambda: _left(play) if False else _attempted(play, behind))
-            await play.until(lambda: _none_left(play))
-    rows = {row["id"]: row for row in await play.rows("select id, state, attempt from river_job")}
-    for (name, _), id in odd.items():
-        if name in _ELSEWHERE:
-            continue
-        assert rows[id]["state"] in ("available", "cancelled", "completed", "discarded", "retryable", "scheduled"), name
-
-
-async def _attempted(play: Playground, job_id: int) -> bool:
-    return bool((await play.row(job_id))["attempted_by"])
-
-
-async def _none_left(play: Playground) -> bool:
-    (row,) = await play.rows(
-        "select count(*) as left from river_job where kind = 'task' and queue = 'default'"
-        " and (state = 'running' or (state = 'available' and scheduled_at < now() and errors is null))"
+    odd = await insert_odd_rows(
+        play.connection, ("available",), large_in=("available",), kind="'task'", max_attempts="30"
     )
-    return row["left"] == 0
+    behind = await play.insert()
+    client = await play.start()
+    due = "kind = 'task' and queue = 'default' and created_at > '2000-01-01' and scheduled_at <= now()"
+
+    async def all_worked() -> bool:
+        (row,) = await play.rows(
+            f"select count(*) as left from river_job where {due}"  # noqa: S608 - it is ours
+            " and (state = 'running' or not coalesce(%s = any(attempted_by), false))",
+            client.id,
+        )
+        return row["left"] == 0
+
+    async with asyncio.timeout(LONGEST):
+        while not await all_worked():
+            await asyncio.sleep(0.05)
+    assert (await play.row(behind))["state"] in ends
+    rows = {
+        row["id"]: row["state"]
+        for row in await play.rows(f"select id, state from river_job where {due} or state <> 'available'")  # noqa: S608
+    }
+    for (name, _), id in odd.items():
+        unread = {"available", "retryable", "discarded", "cancelled"} if name.startswith(NO_TASKS) else set()
+        cancelled = {"cancelled"} if "cancel" in name or "River's keys" in name else set()
+        assert rows.get(id, "not due") in {*ends, *unread, *cancelled, "not due"}, name
+
+
+async def test_attempts_and_workers_are_counted_as_far_as_they_go(play: Playground) -> None:
+    play.worker(well)
+    last = await play.insert(attempt=32767, max_attempts=32767)
+    nested = await play.insert(attempted_by=[["a", "b"], ["c", "d"]])
+    shifted = await play.insert(attempted_by=["a"])
+    await play.connection.execute(
+        "update river_job set attempted_by = '[2147483646:2147483646]={a}' where id = %s",
+        [shifted],
+    )
+    many = await play.insert(attempted_by=[[f"worker_{n}"] for n in range(200)])
+    client = await play.start()
+    for job_id in (last, nested, shifted, many):
+        await play.event(job_id)
+    assert (await play.row(last))["attempt"] == 32767
+    assert (await play.row(nested))["attempted_by"] == ["a", "b", "c", "d", client.id]
+    assert (await play.row(shifted))["attempted_by"] == ["a", client.id]
+    assert (await play.row(many))["attempted_by"] == [*(f"worker_{n}" for n in range(101, 200)), client.id]
+
+
+async def test_errors_are_added_to_whatever_stands_there(play: Playground) -> None:
+    play.worker(badly)
+    nested = await play.insert()
+    await play.connection.execute(
+        "update river_job set errors = array[array['1', '2'], array['3', '4']]::jsonb[] where id = %s", [nested]
+    )
+    await play.start()
+    await play.event(nested)
+    errors = (await play.row(nested))["errors"]
+    assert errors[:4] == [1, 2, 3, 4]
+    assert errors[4]["error"] == "ValueError: no"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("null", {"seen": True, "output": {"seen": True}}),
+        ("7", 7),
+        ('"cancel_attempted_at"', "cancel_attempted_at"),
+        ('["cancel_attempted_at"]', ["cancel_attempted_at"]),
+    ],
+)
+async def test_metadata_that_is_no_object_stays_as_it_is(before: str, after: object, play: Playground) -> None:
+    row = await play.work(well, metadata=before)
+    assert (row["state"], row["metadata"]) == ("completed", after)
+
+
+async def test_a_text_in_the_place_of_metadata_cancels_nothing(play: Playground) -> None:
+    row = await play.work(later, metadata='"cancel_attempted_at"')
+    assert row["state"] == "scheduled"
+
+
+async def test_a_job_that_cannot_be_fetched_is_told_and_left_and_the_others_are_worked(
+    play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
+    play.worker(well)
+    ids = [await play.insert() for _ in range(20)]
+    await play.connection.execute(
+        "create function refuse() returns trigger language plpgsql as"
+        " $$ begin raise exception 'not this one'; end $$"
+    )
+    for poison in (ids[0], ids[11]):
+        await play.connection.execute(
+            f"create trigger refuse_{poison} before update on river_job"
+            f" for each row when (old.id = {poison}) execute function refuse()".encode()
+        )
+    client = await play.start()
+    for job_id in ids:
+        if job_id not in (ids[0], ids[11]):
+            await play.event(job_id)
+    found = await play.rows("select id from river_job where state = 'available' order by id")
+    assert [row["id"] for row in found] == [ids[0], ids[11]]
+
+    def told() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+
+    await until(lambda: len(told()) == 2)
+    assert f"queue default: job {ids[0]} cannot be processed" in told()[0]
+    assert "not this one" in told()[0]
+    assert client.last_fetched_at is not None
+    assert producer(play).running == 0
+
+
+async def test_a_job_whose_key_another_has_while_it_runs_waits_alone(play: Playground) -> None:
+    """Its key counts only in running jobs, as no client writes it, so that two of a key can be available."""
+    gate = asyncio.Event()
+
+    async def wait(job: Job[Task]) -> None:
+        if job.args.value == "first":
+            await gate.wait()
+
+    play.worker(wait)
+    unique = {"unique_key": b"k" * 32, "unique_states": "01000000"}
+    first = await play.insert(Task(value="first"), **unique)
+    second = await play.insert(Task(value="second"), **unique)
+    third = await play.insert(Task(value="third"))
+    await play.start()
+    await play.event(third)
+    assert [(await play.row(id))["state"] for id in (first, second)] == ["running", "available"]
+    gate.set()
+    await play.event(first)
+
+
+def test_a_database_without_room_is_no_row_s_fault() -> None:
+    full = DatabaseError("could not extend file")
+    full.sqlstate = "53100"
+    assert not is_rows_fault(full), "else every job would be set aside, one after the other"
