@@ -101,9 +101,9 @@ def _with_ends(hooks: tuple[Hook, ...], work: Work) -> Work:
         error: BaseException | None = None
         try:
             await work(attempt)
-        except GeneratorExit:
-            raise
         except BaseException as raised:
+            if isinstance(raised, GeneratorExit) and attempt.closing:
+                raise
             error = raised
         try:
             for hook in hooks:

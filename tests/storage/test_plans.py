@@ -371,6 +371,26 @@ def _engine() -> Iterator[tuple[str, Case]]:
             # Looking further ahead is what a mixed queue costs.
             20_000 // 6 + 10,
         ),
+        "fetch around some": (
+            lambda x: x.job_get_available(JobFetchParams("me", "queue_1", 100, except_ids=(1, 2, 3))),
+            {FETCHING, PKEY},
+            4 * 100 + 3,
+        ),
+        "first to fetch": (
+            lambda x: x.job_first_available(JobFetchParams("me", "queue_1", 1)),
+            {FETCHING},
+            2,
+        ),
+        "first due": (
+            lambda x: x.job_first_due(now=now + timedelta(hours=9)),
+            {FETCHING},
+            2 * pairs + 10,
+        ),
+        "first stuck": (
+            lambda x: x.job_first_stuck(attempted_before=now, after_id=0),
+            {FETCHING},
+            ROWS // 1000 + 60,
+        ),
         "complete": (lambda x: x.job_complete_many(some, [now] * 1000), {PKEY}, 2 * 1000),
         "complete at times": (
             lambda x: x.job_complete_many(some, [now + timedelta(seconds=n) for n in some]),

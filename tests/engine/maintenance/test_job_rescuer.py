@@ -43,6 +43,13 @@ class Endless:
 
 
 @dataclass
+class Patient:
+    kind: ClassVar[str] = "patient"
+    limit: str = "own"
+    hours: int = 0
+
+
+@dataclass
 class Planned:
     kind: ClassVar[str] = "planned"
 
@@ -59,6 +66,11 @@ class EndlessWorker(Worker[Endless]):
     timeout = NO_LIMIT
 
 
+class PatientWorker(Worker[Patient]):
+    def timeout(self, job: Job[Patient]) -> timedelta | None:
+        return {"endless": NO_LIMIT, "client's": None}.get(job.args.limit, timedelta(hours=job.args.hours))
+
+
 class PlannedWorker(Worker[Planned]):
     def next_retry(self, job: Job[Planned]) -> datetime | None:
         return RETRY
@@ -66,7 +78,7 @@ class PlannedWorker(Worker[Planned]):
 
 def workers() -> Workers:
     made = Workers()
-    for worker in (KnownWorker(), SlowWorker(), EndlessWorker(), PlannedWorker()):
+    for worker in (KnownWorker(), SlowWorker(), EndlessWorker(), PatientWorker(), PlannedWorker()):
         made.add(worker)
     return made
 
@@ -113,6 +125,13 @@ async def row(connection: AsyncConnection[Any], job_id: int) -> dict[str, Any]:
         ({"kind": "slow", "attempted_at": "2001-01-01Z"}, {}, "retryable"),
         ({"kind": "endless", "attempted_at": "2001-01-01Z"}, {}, "running"),
         ({}, {"job_timeout": NO_LIMIT}, "running"),
+        # The worker's own for this very job; zero is the client's.
+        ({"kind": "patient", "args": {"hours": 4}}, {}, "retryable"),
+        ({"kind": "patient", "args": {"hours": 6}}, {}, "running"),
+        ({"kind": "patient", "args": {"limit": "endless"}}, {}, "running"),
+        ({"kind": "patient", "args": {"limit": "client's"}}, {}, "retryable"),
+        ({"kind": "patient", "args": {"limit": "client's"}}, {"job_timeout": NO_LIMIT}, "running"),
+        ({"kind": "patient", "args": {"hours": 0}}, {"job_timeout": NO_LIMIT}, "running"),
         ({"kind": "slow", "attempted_at": "2001-01-01Z"}, {"job_timeout": NO_LIMIT}, "retryable"),
         ({}, {"job_timeout": timedelta(hours=3)}, "retryable"),
         ({}, {"job_timeout": timedelta(hours=4.5)}, "running"),
