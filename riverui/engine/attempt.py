@@ -95,6 +95,16 @@ class Attempt:
         """Whether it was cancelled, timed out, or its client stops."""
         return self.timed_out or self.cause is not None
 
+    @property
+    def closing(self) -> bool:
+        """Whether its coroutine is being thrown away, with its loop: nothing can be awaited any more then."""
+        if self.task is None:
+            return False
+        try:
+            return asyncio.current_task() is not self.task
+        except RuntimeError:
+            return True
+
     def end(self, cause: Cause) -> None:
         """Asks it to end, by cancelling its task; once, and once more where it heeded no time limit."""
         if self.done or self.cause is not None:

@@ -81,6 +81,8 @@ class Client(Inserting, Administration):
         self.periodic_jobs = PeriodicJobs(self.config.periodic_jobs)
         self.queues = QueueBundle(self)
         self._machinery: Machinery | None = None
+        self._stopped = asyncio.Event()
+        """Set at the end of each life."""
         self._stopping: asyncio.Task[None] | None = None
         self._init_inserting()
 
@@ -134,9 +136,13 @@ class Client(Inserting, Administration):
     async def start(self) -> None:
         """Begins to work jobs, and to stand for election; nothing when it does already.
 
+        While it stops, it waits until it has stopped, and begins anew.
         ConfigError without queues or workers, DatabaseUnavailable, SchemaMissing and others for what the
         database has to say; then nothing runs.
         """
+        while self._stopping is not None:
+            # Whoever gives up waiting does not stop the stop.
+            await asyncio.shield(self._stopping)
         if self._machinery is not None:
             return
         if not self.config.queues:
@@ -145,10 +151,12 @@ class Client(Inserting, Administration):
         context = copy_context()
         context.run(attempt.client.set, self)
         self._machinery = machinery = Machinery(self)
+        self._stopped = asyncio.Event()
         try:
             await asyncio.get_running_loop().create_task(machinery.start(), context=context)
         except BaseException:
             self._machinery = None
+            self._stopped.set()
             raise
         self.logger.info("client %s works on %s", self.id, ", ".join(self.config.queues))
 
@@ -162,6 +170,11 @@ class Client(Inserting, Administration):
             self._stopping = asyncio.create_task(self._take_down(), name="riverui stop")
         # Whoever gives up waiting does not stop the stop.
         await asyncio.shield(self._stopping)
+
+    async def stopped(self) -> None:
+        """Wait until the client has stopped, by whichever way; return at once where it does not run."""
+        if self._machinery is not None:
+            await self._stopped.wait()
 
     async def stop_and_cancel(self) -> None:
         """Stops, and cancels the jobs at work at once; also while `stop` is under way."""
@@ -209,10 +222,13 @@ class Client(Inserting, Administration):
                 self.logger.info("client %s has stopped", self.id)
         finally:
             self._machinery = None
-            self._stopping = None
             self.events.close()
-            if self._owns_driver:
-                await self.driver.close()
+            try:
+                if self._owns_driver:
+                    await self.driver.close()
+            finally:
+                self._stopping = None
+                self._stopped.set()
 
 
 AsyncClient = Client

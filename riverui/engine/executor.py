@@ -88,9 +88,9 @@ class Executor:
                 if attempt.cause is not None:
                     raise asyncio.CancelledError
                 await (self._pipelines.get(attempt.row.kind) or self._pipeline(attempt))(attempt)
-            except GeneratorExit:
-                raise
             except BaseException as raised:
+                if isinstance(raised, GeneratorExit) and attempt.closing:
+                    raise
                 # SystemExit and KeyboardInterrupt too: they are this job's error, not the end of the others.
                 error = raised
             attempt.done = True
@@ -101,7 +101,7 @@ class Executor:
                 await self._conclude(attempt, error)
             if self._completer.crowded:
                 await self._completer.room()
-        except Exception:
+        except (Exception, KeyboardInterrupt, SystemExit):
             self._logger.exception("the outcome of job %s is lost: it will be rescued", attempt.row.id)
         finally:
             attempt.done = True
@@ -135,7 +135,7 @@ class Executor:
             error = JobCancel("job cancelled remotely")
         try:
             ended = await self._outcome(attempt, error)
-        except Exception as broken:
+        except (Exception, KeyboardInterrupt, SystemExit) as broken:
             # A snooze beyond the calendar, say: it is an error like others.
             ended = await self._failure(attempt, broken)
         self._completer.settle(attempt, ended)
@@ -158,7 +158,7 @@ class Executor:
         return await self._failure(attempt, error)
 
     async def _failure(self, attempt: Attempt, error: BaseException) -> Outcome:
-        set_cancelled = await self._handle(attempt.row, error)
+        set_cancelled = await self._handle(attempt, error)
         now = self._clock()
         ended = self._failed(attempt, error, now, set_cancelled=set_cancelled)
         # A filter of the program's may raise: the outcome matters more.
@@ -185,13 +185,15 @@ class Executor:
         )
         return outcome.failed(row, now, metadata, text, retry_at)
 
-    async def _handle(self, row: JobRow, error: BaseException) -> bool:
+    async def _handle(self, attempt: Attempt, error: BaseException) -> bool:
         """Whether the client's error handler wants the job to be cancelled."""
         if self._config.error_handler is None:
             return False
         try:
-            result = await settle(self._config.error_handler(row, error))
-        except Exception:
-            self._logger.exception("the error handler failed on job %s", row.id)
+            result = await settle(self._config.error_handler(attempt.row, error))
+        except (Exception, GeneratorExit, KeyboardInterrupt, SystemExit) as broken:
+            if isinstance(broken, GeneratorExit) and attempt.closing:
+                raise
+            self._logger.exception("the error handler failed on job %s", attempt.row.id)
             return False
         return result is not None and result.set_cancelled

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from riverui.engine.context import metadata_set
+from riverui.domain.jobs import JobRow
+from riverui.engine.hooks import Hook
 from riverui.engine.worker import ErrorResult, Job, JobCancel, JobSnooze, Worker
 from tests.engine.conftest import Playground, Task, about
 
@@ -215,8 +217,16 @@ async def test_error_has_rivers_shape_and_a_traceback_of_the_job_alone(play: Pla
 class Silent(Exception):
     """Says nothing, not even when asked."""
 
+    def __init__(self, instead: BaseException | None = None) -> None:
+        self._instead = instead or RuntimeError("no words")
+
     def __str__(self) -> str:
-        raise RuntimeError("no words")
+        raise self._instead
+
+
+def caused(error: BaseException, cause: BaseException) -> BaseException:
+    error.__cause__ = cause
+    return error
 
 
 @pytest.mark.parametrize(
@@ -228,6 +238,11 @@ class Silent(Exception):
         (Silent(), "Silent"),
         (JobCancel("enough"), "JobCancelError: enough"),
         (JobCancel(), "JobCancelError: job cancelled"),
+        (Silent(SystemExit()), "Silent"),
+        (caused(JobCancel(), Silent(SystemExit())), "JobCancelError: job cancelled"),
+        (caused(JobCancel(), ValueError("why")), "JobCancelError: why"),
+        (GeneratorExit(), "GeneratorExit"),
+        (SystemExit("out"), "SystemExit: out"),
         (asyncio.CancelledError(), "CancelledError"),
         (ValueError("a NUL \0 and half a pair \ud800"), "ValueError: a NUL \ufffd and half a pair \ufffd"),
         (ValueError("é \U0001f600 <&>\u2028"), "ValueError: é \U0001f600 <&>\u2028"),
@@ -424,3 +439,56 @@ async def test_stopping_the_process_from_a_thread_stops_only_that_job(play: Play
     second = await play.work(args=Task(number=0))
     assert (first["state"], first["errors"][0]["error"]) == ("available", f"SystemExit: {os.EX_SOFTWARE}")
     assert second["state"] == "completed"
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_generator_s_exit_is_an_error_like_others(is_async: bool, play: Playground) -> None:
+    def work(job: Job[Task]) -> None:
+        raise GeneratorExit
+
+    ended: list[BaseException | None] = []
+
+    class Ending(Hook):
+        def work_end(self, job: JobRow, error: BaseException | None) -> BaseException | None:
+            ended.append(error)
+            return error
+
+    play.worker(raising(GeneratorExit()) if is_async else work)
+    await play.start(hooks=[Ending()])
+    row = await play.work()
+    assert row["errors"][0]["error"] == "GeneratorExit"
+    assert isinstance(ended[0], GeneratorExit)
+
+
+@pytest.mark.parametrize("error", [SystemExit(), KeyboardInterrupt(), GeneratorExit(), Silent(SystemExit())])
+async def test_an_error_handler_ends_no_process(
+    error: BaseException, play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
+    def handler(job: JobRow, failed: BaseException) -> None:
+        raise error
+
+    play.worker(raising(ValueError("x")))
+    await play.start(error_handler=handler)
+    row = await play.work()
+    assert row["errors"][0]["error"] == "ValueError: x"
+    assert "the error handler failed" in caplog.text
+
+
+async def test_a_retry_policy_ends_no_process(play: Playground) -> None:
+    def policy(job: JobRow) -> datetime:
+        raise SystemExit
+
+    play.worker(raising(ValueError("x")))
+    await play.start(retry_policy=policy)
+    row = await play.work()
+    assert (row["state"], len(row["errors"])) == ("available", 1)
+
+
+async def test_a_snooze_says_what_it_wants(play: Playground) -> None:
+    async def work(job: Job[Task]) -> None:
+        raise JobSnooze(5)  # type: ignore[arg-type]
+
+    row = await play.work(work)
+    assert row["errors"][0]["error"] == (
+        "TypeError: JobSnooze takes a timedelta, such as JobSnooze(timedelta(seconds=5)), not 5"
+    )

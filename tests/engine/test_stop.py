@@ -34,6 +34,33 @@ async def test_start_and_stop_again_and_again(play: Playground) -> None:
     assert (await play.in_state(job_id, "completed"))["attempted_by"] == [client.id]
 
 
+async def test_a_start_while_it_stops_begins_anew(play: Playground) -> None:
+    hanging = Hanging()
+    play.worker(hanging)
+    await play.insert()
+    client = await play.start()
+    await hanging.begun.wait()
+    stopping = asyncio.create_task(client.stop())
+    await play.until(lambda: client._stopping is not None)
+    starting = asyncio.create_task(client.start())
+    await asyncio.sleep(0)
+    assert not starting.done()
+    hanging.let_go.set()
+    await asyncio.gather(stopping, starting)
+    assert client.started
+    assert (await play.in_state(await play.insert(), "completed"))["attempted_by"] == [client.id]
+
+
+async def test_waiting_until_it_has_stopped(play: Playground) -> None:
+    client = await play.start()
+    waiting = [asyncio.create_task(client.stopped()) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+    await client.stop_and_cancel()
+    await asyncio.gather(*waiting)
+    await client.stopped()
+
+
 async def test_with_starts_and_stops(play: Playground) -> None:
     play.worker(Hanging())
     async with play.make() as client:
