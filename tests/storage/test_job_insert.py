@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -405,3 +405,43 @@ async def test_a_key_that_another_transaction_is_about_to_take(
     second = await waiting
     assert second.duplicate
     assert second.row.id == first.row.id
+
+
+async def test_inserts_of_the_same_keys_in_any_order_do_not_wait_for_one_another(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    def jobs(at: int) -> list[JobInsertParams]:
+        numbers = range(300) if at % 2 else range(299, -1, -1)
+        return [
+            insert_params(args=f'{{"n":{n}}}', unique_key=b"key %d" % (n * 7919 % 300), unique_states=USUAL)
+            for n in numbers
+        ]
+
+    async def insert(at: int) -> Sequence[JobInserted]:
+        async with driver.transaction() as tx:
+            return await tx.job_insert_many(jobs(at))
+
+    for _ in range(5):
+        for found in await asyncio.gather(*(insert(at) for at in range(4))):
+            assert len(found) == 300
+        await connection.execute("delete from river_job")
+
+
+async def test_ids_and_answers_come_in_the_order_of_the_jobs(way: Way) -> None:
+    keys = [b"c", None, b"a", b"c", b"b", None, b"\xff", b"\x00"]
+    jobs = [
+        insert_params(args=f'{{"n":{n}}}', unique_key=key, unique_states=USUAL if key else 0)
+        for n, key in enumerate(keys)
+    ]
+    inserted = await way.executor.job_insert_many(jobs)
+    fresh = [answer for answer in inserted if not answer.duplicate]
+    assert [answer.duplicate for answer in inserted] == [n == 3 for n in range(len(keys))]
+    assert inserted[3].row.id == inserted[0].row.id
+    ids = [answer.row.id for answer in fresh]
+    assert ids == sorted(ids)
+    rows = {row["id"]: row for row in await way.make.rows("select id, args, unique_key from river_job")}
+    for answer in fresh:
+        row = rows[answer.row.id]
+        assert json.loads(answer.row.args) == row["args"]
+        assert answer.row.unique_key == row["unique_key"]
+        assert keys[row["args"]["n"]] == row["unique_key"]

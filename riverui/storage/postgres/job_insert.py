@@ -17,6 +17,7 @@ from riverui.storage.postgres.statements import Statement, Steps
 
 _PLAIN = {"unique_columns": "", "unique_values": "", "conflict": "", "twin": "null::text"}
 _ALIKE = {"source": "job_insert_alike"}
+_BY_KEY = {"by_key": "job_insert_by_key", "keyed": "job_insert_keyed"}
 _SMALLINT = 32_767
 _new = tuple.__new__
 
@@ -37,6 +38,8 @@ def insert_many(
     rows = yield _insert(sent, unique=unique, conflict=unique, told=told)
     if len(rows) != len(sent):
         raise AssertionError(f"{len(sent)} jobs inserted, {len(rows)} rows returned")
+    if unique:
+        rows = [row for _, row in sorted(zip(_by_key(sent), rows, strict=True))]
     inserted = _inserted(sent, rows)
     if places is None:
         return inserted
@@ -76,6 +79,13 @@ def _first_of_each(jobs: Sequence[JobInsertParams]) -> tuple[list[JobInsertParam
     return sent, places
 
 
+def _by_key(jobs: Sequence[JobInsertParams]) -> list[int]:
+    """The places of the jobs in the order of their keys, in which they are inserted: see job_insert_by_key."""
+    return sorted(
+        range(len(jobs)), key=lambda at: (jobs[at].unique_key is None, jobs[at].unique_key or b"", at)
+    )
+
+
 def _insert(
     jobs: Sequence[JobInsertParams], *, unique: bool, conflict: bool, told: Mapping[str, Any]
 ) -> Statement:
@@ -86,6 +96,10 @@ def _insert(
     clauses = {} if unique else dict(_PLAIN)
     if not conflict:
         clauses |= {"conflict": "", "twin": "null::text"}
+    by_key = unique and len(jobs) > 1
+    parts = _BY_KEY if by_key else {}
+    if by_key:
+        clauses["id"] = ", id"
     if not told:
         clauses["notify"] = ""
     columns: dict[str, tuple[Sequence[Any], Callable[[Sequence[Any]], str]]] = {
@@ -120,10 +134,10 @@ def _insert(
             "tags": literals.texts(tags[0]),
             "unique_states": bits[0],
         }
-        return Statement("job_insert_many", parameters, clauses, _ALIKE, prepare=True)
+        return Statement("job_insert_many", parameters, clauses, _ALIKE | parts, prepare=True)
     for name, (values, literal) in columns.items():
         parameters[name] = literal(values if name in differing else values[:1])
-    return Statement("job_insert_many", parameters, clauses, prepare=True)
+    return Statement("job_insert_many", parameters, clauses, parts, prepare=True)
 
 
 def _small(values: Sequence[int]) -> str:

@@ -4,13 +4,14 @@
 -- River: JobInsertFastMany and PGNotifyMany. Each parameter is an array, one element a job; where all jobs have the same
 -- value it holds that one only, and unnest fills up with nulls. The answers come in the order of the jobs.
 -- A job whose unique key is taken changes nothing in the row that has it, but gets that row, which is known by its xmax.
--- Slots: source; unique_columns, unique_values, conflict and twin, emptied where no job is unique; notify, emptied where
--- nobody is told.
+-- Slots: source; unique_columns, unique_values, conflict and twin, emptied where no job is unique; by_key, keyed and id,
+-- filled where several are; notify, emptied where nobody is told.
 with inserted as (
   insert into /* schema */river_job (
     args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags
-    /* unique_columns: */, unique_key, unique_states /* :unique_columns */
+    /* unique_columns: */, unique_key, unique_states /* :unique_columns */ /* id */
   )
+  /* by_key */
   /* source: */
   select coalesce(u.args::jsonb, g.args_1), coalesce(u.created_at, g.created_at[1]), coalesce(u.kind, g.kind[1]),
     coalesce(u.max_attempts, g.max_attempts[1]), coalesce(u.metadata::jsonb, g.metadata_1),
@@ -41,6 +42,7 @@ with inserted as (
     unique_states, place
   )
   /* :source */
+  /* keyed */
   /* conflict: */
   on conflict (unique_key)
     where unique_key is not null and unique_states is not null
@@ -64,6 +66,25 @@ where (
   from unnest(:payloads::text[]) as p (payload)
 ) is not null
 /* :notify */;
+
+-- name: job_insert_by_key
+-- Before the source, and job_insert_keyed after it: has the jobs inserted in the order of their keys, so that two inserts
+-- of the same keys never wait for one another. Their ids are given out before, in the order of the jobs.
+select s.args, s.created_at, s.kind, s.max_attempts, s.metadata, s.priority, s.queue, s.scheduled_at, s.state, s.tags,
+    s.unique_key, s.unique_states, s.id
+  from (
+    select q.args, q.created_at, q.kind, q.max_attempts, q.metadata, q.priority, q.queue, q.scheduled_at, q.state, q.tags,
+      q.unique_key, q.unique_states,
+      nextval((select pg_get_serial_sequence('/* schema */river_job', 'id'))::regclass) as id
+    from (;
+
+-- name: job_insert_keyed
+    ) as q (
+      args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, unique_key, unique_states
+    )
+    offset 0
+  ) s
+  order by s.unique_key, s.id;
 
 -- name: job_insert_alike
 -- The source for jobs that differ in their args and keys only, as one job does by itself: cheaper to plan and to run.
