@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         record_output,
     )
     from riverui.engine.events import Event, EventKind, JobStats
-    from riverui.engine.hooks import Hook, Metric, Middleware, Plugin
+    from riverui.engine.hooks import DoInner, Hook, Metric, Middleware, Plugin
     from riverui.engine.insert import InsertManyParams, InsertOpts, InsertRequest, InsertResult, UniqueOpts
     from riverui.engine.job_lists import (
         JobDeleteManyParams,
@@ -74,6 +74,7 @@ __all__ = [
     "ClientConfig",
     "CronSchedule",
     "DashboardConfig",
+    "DoInner",
     "ErrorResult",
     "Event",
     "EventKind",
@@ -144,7 +145,7 @@ _PLACES = {
         "raise_if_cancelled record_output"
     ),
     "engine.events": "Event EventKind JobStats",
-    "engine.hooks": "Hook Metric Middleware Plugin",
+    "engine.hooks": "DoInner Hook Metric Middleware Plugin",
     "engine.insert": "InsertManyParams InsertOpts InsertRequest InsertResult UniqueOpts",
     "engine.job_lists": "JobDeleteManyParams JobListCursor JobListOrder JobListParams JobListResult",
     "engine.periodic": "PeriodicJob",

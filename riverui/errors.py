@@ -14,6 +14,22 @@ class ConfigError(RiveruiError):
     """A setting is not usable."""
 
 
+class QueueAlreadyAdded(ConfigError):
+    """The client works this queue already."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The queue {name!r} is worked already.")
+        self.name = name
+
+
+class QueueNotFound(ConfigError):
+    """The client does not work this queue."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The queue {name!r} is not worked.")
+        self.name = name
+
+
 class BadRequest(RiveruiError):
     """The request does not make sense."""
 

@@ -37,7 +37,7 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.events import EventKind
 from riverui.engine.insert import InsertOpts
-from riverui.engine.rehearsal import LONGEST, StageDriver, WorkResult, rehearse
+from riverui.engine.rehearsal import LONGEST, StageDriver, WorkContext, WorkResult, rehearse, work_context
 from riverui.engine.resumable import CURSOR, STEP
 from riverui.engine.worker import Job, Worker, Workers
 from riverui.storage.connect import connect
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EventKind",
     "Expected",
+    "WorkContext",
     "WorkResult",
     "require_inserted",
     "require_inserted_tx",
@@ -63,6 +64,7 @@ __all__ = [
     "resumable_step_at_cursor",
     "rolled_back",
     "work",
+    "work_context",
     "work_tx",
 ]
 

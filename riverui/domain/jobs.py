@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+from riverui.domain.stored_json import read_json
+
+OUTPUT = "output"
+"""The metadata key of what a job has recorded."""
 
 
 class JobState(StrEnum):
@@ -134,6 +138,17 @@ class JobRow(NamedTuple):
         """The metadata, read from JSON at each call; ValueError for what Python cannot read."""
         return _object(self.metadata)
 
+    @property
+    def output(self) -> Any:
+        """What the job has recorded (`record_output`), read from its JSON; None where that is nothing.
+
+        UnreadableJson, a ValueError, where the metadata is nested deeper than Python reads.
+        """
+        if OUTPUT not in self.metadata:
+            return None
+        metadata = read_json(self.metadata)
+        return metadata.get(OUTPUT) if isinstance(metadata, dict) else None
+
 
 class JobMinimalRow(NamedTuple):
     """One job as River UI's API lists it: whole args, but neither errors nor metadata."""
@@ -221,10 +236,7 @@ class JobShowRow:
 
 
 def _object(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except RecursionError:
-        raise ValueError("the JSON is nested too deep") from None
+    found = read_json(text)
     if not isinstance(found, dict):
         raise ValueError(f"a JSON object expected, not {type(found).__name__}")
     return found

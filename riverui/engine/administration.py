@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from riverui.actions import jobs, leader, queues
-from riverui.domain.jobs import JobRow
+from riverui.domain.jobs import OUTPUT, JobRow
 from riverui.domain.queues import QueueRow
 from riverui.engine import attempt, gojson
-from riverui.engine.context import MOST_OUTPUT_BYTES, OUTPUT
+from riverui.engine.context import MOST_OUTPUT_BYTES
 from riverui.engine.job_lists import MOST, JobDeleteManyParams, JobListParams, JobListResult
 from riverui.storage.interface import Driver, Executor
 

@@ -53,6 +53,7 @@ class Attempt:
         "overdue",
         "progress",
         "row",
+        "seen",
         "slot_given_up",
         "slots",
         "started_at",
@@ -66,6 +67,8 @@ class Attempt:
 
     def __init__(self, row: JobRow, unit: WorkUnit | None, slots: Slots) -> None:
         self.row = row
+        self.seen = row
+        """The row as middleware has left it, which the work sees."""
         self.unit = unit
         """None where nobody here works this kind."""
         self.slots = slots

@@ -24,7 +24,7 @@ from riverui.engine.machinery import Machinery
 from riverui.engine.notifier import Notifier
 from riverui.engine.periodic import PeriodicJobs
 from riverui.engine.phases import serve
-from riverui.errors import ConfigError
+from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound
 from riverui.storage.connect import connect, connect_engine
 
 if TYPE_CHECKING:
@@ -251,22 +251,25 @@ class QueueBundle:
         return tuple(machinery.producers if machinery else self._client.config.queues)
 
     async def add(self, name: str, queue: QueueConfig) -> None:
-        """Begins to work a queue, at once or with the start. ConfigError where it cannot, or is already."""
+        """Begins to work a queue, at once or with the start. ConfigError where it cannot.
+
+        QueueAlreadyAdded, which is one, where the client works it already.
+        """
         client = self._client
         if not client.config.queues:
             raise ConfigError("queues is empty: this client only inserts jobs.")
         client.config.check_queue(name, queue)
         if name in self.names:
-            raise ConfigError(f"The queue {name!r} is worked already.")
+            raise QueueAlreadyAdded(name)
         if client._machinery is not None:
             await client._machinery.add_queue(name, queue)
         client.config = replace(client.config, queues={**client.config.queues, name: queue})
 
     async def remove(self, name: str) -> None:
-        """Leaves a queue; comes back once its jobs have ended. ConfigError where it is not worked."""
+        """Leaves a queue; comes back once its jobs have ended. QueueNotFound where it is not worked."""
         client = self._client
         if name not in self.names:
-            raise ConfigError(f"The queue {name!r} is not worked.")
+            raise QueueNotFound(name)
         if client._machinery is not None:
             await client._machinery.remove_queue(name)
         left = {other: queue for other, queue in client.config.queues.items() if other != name}

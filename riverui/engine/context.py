@@ -6,7 +6,7 @@ import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from riverui.domain.jobs import JobState
+from riverui.domain.jobs import OUTPUT, JobState
 from riverui.engine import attempt as at_work, gojson
 from riverui.engine.attempt import Attempt
 from riverui.engine.worker import A, Job
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from riverui.engine.client import Client
 
 MOST_OUTPUT_BYTES = 32 * 1024 * 1024
-OUTPUT = "output"
 RESERVED = "river:"
 
 

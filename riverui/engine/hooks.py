@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from riverui.domain.jobs import JobRow
 from riverui.engine.args import hooks_of, plugins_of
@@ -30,6 +30,14 @@ class Metric:
     name: str
     value: float
     queue: str
+
+
+class DoInner(Protocol):
+    """Goes on with a job's work; given a changed row, with that one."""
+
+    def __call__(self, job: JobRow | None = None, /) -> Awaitable[None]:
+        """Work the job, as `job` where one is given. ValueError for the row of another job."""
+        ...
 
 
 class Hook:
@@ -65,8 +73,12 @@ class Middleware:
         """Around each insert of one or more jobs."""
         return await do_inner(requests)
 
-    async def work(self, job: JobRow, do_inner: Callable[[], Awaitable[None]]) -> None:
-        """Around the work of each job."""
+    async def work(self, job: JobRow, do_inner: DoInner) -> None:
+        """Around the work of each job.
+
+        `do_inner(job._replace(args=…))` changes what is worked, such as the args of an older version. The row
+        in the database keeps its own.
+        """
         await do_inner()
 
 

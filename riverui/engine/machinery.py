@@ -11,6 +11,7 @@ from riverui.engine.attempt import Attempt
 from riverui.engine.completer import Completer
 from riverui.engine.deadlines import Deadlines
 from riverui.engine.executor import Executor
+from riverui.engine.job_counts import tell_job_counts
 from riverui.engine.joblog import JobLogs
 from riverui.engine.leader import Elector
 from riverui.engine.line import Line
@@ -20,7 +21,7 @@ from riverui.engine.producer import Producer
 from riverui.engine.service import keep_running
 from riverui.engine.threads import Threads
 from riverui.engine.watchdog import watch_loop
-from riverui.errors import ConfigError
+from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound
 
 if TYPE_CHECKING:
     from riverui.engine.client import Client
@@ -94,6 +95,7 @@ class Machinery:
                 await self.notifier.connect()
                 self._serve("notifier", self.notifier.run)
             self._serve("watchdog", lambda: watch_loop(self._at_work, self.logger))
+            self._serve("job counts", lambda: tell_job_counts(self.producers, self.logger))
             for name, queue in self.config.queues.items():
                 await self.add_queue(name, queue)
             if not self.config.leader_election_disabled:
@@ -104,11 +106,11 @@ class Machinery:
             raise
 
     async def add_queue(self, name: str, queue: QueueConfig) -> None:
-        """Begins to serve a queue. ConfigError where it is served already."""
+        """Begins to serve a queue. QueueAlreadyAdded where it is served already."""
         self.config.check_queue(name, queue)
         async with self._changing:
             if name in self.producers:
-                raise ConfigError(f"The queue {name!r} is served already.")
+                raise QueueAlreadyAdded(name)
             producer = Producer(name, queue, self)
             await producer.start()
             self.producers[name] = producer
@@ -118,10 +120,10 @@ class Machinery:
                 producer.stop()
 
     async def remove_queue(self, name: str) -> None:
-        """Leaves a queue once its jobs have ended. ConfigError where it is not served."""
+        """Leaves a queue once its jobs have ended. QueueNotFound where it is not served."""
         producer = self.producers.get(name)
         if producer is None:
-            raise ConfigError(f"The queue {name!r} is not served.")
+            raise QueueNotFound(name)
         producer.stop()
         await producer.drained()
         await producer.close()

@@ -20,6 +20,7 @@ from riverui.engine.worker_settings import middleware_of, timeout_of
 from riverui.errors import JobTimedOut
 
 if TYPE_CHECKING:
+    from riverui.domain.jobs import JobRow
     from riverui.engine.deadlines import Deadlines
     from riverui.engine.threads import Threads
 
@@ -81,7 +82,7 @@ def _decoded(unit: WorkUnit, work: Work) -> Work:
     decode = unit.decode
 
     async def decoded(attempt: Attempt) -> None:
-        attempt.job = Job(attempt.row, decode(attempt.row.args))
+        attempt.job = Job(attempt.seen, decode(attempt.seen.args))
         await work(attempt)
 
     return decoded
@@ -90,7 +91,7 @@ def _decoded(unit: WorkUnit, work: Work) -> Work:
 def _with_begins(hooks: tuple[Hook, ...], work: Work) -> Work:
     async def begun(attempt: Attempt) -> None:
         for hook in hooks:
-            await settle(hook.work_begin(attempt.row))
+            await settle(hook.work_begin(attempt.seen))
         await work(attempt)
 
     return begun
@@ -107,7 +108,7 @@ def _with_ends(hooks: tuple[Hook, ...], work: Work) -> Work:
             error = raised
         try:
             for hook in hooks:
-                error = await settle(hook.work_end(attempt.row, error))
+                error = await settle(hook.work_end(attempt.seen, error))
             if error is not None:
                 raise error
         finally:
@@ -119,9 +120,22 @@ def _with_ends(hooks: tuple[Hook, ...], work: Work) -> Work:
 
 def _within(middleware: Middleware, work: Work) -> Work:
     async def within(attempt: Attempt) -> None:
-        await middleware.work(attempt.row, lambda: work(attempt))
+        row = attempt.seen
+
+        def inner(job: JobRow | None = None, /) -> Awaitable[None]:
+            # Called again, it begins with the row that it was given, not with what became of it further in.
+            attempt.seen = row if job is None else _same_job(job, row)
+            return work(attempt)
+
+        await middleware.work(row, inner)
 
     return within
+
+
+def _same_job(job: JobRow, row: JobRow) -> JobRow:
+    if job.id != row.id:
+        raise ValueError(f"A middleware went on with job {job.id} inside the work of job {row.id}.")
+    return job
 
 
 def _within_chosen(worker: Worker[object], work: Work) -> Work:

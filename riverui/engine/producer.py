@@ -13,6 +13,7 @@ from riverui.domain.queues import ALL_QUEUES, QueueRow
 from riverui.engine.attempt import Attempt, Cause
 from riverui.engine.events import Event, EventKind
 from riverui.engine.hooks import Metric
+from riverui.engine.job_counts import JobCounts
 from riverui.engine.notifier import CONTROL, INSERT, Unsubscribe
 from riverui.engine.service import Bell, keep_running
 from riverui.engine.set_aside import SetAside, passing_over
@@ -78,11 +79,18 @@ class Producer:
         """Slots in use."""
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: list[Unsubscribe] = []
+        self._worked = 0
 
     @property
     def running(self) -> int:
         """Jobs at work."""
         return self._attempts
+
+    @property
+    def counts(self) -> JobCounts:
+        """Return what it has done so far, and does."""
+        stuck = sum(attempt.stuck for attempt in self._active.values())
+        return JobCounts(worked=self._worked, running=self._attempts, stuck=stuck)
 
     @property
     def attempts(self) -> Collection[Attempt]:
@@ -145,6 +153,7 @@ class Producer:
         if self._active.get(job_id) is attempt:
             del self._active[job_id]
         self._attempts -= 1
+        self._worked += 1
         if not attempt.slot_given_up:
             self._taken -= 1
         if attempt.stuck:

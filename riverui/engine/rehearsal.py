@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from riverui.domain.jobs import JobRow
+from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.stored_json import read_object
 from riverui.engine import attempt as at_work
-from riverui.engine.args import JobArgs
+from riverui.engine.args import JobArgs, encode, kind_of
 from riverui.engine.client import Client
 from riverui.engine.completer import Completer
 from riverui.engine.config import ClientConfig
@@ -24,7 +25,7 @@ from riverui.engine.insert import InsertOpts
 from riverui.engine.joblog import JobLogs
 from riverui.engine.line import Line
 from riverui.engine.threads import Threads
-from riverui.engine.worker import ErrorResult, Workers
+from riverui.engine.worker import ErrorResult, Job, Workers
 from riverui.errors import NotFound
 from riverui.storage import interface
 from riverui.storage.interface import Driver, Listener, MigrationSteps, Transaction
@@ -45,6 +46,63 @@ class WorkResult:
     """As it is in the database afterwards."""
     error: BaseException | None = None
     """What `work` raised; a JobCancel or JobSnooze is no error."""
+
+
+class WorkContext:
+    """What surrounds a job's code that a test calls directly, and what that code told."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    @property
+    def job(self) -> Job[Any]:
+        """The job that `current_job()` gives, to be handed to the code."""
+        assert self._attempt.job is not None
+        return self._attempt.job
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What was set so far (`metadata_set`), the output (`record_output`) under the key `output`."""
+        return read_object(self._attempt.metadata())
+
+
+@contextmanager
+def work_context(client: Client, args: object = None) -> Iterator[WorkContext]:
+    """Surround code with what it finds inside a job, for tests that call it directly: River's WorkContext.
+
+    `client_from_context()` gives `client`, `current_job()` a first attempt at a job with `args`. Nothing is
+    written to the database but what the code writes itself.
+    """
+    now = client.clock()
+    row = JobRow(
+        id=1,
+        state=JobState.RUNNING,
+        attempt=1,
+        max_attempts=client.config.max_attempts,
+        attempted_at=now,
+        created_at=now,
+        finalized_at=None,
+        scheduled_at=now,
+        priority=1,
+        args="{}" if args is None else encode(args),
+        attempted_by=(client.id,),
+        errors=(),
+        kind="" if args is None else kind_of(args),
+        metadata="{}",
+        queue="default",
+        tags=(),
+        unique_key=None,
+        unique_states=None,
+    )
+    attempt = at_work.Attempt(row, None, _Stage())
+    attempt.job = Job(row, args)
+    attempt_set, client_set = at_work.running.set(attempt), at_work.client.set(client)
+    try:
+        yield WorkContext(attempt)
+    finally:
+        attempt.done = True
+        at_work.running.reset(attempt_set)
+        at_work.client.reset(client_set)
 
 
 class StageDriver:

@@ -129,6 +129,11 @@ class Job(Generic[A]):
         return self.row.metadata_dict
 
     @property
+    def output(self) -> Any:
+        """What an earlier attempt has recorded, read from its JSON; None where that is nothing."""
+        return self.row.output
+
+    @property
     def tags(self) -> tuple[str, ...]:
         """Its tags."""
         return self.row.tags
@@ -141,9 +146,9 @@ class Worker(Generic[A]):
     """
 
     timeout: timedelta | Callable[[Job[A]], timedelta | None] | None = None
-    """None and zero leave it to the client, NO_LIMIT is none. `def timeout(self, job)` says it for each job."""
+    """None and zero leave it to the client, NO_LIMIT is none. `def timeout(self, job)` is for each job."""
     middleware: Sequence[Middleware] | Callable[[JobRow], Sequence[Middleware]] = ()
-    """Around the work of its jobs. `def middleware(self, row)` says it for each job."""
+    """Around the work of its jobs. `def middleware(self, row)` is for each job."""
 
     def work(self, job: Job[A]) -> Awaitable[None] | None:
         """Does the job. An exception is its error: JobCancel and JobSnooze are told apart."""

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from riverui.engine.worker import Job, Worker
 
 _NOTHING = timedelta(0)
-_LIMITS = "a timedelta such as timedelta(seconds=30), NO_LIMIT, or a method that takes the job and returns one"
+_LIMITS = (
+    "a timedelta such as timedelta(seconds=30), NO_LIMIT, or a method that takes the job and returns one"
+)
 
 
 def check_settings(worker: Worker[Any], name: str) -> None:
@@ -73,8 +75,8 @@ def _check_timeout(timeout: Any, name: str) -> None:
 def _check_middleware(middleware: Any, name: str) -> None:
     if isinstance(middleware, type) or not (callable(middleware) or isinstance(middleware, Sequence)):
         raise ConfigError(
-            f"{name}.middleware must be a list of Middleware, or a method that takes the job's row and returns"
-            f" one, not {middleware!r}."
+            f"{name}.middleware must be a list of Middleware, or a method that returns one for a job's row,"
+            f" not {middleware!r}."
         )
     if isinstance(middleware, Sequence):
         for one in middleware:

@@ -20,6 +20,7 @@ from riverui.engine.sync_client import SyncClient
 from riverui.engine.worker import Job
 from riverui.errors import NotFound, OutsideJob
 from tests.engine.conftest import Playground, Task
+from tests.odd_rows import insert_odd_rows
 
 
 @pytest.mark.parametrize(
@@ -212,3 +213,30 @@ async def test_synchronous_completion_of_a_deleted_job(play: Playground) -> None
             tx.rollback()
 
     assert (await play.work(work))["state"] == "completed"
+
+
+@pytest.mark.parametrize("value", [None, 0, "text", {"a": [1, 2.5]}, []])
+async def test_the_output_of_a_row(play: Playground, value: Any) -> None:
+    outputs: list[Any] = []
+
+    async def work(job: Job[Task]) -> None:
+        outputs.append(job.output)
+        record_output(value)
+        if job.attempt == 1:
+            raise ValueError("once more")
+
+    play.worker(work)
+    job_id = await play.insert()
+    client = await play.start()
+    await play.event(job_id, 2)
+    assert (await client.job_get(job_id)).output == value
+    assert outputs == [None, value]
+
+
+async def test_outputs_that_cannot_be_read(play: Playground) -> None:
+    ids = await insert_odd_rows(play.connection, ("available",))
+    client = play.make()
+    for name in ("metadata that is an array", "metadata that is a text", "metadata that is null"):
+        assert (await client.job_get(ids[name, "available"])).output is None
+    with pytest.raises(ValueError, match="too deep"):
+        _ = (await client.job_get(ids["output nested deep", "available"])).output

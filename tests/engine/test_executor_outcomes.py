@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from riverui.engine.context import metadata_set
 from riverui.domain.jobs import JobRow
+from riverui.engine.context import metadata_set
 from riverui.engine.hooks import Hook
 from riverui.engine.worker import ErrorResult, Job, JobCancel, JobSnooze, Worker
 from tests.engine.conftest import Playground, Task, about

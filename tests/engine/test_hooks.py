@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,10 +12,12 @@ from typing import Any, ClassVar
 import pytest
 
 from riverui.domain.jobs import JobRow
+from riverui.engine import hooks
 from riverui.engine.config import ClientConfig
 from riverui.engine.context import client_from_context, metadata_set
 from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin, settle
 from riverui.engine.worker import Job, JobSnooze, Worker
+from tests import factory
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
 
@@ -220,3 +223,73 @@ async def test_hooks_of_hooks(error: Exception | None) -> None:
 
 _HOUR = timedelta(hours=1)
 _MOMENT = timedelta(milliseconds=20)
+
+
+class Renaming(Middleware):
+    """Turns the args of version 1 into those of version 2."""
+
+    def __init__(self, *, times: int = 1) -> None:
+        self.times = times
+
+    async def work(self, job: JobRow, do_inner: hooks.DoInner) -> None:
+        args = json.loads(job.args)
+        if "name" in args:
+            args["value"] = args.pop("name") + "!"
+        for _ in range(self.times):
+            await do_inner(job._replace(args=json.dumps(args)))
+
+
+@pytest.mark.parametrize("where", ["client", "worker"])
+async def test_middleware_may_change_the_args(where: str, play: Playground) -> None:
+    seen: list[object] = []
+
+    class Last(Hook):
+        def work_begin(self, job: JobRow) -> None:
+            seen.append(json.loads(job.args))
+
+    class TaskWorker(Worker[Task]):
+        middleware = [Renaming()] if where == "worker" else ()
+
+        async def work(self, job: Job[Task]) -> None:
+            seen.append((job.args, json.loads(job.row.args)))
+
+    play.worker(TaskWorker())
+    await play.start(hooks=[Last()], middleware=[Renaming()] if where == "client" else [])
+    job_id = await factory_job(play)
+    event = await play.event(job_id)
+    after = {"value": "old!"}
+    assert seen == [after, (Task(value="old!"), after)]
+    assert (await play.row(job_id))["args"] == {"name": "old"}, "the row keeps its own"
+    assert event.job is not None
+    assert json.loads(event.job.args) == {"name": "old"}
+
+
+async def factory_job(play: Playground) -> int:
+    return await factory.job(play.connection, kind="task", args={"name": "old"})
+
+
+async def test_middleware_that_goes_on_twice_begins_twice_with_its_own_row(play: Playground) -> None:
+    values: list[str] = []
+
+    class Twice(Middleware):
+        async def work(self, job: JobRow, do_inner: hooks.DoInner) -> None:
+            await do_inner()
+            await do_inner()
+
+    async def work(job: Job[Task]) -> None:
+        values.append(job.args.value)
+
+    play.worker(work)
+    await play.start(middleware=[Twice(), Renaming()])
+    await play.event(await factory_job(play))
+    assert values == ["old!", "old!"]
+
+
+async def test_middleware_may_not_go_on_with_another_job(play: Playground) -> None:
+    class Confused(Middleware):
+        async def work(self, job: JobRow, do_inner: hooks.DoInner) -> None:
+            await do_inner(job._replace(id=job.id + 1))
+
+    await play.start(middleware=[Confused()])
+    row = await play.work()
+    assert "went on with job" in row["errors"][0]["error"]

@@ -53,24 +53,24 @@ async def test_every_odd_row_is_worked_and_so_is_the_job_behind_them(
 
     async def all_worked() -> bool:
         (row,) = await play.rows(
-            f"select count(*) as left from river_job where {due}"  # noqa: S608 - it is ours
+            f"select count(*) as left from river_job where {due}"
             " and (state = 'running' or not coalesce(%s = any(attempted_by), false))",
             client.id,
         )
         return bool(row["left"] == 0)
 
     async with asyncio.timeout(LONGEST):
-        while not await all_worked():
+        while not await all_worked():  # noqa: ASYNC110 - it is the database that changes
             await asyncio.sleep(0.05)
     assert (await play.row(behind))["state"] in ends
     rows = {
         row["id"]: row["state"]
-        for row in await play.rows(f"select id, state from river_job where {due} or state <> 'available'")  # noqa: S608
+        for row in await play.rows(f"select id, state from river_job where {due} or state <> 'available'")
     }
-    for (name, _), id in odd.items():
+    for (name, _), job_id in odd.items():
         unread = {"available", "retryable", "discarded", "cancelled"} if name.startswith(NO_TASKS) else set()
         cancelled = {"cancelled"} if "cancel" in name or "River's keys" in name else set()
-        assert rows.get(id, "not due") in {*ends, *unread, *cancelled, "not due"}, name
+        assert rows.get(job_id, "not due") in {*ends, *unread, *cancelled, "not due"}, name
 
 
 async def test_attempts_and_workers_are_counted_as_far_as_they_go(play: Playground) -> None:
@@ -94,7 +94,8 @@ async def test_errors_are_added_to_whatever_stands_there(play: Playground) -> No
     play.worker(badly)
     nested = await play.insert()
     await play.connection.execute(
-        "update river_job set errors = array[array['1', '2'], array['3', '4']]::jsonb[] where id = %s", [nested]
+        "update river_job set errors = array[array['1', '2'], array['3', '4']]::jsonb[] where id = %s",
+        [nested],
     )
     await play.start()
     await play.event(nested)
@@ -112,7 +113,9 @@ async def test_errors_are_added_to_whatever_stands_there(play: Playground) -> No
         ('["cancel_attempted_at"]', ["cancel_attempted_at"]),
     ],
 )
-async def test_metadata_that_is_no_object_stays_as_it_is(before: str, after: object, play: Playground) -> None:
+async def test_metadata_that_is_no_object_stays_as_it_is(
+    before: str, after: object, play: Playground
+) -> None:
     row = await play.work(well, metadata=before)
     assert (row["state"], row["metadata"]) == ("completed", after)
 
@@ -168,7 +171,7 @@ async def test_a_job_whose_key_another_has_while_it_runs_waits_alone(play: Playg
     third = await play.insert(Task(value="third"))
     await play.start()
     await play.event(third)
-    assert [(await play.row(id))["state"] for id in (first, second)] == ["running", "available"]
+    assert [(await play.row(job_id))["state"] for job_id in (first, second)] == ["running", "available"]
     gate.set()
     await play.event(first)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 from riverui.actions import queues as actions
 from riverui.engine.config import QueueConfig
 from riverui.engine.hooks import Hook, Metric
+from riverui.engine.job_counts import JobCounts, tell_changed
 from riverui.engine.producer import Producer
 from riverui.engine.worker import Job
-from riverui.errors import ConfigError
+from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound
 from tests import factory
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
@@ -379,3 +381,44 @@ async def test_pause_that_is_told_before_the_queue_is_read(play: Playground) -> 
     early._on_control({"action": "pause", "queue": "more"})
     assert not early.paused, "the row may say otherwise"
     assert await early._look_bell.wait(0), "so it is looked at again"
+
+
+async def test_what_was_done_is_told_when_it_has_changed(
+    play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "riverui.engine")
+    gate = Gate()
+    play.worker(gate)
+    ids = [await play.insert() for _ in range(3)]
+    client = await play.start(
+        queues={"default": QueueConfig(max_workers=5), "idle": QueueConfig(max_workers=1)}
+    )
+    machinery = client._machinery
+    assert machinery is not None
+    await play.until(lambda: gate.running == 3)
+
+    def tell(told: Mapping[str, JobCounts]) -> dict[str, JobCounts]:
+        caplog.clear()
+        return tell_changed(machinery.producers, told, client.logger)
+
+    told = tell({})
+    assert caplog.messages == ["queue default: 0 jobs worked, 3 running, 0 stuck"]
+    told = tell(told)
+    assert caplog.messages == []
+    gate.open.set()
+    for job_id in ids:
+        await play.event(job_id)
+    await play.until(lambda: client.running == 0)
+    tell(told)
+    assert caplog.messages == ["queue default: 3 jobs worked, 0 running, 0 stuck"]
+    (record,) = caplog.records
+    assert (record.__dict__["num_completed_jobs"], record.__dict__["queue"]) == (3, "default")
+
+
+async def test_adding_and_removing_queues_wrongly_have_errors_of_their_own(play: Playground) -> None:
+    client = await play.start()
+    with pytest.raises(QueueAlreadyAdded) as added:
+        await client.queues.add("default", QueueConfig(max_workers=1))
+    with pytest.raises(QueueNotFound) as missing:
+        await client.queues.remove("other")
+    assert (added.value.name, missing.value.name) == ("default", "other")

@@ -17,6 +17,7 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
+import riverui
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.args import JsonArgs
 from riverui.engine.client import Client
@@ -26,7 +27,7 @@ from riverui.engine.hooks import Hook
 from riverui.engine.insert import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.resumable import resumable_set_cursor, resumable_step, resumable_step_cursor
 from riverui.engine.worker import ErrorResult, Job, JobCancel, JobSnooze, Worker, Workers
-from riverui.errors import DatabaseError, JobTimedOut, NotFound
+from riverui.errors import DatabaseError, JobTimedOut, NotFound, OutsideJob
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.testing import (
@@ -44,6 +45,7 @@ from riverui.testing import (
     river_config,  # noqa: F401
     rolled_back,
     work,
+    work_context,
     work_tx,
 )
 
@@ -453,3 +455,26 @@ async def test_the_fixture_in_somebodys_tests(
     assert "1 failed" in said
     assert "AssertionError: River: no job of kind 'mail' was inserted." in said
     assert await count() == 0
+
+
+async def test_code_of_a_job_called_directly(river: Client) -> None:  # noqa: F811
+    with work_context(river, Mail(to="ann")) as context:
+        assert riverui.client_from_context() is river
+        assert riverui.current_job() is context.job
+        assert context.job.args == Mail(to="ann")
+        assert (context.job.kind, context.job.attempt) == (Mail.kind, 1)
+        riverui.raise_if_cancelled()
+        riverui.metadata_set("language", "en")
+        riverui.record_output([1, 2])
+        await riverui.client_from_context().insert(Mail(to="bob"))
+    assert context.metadata == {"language": "en", "output": [1, 2]}
+    with pytest.raises(OutsideJob):
+        riverui.client_from_context()
+    with pytest.raises(OutsideJob):
+        riverui.current_job()
+    await require_inserted(river, Mail(to="bob"))
+
+
+async def test_the_client_alone(river: Client) -> None:  # noqa: F811
+    with work_context(river):
+        assert riverui.client_from_context() is river

@@ -102,7 +102,9 @@ async def test_each_job_has_its_own_limit(
     if error is None:
         assert row["state"] == "completed"
     else:
-        assert row["errors"][0]["error"] == f"JobTimedOut: The job took longer than its time limit of {error}."
+        assert (
+            row["errors"][0]["error"] == f"JobTimedOut: The job took longer than its time limit of {error}."
+        )
 
 
 async def test_a_limit_of_zero_is_the_client_s(play: Playground) -> None:

@@ -118,9 +118,7 @@ class JobWork(Statements):
         if not is_bigint(id):
             return None
         merged = {"metadata": "job_metadata"} if parameters else {}
-        rows = await self._ready(
-            name, {"id": id, **parameters}, parts={"columns": "job_columns", **merged}
-        )
+        rows = await self._ready(name, {"id": id, **parameters}, parts={"columns": "job_columns", **merged})
         return next(iter(job_rows(rows)), None)
 
 

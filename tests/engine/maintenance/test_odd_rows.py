@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
@@ -39,24 +39,24 @@ HUGE = {"large_in": STATES}
 
 
 @dataclass
-class Any_:
+class Odd:
     kind: ClassVar[str] = "odd"
     number: int = 0
 
 
-class AnyWorker(Worker[Any_]):
-    async def work(self, job: Job[Any_]) -> None: ...
+class OddWorker(Worker[Odd]):
+    async def work(self, job: Job[Odd]) -> None: ...
 
 
 def workers(worker: Worker[Any] | None = None) -> Workers:
     made = Workers()
-    made.add(worker or AnyWorker())
+    made.add(worker or OddWorker())
     return made
 
 
-async def states(connection: AsyncConnection[Any], ids: dict[Any, int]) -> dict[int, str]:
+async def states(connection: AsyncConnection[Any], ids: Iterable[int]) -> dict[int, str]:
     rows = await (
-        await connection.execute("select id, state from river_job where id = any(%s)", [list(ids.values())])
+        await connection.execute("select id, state from river_job where id = any(%s)", [list(ids)])
     ).fetchall()
     return {row["id"]: row["state"] for row in rows}
 
@@ -68,20 +68,20 @@ async def refuse(connection: AsyncConnection[Any], job_id: int, what: str = "upd
         " $$ begin raise exception 'not this one'; end $$"
     )
     await connection.execute(
-        f"create trigger refuse_{job_id} before {what} on river_job"  # noqa: S608 - both are ours
+        f"create trigger refuse_{job_id} before {what} on river_job"
         f" for each row when (old.id = {job_id}) execute function refuse()".encode()
     )
 
 
 async def test_the_scheduler_moves_every_odd_row(means: NewMeans, connection: AsyncConnection[Any]) -> None:
     due = await insert_odd_rows(connection, ("retryable", "scheduled"), large_in=STATES)
-    never = {id for (name, _), id in due.items() if name == "times that never come"}
+    never = {job_id for (name, _), job_id in due.items() if name == "times that never come"}
     async with asyncio.timeout(BOUND):
         await JobScheduler(means(), notify_inserts=Told()).run_once()
-    found = await states(connection, due)
+    found = await states(connection, due.values())
     # Two of each unique key are there, as no client could have inserted them: one goes on.
-    assert {state for id, state in found.items() if id not in never} <= {"available", "discarded"}
-    assert {found[id] for id in never} == {"retryable", "scheduled"}
+    assert {state for job_id, state in found.items() if job_id not in never} <= {"available", "discarded"}
+    assert {found[job_id] for job_id in never} == {"retryable", "scheduled"}
 
 
 async def test_the_rescuer_rescues_every_odd_row(means: NewMeans, connection: AsyncConnection[Any]) -> None:
@@ -89,10 +89,10 @@ async def test_the_rescuer_rescues_every_odd_row(means: NewMeans, connection: As
     given = means(workers=workers(), discard_unknown_stuck_jobs=True)
     async with asyncio.timeout(BOUND):
         await JobRescuer(given).run_once()
-    found = await states(connection, stuck)
-    left = {name for (name, _), id in stuck.items() if found[id] == "running"}
+    found = await states(connection, stuck.values())
+    left = {name for (name, _), job_id in stuck.items() if found[job_id] == "running"}
     assert left <= NEVER_STARTED | {"times beyond the calendar"}
-    ended = {found[id] for (name, _), id in stuck.items() if name not in left}
+    ended = {found[job_id] for (name, _), job_id in stuck.items() if name not in left}
     assert ended == {"cancelled", "discarded", "retryable"}
 
 
@@ -165,8 +165,8 @@ async def test_a_job_that_cannot_be_scheduled_is_told_once_and_holds_up_no_other
     scheduler = JobScheduler(means(), notify_inserts=Told(), size=BatchSize(size, 1))
     for _ in range(9):
         await scheduler.run_once()
-    found = await states(connection, {id: id for id in ids})
-    assert [id for id in ids if found[id] == "scheduled"] == [ids[0], ids[4]]
+    found = await states(connection, ids)
+    assert [job_id for job_id in ids if found[job_id] == "scheduled"] == [ids[0], ids[4]]
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(told) == 2
     assert f"job {ids[0]} cannot be processed" in told[0]
@@ -181,8 +181,8 @@ async def test_two_jobs_of_a_key_that_counts_when_discarded(
     ids = [await factory.job(connection, "retryable", **unique) for _ in range(2)]
     other = await factory.job(connection, "scheduled", scheduled_at=means().clock())
     await JobScheduler(means(), notify_inserts=Told()).run_once()
-    found = await states(connection, {id: id for id in (*ids, other)})
-    assert [found[id] for id in (*ids, other)] == ["available", "discarded", "available"]
+    found = await states(connection, (*ids, other))
+    assert [found[job_id] for job_id in (*ids, other)] == ["available", "discarded", "available"]
 
 
 async def test_a_job_that_another_transaction_holds_holds_up_no_other(
@@ -197,8 +197,8 @@ async def test_a_job_that_another_transaction_holds_holds_up_no_other(
         async with asyncio.timeout(BOUND / 6):
             await JobScheduler(means(), notify_inserts=Told()).run_once()
             await JobRescuer(means(workers=workers())).run_once()
-        found = await states(connection, {id: id for id in (*due, *stuck)})
-    assert [found[id] for id in (*due, *stuck)] == ["scheduled", "available", "running", "retryable"]
+        found = await states(connection, (*due, *stuck))
+    assert [found[job_id] for job_id in (*due, *stuck)] == ["scheduled", "available", "running", "retryable"]
 
 
 async def test_a_job_that_cannot_be_removed_is_told_once_and_holds_up_no_other(
@@ -212,7 +212,7 @@ async def test_a_job_that_cannot_be_removed_is_told_once_and_holds_up_no_other(
     cleaner = JobCleaner(means())
     for _ in range(2):
         await cleaner.run_once()
-    assert set(await states(connection, {id: id for id in ids})) == {ids[2], ids[3], ids[8]}
+    assert set(await states(connection, ids)) == {ids[2], ids[3], ids[8]}
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(told) == 3
     assert all("receipt" in line for line in told)
@@ -227,8 +227,8 @@ async def test_a_job_that_cannot_be_rescued_is_told_once_and_holds_up_no_other(
     rescuer = JobRescuer(means(workers=workers()))
     for _ in range(2):
         await rescuer.run_once()
-    found = await states(connection, {id: id for id in ids})
-    assert [id for id in ids if found[id] == "running"] == [ids[5]]
+    found = await states(connection, ids)
+    assert [job_id for job_id in ids if found[job_id] == "running"] == [ids[5]]
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(told) == 1
     assert f"job {ids[5]} cannot be processed" in told[0]
@@ -270,7 +270,7 @@ async def test_whatever_the_program_s_own_code_raises_its_jobs_are_rescued(
             return raising(error)() if method == "next_retry" else None
 
     registered = workers(TouchyWorker())
-    registered.add(AnyWorker())
+    registered.add(OddWorker())
     long_ago = means().clock() - timedelta(hours=5)
     ids = [
         await factory.job(connection, "running", kind=kind, attempted_at=long_ago)
@@ -278,7 +278,7 @@ async def test_whatever_the_program_s_own_code_raises_its_jobs_are_rescued(
     ]
     done = await JobRescuer(means(workers=registered)).run_once()
     assert done.retried == 3
-    assert set((await states(connection, {id: id for id in ids})).values()) == {"retryable"}
+    assert set((await states(connection, ids)).values()) == {"retryable"}
 
 
 async def test_a_periodic_job_that_cannot_be_inserted_holds_up_no_other(
