@@ -42,6 +42,12 @@ def _steps_options(command: click.Command) -> click.Command:
         ),
         click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing."),
         click.option("--show-sql", is_flag=True, help="Print the SQL of each migration."),
+        click.option(
+            "--statement-timeout",
+            default="",
+            metavar="TIME",
+            help="Give up a statement that takes longer, such as 2m; without it none is given up.",
+        ),
         _line,
     ):
         command = option(command)
@@ -167,13 +173,22 @@ def _migrate(
     target_version: int | None,
     dry_run: bool,
     show_sql: bool,
+    statement_timeout: str,
     **flags: Any,
 ) -> int:
     from riverui.storage.migrate import migrate
 
+    limit = _time("--statement-timeout", statement_timeout) if statement_timeout else None
+
     async def work(driver: Driver) -> Sequence[MigrationStep]:
         run = partial(
-            migrate, driver, direction, line=line, max_steps=max_steps, target_version=target_version
+            migrate,
+            driver,
+            direction,
+            line=line,
+            max_steps=max_steps,
+            statement_timeout=limit,
+            target_version=target_version,
         )
         if asks and not dry_run and await _drops_jobs(driver, line, await run(dry_run=True)):
             click.confirm(
@@ -226,6 +241,19 @@ def _with_driver(
             await driver.close()
 
     return asyncio.run(run())
+
+
+def _time(flag: str, text: str) -> timedelta:
+    from riverui.domain.schedules import go_duration
+
+    try:
+        found = go_duration(text)
+    except ValueError:
+        found = timedelta(0)
+    # What Postgres takes: up to 2^31 milliseconds.
+    if not timedelta(0) < found < timedelta(days=24):
+        raise ConfigError(f"{flag} {text}: write it like 30s or 2m, up to 24 days")
+    return found
 
 
 def _numbers(flag: str, given: Sequence[str]) -> list[int]:

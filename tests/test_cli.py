@@ -97,6 +97,8 @@ class TestBadSettings:
             (["demo", "--port", "99999"], {}, "99999"),
             (["migrate-up"], {}, "no database"),
             (["migrate-up", "--max-steps", "0"], {}, "max-steps"),
+            (["migrate-up", "--statement-timeout", "soon"], {}, "--statement-timeout soon"),
+            (["migrate-down", "--statement-timeout", "0s"], {}, "write it like"),
             (["migrate-get", "--all"], {}, "--up or --down"),
             (["migrate-get", "--up"], {}, "--all or --version"),
             (["migrate-get", "--up", "--version", "1,x"], {}, "whole numbers"),
@@ -265,7 +267,9 @@ class TestMigrations:
         assert (code, out) == (1, "")
         assert "not applied: 001, 002, 003" in err
 
-        code, out, _ = run("migrate-up", "--dry-run", "--show-sql", "--max-steps", "2", **url)
+        code, out, _ = run(
+            "migrate-up", "--dry-run", "--show-sql", "--max-steps", "2", "--statement-timeout", "2m", **url
+        )
         assert code == 0
         assert "would apply migration 001 [up]" in out
         assert "create table river_migration" in out.lower().replace("  ", " ")

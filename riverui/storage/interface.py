@@ -423,8 +423,11 @@ class MigrationSteps(Protocol):
         """Versions recorded for a line; MigrationError where the database does not know lines yet."""
         ...
 
-    def step(self) -> AbstractAsyncContextManager[None]:
-        """One transaction in which no other riverui migrates; kept unless an exception leaves it."""
+    def step(self, *, statement_timeout: timedelta | None = None) -> AbstractAsyncContextManager[None]:
+        """One transaction in which no other riverui migrates; kept unless an exception leaves it.
+
+        A statement may take as long as `statement_timeout`, or as it needs.
+        """
         ...
 
     async def apply(self, sql: str) -> None:

@@ -45,12 +45,14 @@ async def migrate(
     max_steps: int | None = None,
     target_version: int | None = None,
     dry_run: bool = False,
+    statement_timeout: timedelta | None = None,
 ) -> list[MigrationStep]:
     """Applies what is pending (up) or takes applied versions back (down); gives the steps as they ran.
 
     Up goes all the way, down one step, unless `max_steps` or `target_version` say otherwise; the target is
     the version that the database is left at, and -1 with down removes everything. Each step is one
-    transaction with its record. MigrationError for an unknown line or version, and where the database refuses
+    transaction with its record, and each statement may take as long as `statement_timeout`, or as it needs.
+    MigrationError for an unknown line or version, and where the database refuses
     a step.
     """
     known = _versions(line)
@@ -62,7 +64,7 @@ async def migrate(
             step = _step(line, version, direction, driver.schema)
             if not dry_run:
                 started = time.monotonic()
-                async with migrations.step():
+                async with migrations.step(statement_timeout=statement_timeout):
                     # Another process may have run it between our look and our turn.
                     if (version in await migrations.versions(line)) == (direction == "up"):
                         continue

@@ -1,4 +1,4 @@
-"""What a worker says of its jobs: time limits and middleware, for all or for each, checked at registration."""
+"""What a worker says of its jobs, for all or for each: time limits and middleware."""
 
 from __future__ import annotations
 

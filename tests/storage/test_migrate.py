@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 from psycopg import AsyncConnection
@@ -153,3 +154,16 @@ async def test_no_database() -> None:
     with pytest.raises(DatabaseUnavailable):
         await migrate(driver, "up")
     await driver.close()
+
+
+async def test_a_statement_that_takes_too_long_is_given_up(
+    empty: PostgresDriver, empty_database_url: str
+) -> None:
+    await migrate(empty, "up", target_version=5)
+    async with await AsyncConnection.connect(empty_database_url) as holder:
+        await holder.execute("lock table river_job")
+        with pytest.raises(MigrationError, match="006.*statement timeout"):
+            await migrate(empty, "up", statement_timeout=timedelta(milliseconds=100))
+    assert await _applied(empty) == [1, 2, 3, 4, 5]
+    await migrate(empty, "up", statement_timeout=timedelta(minutes=2))
+    assert await _applied(empty) == list(range(1, 9))

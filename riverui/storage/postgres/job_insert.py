@@ -80,10 +80,13 @@ def _first_of_each(jobs: Sequence[JobInsertParams]) -> tuple[list[JobInsertParam
 
 
 def _by_key(jobs: Sequence[JobInsertParams]) -> list[int]:
-    """The places of the jobs in the order of their keys, in which they are inserted: see job_insert_by_key."""
-    return sorted(
-        range(len(jobs)), key=lambda at: (jobs[at].unique_key is None, jobs[at].unique_key or b"", at)
-    )
+    """Return the places of the jobs in the order of their keys, nulls last: see job_insert_by_key."""
+
+    def place(at: int) -> tuple[bool, bytes, int]:
+        key = jobs[at].unique_key
+        return key is None, key or b"", at
+
+    return sorted(range(len(jobs)), key=place)
 
 
 def _insert(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 
 import psycopg
 
 from riverui.errors import DatabaseError, MigrationError
 from riverui.storage.postgres.statements import Statements
 
+_MILLISECOND = timedelta(milliseconds=1)
 _LOCK_KEY = 0x72697665727569
 """Keeps two riverui processes from migrating at the same time; River itself takes no lock."""
 
@@ -34,14 +36,19 @@ class PostgresMigrations(Statements):
         return [version for recorded, version, _ in rows if recorded == line]
 
     @asynccontextmanager
-    async def step(self) -> AsyncIterator[None]:
-        """One transaction, alone among riverui's migrations; kept unless an exception leaves it."""
+    async def step(self, *, statement_timeout: timedelta | None = None) -> AsyncIterator[None]:
+        """One transaction, alone among riverui's migrations; kept unless an exception leaves it.
+
+        A statement may take as long as `statement_timeout`, or as it needs.
+        """
+        milliseconds = 0 if statement_timeout is None else max(1, statement_timeout // _MILLISECOND)
         try:
             await self._run("begin; set local statement_timeout = 0; set local lock_timeout = '60s'")
             await self._rows("migration_lock", {"key": _LOCK_KEY})
             # A waiting ALTER TABLE makes every worker queue up behind it: better to give up and be run again.
             await self._run(
-                "set local lock_timeout = '5s'; set local idle_in_transaction_session_timeout = 0"
+                "set local lock_timeout = '5s'; set local idle_in_transaction_session_timeout = 0;"
+                f" set local statement_timeout = {milliseconds:d}"
             )
             yield
         except BaseException:
