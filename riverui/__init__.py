@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from riverui.storage.connect import connect
     from riverui.storage.interface import Driver
     from riverui.storage.migrate import migrate
+    from riverui.storage.where import Where
     from riverui.web.access import Access, Authenticate
 
 __version__ = "0.1.0"
@@ -110,6 +111,7 @@ __all__ = [
     "SyncClient",
     "Unique",
     "UniqueOpts",
+    "Where",
     "Worker",
     "Workers",
     "__version__",
@@ -157,6 +159,7 @@ _PLACES = {
     "engine.worker": "ErrorResult Job JobCancel JobSnooze StuckJob StuckResult Worker Workers",
     "storage.connect": "connect",
     "storage.migrate": "migrate",
+    "storage.where": "Where",
     "web.access": "Access",
 }
 """Where the public names live: loaded when asked for, so that who wants a part pays for that part alone."""

@@ -1,7 +1,8 @@
 """From JSON values to typed Python ones: the way back from `gojson`, for dataclasses and what they hold.
 
-Keys that the type does not know are ignored, missing ones take their default, and null where the type has no
-None counts as missing: Go writes it for empty slices and maps.
+Keys are found whatever their case where none has that of the type, keys that the type does not know are
+ignored, missing ones take their default, and null where the type has no None counts as missing: so it is in Go,
+which writes null for empty slices and maps.
 """
 
 from __future__ import annotations
@@ -346,12 +347,16 @@ def _slot(
 
 
 def _slots(cls: Any, slots: Sequence[_Slot]) -> Reader:
+    names = frozenset(slot.name for slot in slots)
+
     def read(value: Any) -> Any:
         if type(value) is not dict:
             raise Unfit(f"an object expected, not {_name(value)}")
         arguments = {}
         for name, attribute, plain, read_field, nullable, required, empty in slots:
             found = value.get(name, _MISSING)
+            if found is _MISSING and value:
+                found = _in_other_case(value, name, names)
             if type(found) is plain:
                 arguments[attribute] = found
                 continue
@@ -371,6 +376,15 @@ def _slots(cls: Any, slots: Sequence[_Slot]) -> Reader:
             raise Unfit(f"{cls.__name__} refused it: {error}") from error
 
     return read
+
+
+def _in_other_case(value: Mapping[str, Any], name: str, names: frozenset[str]) -> Any:
+    """What stands under a key that differs from the name in case alone, the last one of several, as in Go."""
+    lowered, found = name.lower(), _MISSING
+    for key in value:
+        if key.lower() == lowered and key not in names:
+            found = value[key]
+    return found
 
 
 def _pydantic(cls: Any) -> Reader:

@@ -14,6 +14,7 @@ from typing import Any
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.engine import gojson
 from riverui.storage.params import JobSelectParams
+from riverui.storage.where import Where
 
 MOST = 10_000
 """Rows of one answer."""
@@ -92,9 +93,12 @@ class JobListParams:
     states: Sequence[JobState | str] | None = None
     tags_all: Collection[str] | None = None
     tags_any: Collection[str] | None = None
+    where: Where | Sequence[Where] = ()
+    """Conditions in SQL, for what no other filter can say: see Where, and its warning."""
 
     def __post_init__(self) -> None:
         _check_first(self.first)
+        _conditions(self.where)
         unfinished = [state.value for state in self._states() if state not in FINALIZED]
         if self._order is JobListOrder.FINALIZED_AT and unfinished:
             raise ValueError(f"jobs that are {', '.join(unfinished)} have no finalized_at to be ordered by")
@@ -117,6 +121,7 @@ class JobListParams:
             order=self._column(),
             descending=self.descending,
             after=self._after(),
+            where=_conditions(self.where),
         )
 
     def cursor(self, row: JobRow) -> JobListCursor:
@@ -182,10 +187,13 @@ class JobDeleteManyParams:
     states: Collection[JobState | str] | None = None
     unsafe_all: bool = False
     """Has to be set where there is no filter: then it is every job."""
+    where: Where | Sequence[Where] = ()
+    """Conditions in SQL, for what no other filter can say: see Where, and its warning. It is a filter too."""
 
     def __post_init__(self) -> None:
         _check_first(self.first)
-        if self.unsafe_all is not all(given is None for given in self._filters()):
+        unfiltered = all(given is None for given in self._filters()) and not _conditions(self.where)
+        if self.unsafe_all is not unfiltered:
             raise ValueError("unsafe_all is for deleting without any filter, and has to be set for that")
 
     def select(self) -> JobSelectParams | None:
@@ -199,10 +207,19 @@ class JobDeleteManyParams:
             queues=tuple(self.queues or ()),
             states=tuple(JobState(state) for state in self.states or ()),
             limit=self.first,
+            where=_conditions(self.where),
         )
 
     def _filters(self) -> tuple[Collection[object] | None, ...]:
         return (self.ids, self.kinds, self.priorities, self.queues, self.states)
+
+
+def _conditions(where: Where | Sequence[Where]) -> tuple[Where, ...]:
+    conditions = (where,) if isinstance(where, Where) else tuple(where)
+    for condition in conditions:
+        if not isinstance(condition, Where):
+            raise TypeError(f"where takes a Where(sql, named_args) or several, not {condition!r}")
+    return conditions
 
 
 def _check_first(first: int) -> None:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from riverui.domain.jobs import JobListRow, JobMinimalRow, JobRow, JobState
+from riverui.storage.where import Where
 
 
 class Field(StrEnum):
@@ -341,3 +342,4 @@ class JobSelectParams:
     descending: bool = False
     after: tuple[datetime | None, int] | None = None
     """The order column's value (None when ordered by id) and the id of the last row of the page before."""
+    where: tuple[Where, ...] = ()

@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.client import Client
 from riverui.engine.context import record_output
 from riverui.engine.job_lists import JobDeleteManyParams, JobListParams
 from riverui.engine.worker import Job
-from riverui.errors import JobRunning, LockTimeout, NotFound, UniqueConflict
+from riverui.errors import BadRequest, JobRunning, LockTimeout, NotFound, UniqueConflict
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
+from riverui.storage.where import Where
 from tests.engine.conftest import Playground, Task
 from tests.factory import job, queue
 
@@ -432,3 +434,69 @@ async def test_clients_are_told(
         assert json.loads(told.payload) == payload
         return
     pytest.fail("nobody was told")
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        (Where("args ->> 'to' = any(@names)", {"names": ["ann", "cy"]}), ["ann", "cy"]),
+        (
+            Where(
+                "jsonb_path_query_first(args, @path::jsonpath) = @value",
+                {"path": "$.to", "value": Jsonb("bob")},
+            ),
+            ["bob"],
+        ),
+        (Where("args @> @part", {"part": Jsonb({"to": "ann"})}), ["ann"]),
+        (Where("priority > @least and kind = 'mail' -- or so", {"least": 1}), []),
+        ([Where("args ->> 'to' <> @a", {"a": "ann"}), Where("args ->> 'to' <> @a", {"a": "bob"})], ["cy"]),
+        (Where("args ->> 'to' = @name", {"name": "' or true --"}), []),
+        (Where("kind = ':queue' or args ->> 'to' = 'bob'"), ["bob"]),
+    ],
+)
+async def test_conditions_of_ones_own(
+    client: Client, connection: AsyncConnection[Any], condition: Any, found: list[str]
+) -> None:
+    for name in ("ann", "bob", "cy"):
+        await job(connection, kind="mail", args={"to": name})
+    await job(connection, kind="other", args={"to": "ann"}, queue="other")
+    listed = await client.job_list(JobListParams(kinds=["mail"], where=condition))
+    assert [json.loads(row.args)["to"] for row in listed.jobs] == found
+    deleted = await client.job_delete_many(JobDeleteManyParams(queues=["default"], where=condition))
+    assert [json.loads(row.args)["to"] for row in deleted] == found
+
+
+async def test_a_condition_is_a_filter_and_widens_none(
+    client: Client, connection: AsyncConnection[Any]
+) -> None:
+    running = await job(connection, "running")
+    waiting = await job(connection)
+    elsewhere = await job(connection, queue="other")
+    either = Where("true or state = 'running'")
+    deleted = await client.job_delete_many(JobDeleteManyParams(queues=["other"], where=either))
+    assert [gone.id for gone in deleted] == [elsewhere]
+    deleted = await client.job_delete_many(JobDeleteManyParams(where=either))
+    assert [gone.id for gone in deleted] == [waiting]
+    assert (await client.job_get(running)).id == running
+    with pytest.raises(ValueError, match="unsafe_all"):
+        JobDeleteManyParams(where=either, unsafe_all=True)
+    with pytest.raises(TypeError, match="takes a Where"):
+        JobListParams(where="true")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("no_such_column = 1", "no_such_column"),
+        ("no_such_function(id)", "no_such_function"),
+        ("kind = = 'a'", "syntax error"),
+        ("(args ->> 'to')::int = 1", "invalid input syntax"),
+        ("kind", "boolean"),
+    ],
+)
+async def test_the_database_s_words_for_conditions_that_it_refuses(
+    client: Client, connection: AsyncConnection[Any], sql: str, words: str
+) -> None:
+    await job(connection, args={"to": "ann"})
+    with pytest.raises(BadRequest, match=f"refuses the condition: .*{words}"):
+        await client.job_list(JobListParams(where=Where(sql)))

@@ -328,6 +328,24 @@ def test_unknown_keys_are_ignored_and_null_counts_as_missing() -> None:
     assert decoder(Lenient)(text) == Lenient([], {}, 2.0, price=Decimal("1.1"))
 
 
+@pytest.mark.parametrize(
+    ("text", "user_id", "name"),
+    [
+        ('{"userID": 7, "NAME": "x"}', 7, "x"),
+        ('{"USERID": 1, "userid": 2, "name": "x", "Name": "y"}', 2, "x"),
+        ('{"user_id": 7}', 0, ""),
+    ],
+)
+def test_keys_of_another_case_are_found_as_in_go(text: str, user_id: int, name: str) -> None:
+    @dataclass
+    class Cased:
+        kind: ClassVar[str] = "cased"
+        userId: int = 0  # noqa: N815 - as another program writes it
+        name: str = ""
+
+    assert decoder(Cased)(text) == Cased(userId=user_id, name=name)
+
+
 def test_times_of_go_lose_only_their_nanoseconds() -> None:
     text = '{"text":"","numbers":[],"named":{},"at":"2026-01-01T00:00:00.123456789+02:00","span":1999,"data":"","price":"0","uuid":"00000000-0000-0000-0000-000000000000"}'  # noqa: E501
     args = decoder(Values)(text)

@@ -162,7 +162,7 @@ async def test_a_statement_that_takes_too_long_is_given_up(
     await migrate(empty, "up", target_version=5)
     async with await AsyncConnection.connect(empty_database_url) as holder:
         await holder.execute("lock table river_job")
-        with pytest.raises(MigrationError, match="006.*statement timeout"):
+        with pytest.raises(MigrationError, match=r"006.*statement timeout"):
             await migrate(empty, "up", statement_timeout=timedelta(milliseconds=100))
     assert await _applied(empty) == [1, 2, 3, 4, 5]
     await migrate(empty, "up", statement_timeout=timedelta(minutes=2))

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobRow
 from riverui.domain.numbers import is_bigint
-from riverui.errors import BadRequest
+from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.params import JobSelectParams
 from riverui.storage.postgres import literals
 from riverui.storage.postgres.job_rows import job_rows
-from riverui.storage.postgres.statements import Statements, instant
-from riverui.storage.queries import Queries
+from riverui.storage.postgres.statements import Row, Statements, instant
+from riverui.storage.queries import Queries, number
+from riverui.storage.where import Where, numbered
 
+_CONDITIONS_FAULT = ("22", "42")
+"""Classes of SQLSTATE for values that do not fit and SQL that is none."""
+_NO_PRIVILEGE = "42501"
+_WHERE = "/*where*/"
+"""Holds the place of a program's own conditions; not written as a slot, so that it is left where it is."""
 _TIMES = frozenset({"attempted_at", "finalized_at", "scheduled_at"})
 
 
@@ -25,9 +31,10 @@ class JobSelect(Statements):
         terms, parameters = _terms(params, self._queries)
         direction = " desc" if params.descending else ""
         order = ", ".join(f"j.{name}{direction}" for name in dict.fromkeys((params.order, "id")))
-        rows = await self._rows(
+        rows = await self._selected(
             "job_row_list",
             parameters,
+            params.where,
             terms=" ".join([*terms, *_place(params, self._queries, parameters)]),
             order=order,
             columns=self._queries.text("job_columns"),
@@ -37,14 +44,34 @@ class JobSelect(Statements):
     async def job_row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
         """Deletes what matches but running and locked jobs, up to `limit` by id; gives the rows deleted."""
         terms, parameters = _terms(params, self._queries)
-        rows = await self._rows(
+        rows = await self._selected(
             "job_row_delete_many",
             parameters,
+            params.where,
             terms=" ".join(terms),
             columns=self._queries.text("job_columns"),
             names=self._queries.text("job_column_names"),
         )
         return job_rows(rows)
+
+    async def _selected(
+        self, name: str, parameters: Mapping[str, Any], where: Sequence[Where], /, **clauses: str
+    ) -> list[Row]:
+        """The rows of one block; BadRequest with the database's words for conditions that it refuses."""
+        if not where:
+            return await self._rows(name, parameters, **clauses)
+        clauses["terms"] += f" and {_WHERE}"
+        text, names = number(self._queries.text(name, **clauses))
+        # A program's own text comes in last, so that nothing in it is taken for one of our slots or names.
+        conditions, values = numbered(where, len(names) + 1)
+        text = text.replace(_WHERE, conditions)
+        try:
+            return await self._ask(name, text, [*(parameters[key] for key in names), *values])
+        except (BadRequest, DatabaseError) as error:
+            state = getattr(error.__cause__, "sqlstate", None) or ""
+            if state.startswith(_CONDITIONS_FAULT) and state != _NO_PRIVILEGE:
+                raise BadRequest(f"The database refuses the condition: {error.__cause__}") from error
+            raise
 
 
 def _terms(params: JobSelectParams, queries: Queries) -> tuple[list[str], dict[str, Any]]:

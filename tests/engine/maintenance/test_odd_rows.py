@@ -29,13 +29,12 @@ from tests import factory
 from tests.engine.maintenance.conftest import NewMeans
 from tests.engine.maintenance.test_job_scheduler import Told
 from tests.engine.ticking import Ticking
-from tests.odd_rows import STATES, insert_odd_rows
+from tests.odd_rows import insert_odd_rows
 
 BOUND = 60.0
 """Seconds that a round over the whole corpus may take, on a machine that is busy with other tests."""
 NEVER_STARTED = {"no time of an attempt", "times that never come"}
 """Running jobs of which nobody can tell for how long."""
-HUGE = {"large_in": STATES}
 
 
 @dataclass
@@ -61,6 +60,12 @@ async def states(connection: AsyncConnection[Any], ids: Iterable[int]) -> dict[i
     return {row["id"]: row["state"] for row in rows}
 
 
+async def corpus(connection: AsyncConnection[Any], *states: str) -> dict[tuple[str, str], int]:
+    """Writes every odd row in every state, the large ones only in these; the ids of those in these."""
+    ids = await insert_odd_rows(connection, large_in=states)
+    return {key: job_id for key, job_id in ids.items() if key[1] in states}
+
+
 async def refuse(connection: AsyncConnection[Any], job_id: int, what: str = "update") -> None:
     """Has the database refuse to change one job, as a program's own trigger may."""
     await connection.execute(
@@ -74,7 +79,7 @@ async def refuse(connection: AsyncConnection[Any], job_id: int, what: str = "upd
 
 
 async def test_the_scheduler_moves_every_odd_row(means: NewMeans, connection: AsyncConnection[Any]) -> None:
-    due = await insert_odd_rows(connection, ("retryable", "scheduled"), large_in=STATES)
+    due = await corpus(connection, "retryable", "scheduled")
     never = {job_id for (name, _), job_id in due.items() if name == "times that never come"}
     async with asyncio.timeout(BOUND):
         await JobScheduler(means(), notify_inserts=Told()).run_once()
@@ -85,7 +90,7 @@ async def test_the_scheduler_moves_every_odd_row(means: NewMeans, connection: As
 
 
 async def test_the_rescuer_rescues_every_odd_row(means: NewMeans, connection: AsyncConnection[Any]) -> None:
-    stuck = await insert_odd_rows(connection, ("running",))
+    stuck = await corpus(connection, "running")
     given = means(workers=workers(), discard_unknown_stuck_jobs=True)
     async with asyncio.timeout(BOUND):
         await JobRescuer(given).run_once()
@@ -99,7 +104,7 @@ async def test_the_rescuer_rescues_every_odd_row(means: NewMeans, connection: As
 async def test_a_rescue_leaves_odd_columns_as_they_are(
     means: NewMeans, connection: AsyncConnection[Any]
 ) -> None:
-    stuck = await insert_odd_rows(connection, ("running",))
+    stuck = await corpus(connection, "running")
     await JobRescuer(means(workers=workers(), discard_unknown_stuck_jobs=True)).run_once()
     wanted = {
         "metadata that is a number": "7",
@@ -126,7 +131,7 @@ async def test_a_rescue_leaves_odd_columns_as_they_are(
 
 
 async def test_the_cleaner_removes_every_odd_row(means: NewMeans, connection: AsyncConnection[Any]) -> None:
-    old = await insert_odd_rows(connection, ("cancelled", "completed", "discarded"), large_in=STATES)
+    old = await corpus(connection, "cancelled", "completed", "discarded")
     given = means(
         cancelled_job_retention_period=timedelta(hours=1),
         completed_job_retention_period=timedelta(hours=1),

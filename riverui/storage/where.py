@@ -1,0 +1,101 @@
+"""A condition in a program's own SQL, for lists of jobs: River's Where with its NamedArgs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_MOST_CHARACTERS = 10_000
+"""Of one condition: what is longer is data, and belongs into the named args."""
+_MOST_ARGS = 1_000
+"""Named args of one condition; Postgres takes 65,535 parameters in a statement."""
+
+_TOKEN = re.compile(
+    r"""
+    (?P<quoted>
+        (?<!\w)[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*"
+        | \$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$ | --[^\n]* | /\*[^*/]*\*/
+    )
+    | (?<!@)@(?P<name>[A-Za-z_]\w*)
+    | (?P<unclear>'|"|/\*|\*/|;|\$\d|\0)
+    | (?P<bracket>[()])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A condition on the columns of `river_job`, added to the other filters with AND.
+
+        Where("args ->> 'customer' = any(@customers)", {"customers": ["ann", "bob"]})
+
+    SQL is code. Never put a value that comes from outside into its text, for whoever chooses that value could
+    then read or delete any job: give values as named args, `@name` in the text, which reach the database as
+    parameters. ValueError for a text that is no single condition, and for names that do not fit it.
+    """
+
+    sql: str
+    named_args: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.sql) > _MOST_CHARACTERS:
+            raise ValueError(
+                f"a condition may have {_MOST_CHARACTERS:,} characters: give values as named args"
+            )
+        if len(self.named_args) > _MOST_ARGS:
+            raise ValueError(f"a condition may have {_MOST_ARGS:,} named args: a list is one")
+        names = set(self._names())
+        if missing := names - self.named_args.keys():
+            raise ValueError(f"there are no named args for {_listed(missing)}")
+        if left := self.named_args.keys() - names:
+            raise ValueError(f"the condition does not use {_listed(left)}")
+
+    def numbered(self, first: int) -> tuple[str, Sequence[Any]]:
+        """Return the condition in brackets, its parameters numbered from `first`, and their values."""
+        numbers: dict[str, int] = {}
+
+        def place(match: re.Match[str]) -> str:
+            name = match["name"]
+            return match[0] if name is None else f"${numbers.setdefault(name, first + len(numbers))}"
+
+        # The bracket stands on a line of its own, in case that the condition ends in a comment.
+        text = f"(\n{_TOKEN.sub(place, self.sql)}\n)"
+        return text, [self.named_args[name] for name in numbers]
+
+    def _names(self) -> Iterator[str]:
+        """The names in the text; ValueError where it is not whole in itself."""
+        open_brackets = 0
+        for match in _TOKEN.finditer(self.sql):
+            if match["unclear"]:
+                raise ValueError(
+                    f"{match['unclear']!r} at character {match.start() + 1} of the condition: it may be one"
+                    " condition only, its quotes closed, with @name for values"
+                )
+            if match["bracket"]:
+                open_brackets += 1 if match["bracket"] == "(" else -1
+                if open_brackets < 0:
+                    break
+            if match["name"]:
+                yield match["name"]
+        if open_brackets:
+            raise ValueError("the brackets of the condition do not match")
+        if not self.sql.strip():
+            raise ValueError("the condition is empty")
+
+
+def numbered(conditions: Sequence[Where], first: int) -> tuple[str, list[Any]]:
+    """Return all the conditions as one, its parameters numbered from `first`, and their values."""
+    texts: list[str] = []
+    values: list[Any] = []
+    for condition in conditions:
+        text, own = condition.numbered(first + len(values))
+        texts.append(text)
+        values += own
+    return " and ".join(texts), values
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(f"@{name}" for name in sorted(names))
