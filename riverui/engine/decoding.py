@@ -1,8 +1,8 @@
 """From JSON values to typed Python ones: the way back from `gojson`, for dataclasses and what they hold.
 
 Keys are found whatever their case where none has that of the type, keys that the type does not know are
-ignored, missing ones take their default, and null where the type has no None counts as missing: so it is in Go,
-which writes null for empty slices and maps.
+ignored, missing ones take their default, and null where the type has no None counts as missing: so it is in
+Go, which writes null for empty slices and maps.
 """
 
 from __future__ import annotations
