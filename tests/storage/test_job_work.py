@@ -206,7 +206,7 @@ async def test_a_time_beyond_the_calendar_does_not_lose_jobs(way: Way, at: str) 
         ("{}", AttemptError(at=None, attempt=0, error="", trace="")),
         (
             '{"error": {"a": "ü"}, "attempt": "1"}',
-            AttemptError(at=None, attempt=0, error='{"a": "ü"}', trace=""),
+            AttemptError(at=None, attempt=0, error='{"a":"ü"}', trace=""),
         ),
         ('{"at": 5, "attempt": true}', AttemptError(at=None, attempt=0, error="", trace="")),
     ],
