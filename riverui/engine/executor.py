@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -27,6 +29,12 @@ if TYPE_CHECKING:
     from riverui.engine.deadlines import Deadlines
     from riverui.engine.joblog import JobLogs
     from riverui.engine.threads import Threads
+
+
+_TURN = 0.005
+"""Seconds that starting jobs may take of one turn of the event loop: what else waits is not late by more."""
+_FIRST_TASKS = 8
+"""Tasks that begin in the first turn, before it is known how long their first steps take."""
 
 
 class Executor:
@@ -54,6 +62,12 @@ class Executor:
         self._loop = asyncio.get_running_loop()
         self._pipelines: dict[str, Work] = {}
         self._threads = threads
+        self._at_once = _FIRST_TASKS
+        """Tasks to begin in one turn."""
+        self._turned_at: float | None = None
+        """When this turn's tasks were made; None before the first of a row."""
+        self._waiting: deque[Attempt] = deque()
+        """Attempts that were not started yet."""
         assert config.workers is not None
         self._workers = config.workers
 
@@ -62,21 +76,42 @@ class Executor:
         return Attempt(row, self._workers.get(row.kind), slots)
 
     def start(self, attempts: Sequence[Attempt]) -> None:
-        """Begins to work jobs, in the next turn of the event loop."""
-        if sys.version_info >= (3, 12):
-            self._loop.call_soon(self._start_eagerly, attempts)
-        else:
-            for attempt in attempts:
-                attempt.task = asyncio.Task(self._run(attempt), loop=self._loop)
+        """Begins to work jobs from the next turn of the event loop on, in as many turns as they need."""
+        if not self._waiting:
+            self._at_once, self._turned_at = _FIRST_TASKS, None
+            self._loop.call_soon(self._start_some)
+        self._waiting.extend(attempts)
 
     if sys.version_info >= (3, 12):
 
-        def _start_eagerly(self, attempts: Sequence[Attempt]) -> None:
+        def _start_some(self) -> None:
             """Runs each up to where it first waits: many never do, and are never scheduled."""
-            for attempt in attempts:
+            until = time.perf_counter() + _TURN
+            waiting = self._waiting
+            while waiting:
+                attempt = waiting.popleft()
                 task = asyncio.Task(self._run(attempt), loop=self._loop, eager_start=True)
                 if not attempt.done:
                     attempt.task = task
+                if time.perf_counter() >= until:
+                    break
+            if waiting:
+                self._loop.call_soon(self._start_some)
+
+    else:
+
+        def _start_some(self) -> None:
+            """Makes tasks, as many as the last turn had time for: they begin before this is called again."""
+            waiting, now = self._waiting, time.perf_counter()
+            if self._turned_at is not None:
+                fit = int(self._at_once * _TURN / max(now - self._turned_at, 1e-6))
+                self._at_once = max(1, min(fit, 2 * self._at_once))
+            for _ in range(min(self._at_once, len(waiting))):
+                attempt = waiting.popleft()
+                attempt.task = asyncio.Task(self._run(attempt), loop=self._loop)
+            if waiting:
+                self._turned_at = time.perf_counter()
+                self._loop.call_soon(self._start_some)
 
     async def _run(self, attempt: Attempt) -> None:
         running.set(attempt)
