@@ -20,6 +20,7 @@ from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind, Events, Subscription
 from riverui.engine.hooks import Extensions
 from riverui.engine.inserting import Inserting
+from riverui.engine.leader import Terms
 from riverui.engine.machinery import Machinery
 from riverui.engine.notifier import Notifier
 from riverui.engine.periodic import PeriodicJobs
@@ -69,7 +70,9 @@ class Client(Inserting, Administration):
         config: ClientConfig | None = None,
         *,
         clock: Callable[[], datetime] | None = None,
+        terms: Terms | None = None,
     ) -> None:
+        """`terms` says how long those of a leader last; River's figures unless given."""
         self.config = config or ClientConfig()
         """Its queues may be replaced until the start."""
         self.clock: Callable[[], datetime] = clock or _utc_now
@@ -80,6 +83,7 @@ class Client(Inserting, Administration):
         self.events = Events(self.logger)
         self.periodic_jobs = PeriodicJobs(self.config.periodic_jobs)
         self.queues = QueueBundle(self)
+        self.terms = terms or Terms()
         self._machinery: Machinery | None = None
         self._stopped = asyncio.Event()
         """Set at the end of each life."""

@@ -8,12 +8,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from riverui.engine.attempt import Attempt
+from riverui.engine.beside import Beside, Home
 from riverui.engine.completer import Completer
 from riverui.engine.deadlines import Deadlines
 from riverui.engine.executor import Executor
 from riverui.engine.job_counts import tell_job_counts
 from riverui.engine.joblog import JobLogs
-from riverui.engine.leader import Elector
+from riverui.engine.leader import Elector, steady_clock
 from riverui.engine.line import Line
 from riverui.engine.maintenance.maintainer import maintainer
 from riverui.engine.notifier import LEADERSHIP, Notifier
@@ -164,8 +165,9 @@ class Machinery:
 
     def _campaign(self) -> Elector:
         client = self.client
+        aside = Beside("riverui-leader")
         elector = Elector(
-            self.driver,
+            self.driver.apart(),
             self.client_id,
             maintainer(
                 self.driver,
@@ -178,11 +180,16 @@ class Machinery:
                 logger=self.logger,
                 hooks=self.extensions.periodic_jobs_start,
             ).lead,
+            home=Home(asyncio.get_running_loop(), steady_clock),
             logger=self.logger,
+            terms=client.terms,
         )
         if self.notifier is not None:
-            self.notifier.subscribe(LEADERSHIP, elector.notified)
-        self._serve("elector", elector.run)
+            self.notifier.subscribe(LEADERSHIP, lambda message: aside.tell(elector.notified, message))
+        self._serve(
+            "elector",
+            lambda: aside.run(lambda: keep_running("elections", elector.run, self.logger)),
+        )
         return elector
 
     async def _drain(self) -> None:

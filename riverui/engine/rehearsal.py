@@ -148,6 +148,10 @@ class StageDriver:
         """A savepoint in the transaction."""
         return self._turn()
 
+    def apart(self) -> Driver:
+        """Nothing: another connection would not see the transaction."""
+        raise NotImplementedError("a client inside a transaction has no other connection")
+
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[interface.Executor]:
         """The transaction; nobody has it alone."""
         return nullcontext(self._executor)

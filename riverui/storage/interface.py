@@ -170,6 +170,12 @@ class EngineExecutor(Protocol):
         """Prolongs that very term; None when it is lost."""
         ...
 
+    async def leader_resume(
+        self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
+    ) -> LeaderRow | None:
+        """Goes on with that very term, also where it has run out; None where somebody else has led since."""
+        ...
+
     async def leader_resign(self, leader_id: str, *, elected_at: datetime) -> bool:
         """Ends that very term and tells the other clients; whether there was one to end."""
         ...
@@ -379,6 +385,13 @@ class Driver(Protocol):
         """A pooled connection on which each call is a transaction of its own: one round trip, no time limit
         of the server's, so `timeout` (the action timeout unless given) is kept from this side: the server is
         asked to stop what takes longer (QueryTimeout), and hung up on where it does not answer.
+        """
+        ...
+
+    def apart(self) -> Driver:
+        """Another driver of the same database that shares nothing with this one, for another event loop.
+
+        It has no pool: every connection is made for its use. Nothing of it has to be closed.
         """
         ...
 

@@ -247,6 +247,57 @@ async def test_errors_exhaust_the_trust_and_the_leader_steps_down(
     await one.leads(terms=2)
 
 
+async def cut_off(one: Candidate, connection: AsyncConnection[Any]) -> None:
+    """Lets a term run out because the database is away, and comes back with it."""
+    await connection.execute("alter table river_leader rename to river_leader_away")
+    for _ in range(40):
+        one.clock.advance(0.5)
+        await settled()
+        await eventually(lambda: one.clock.sleeping)
+        if not one.leading:
+            break
+    assert not one.leading
+    await connection.execute("alter table river_leader_away rename to river_leader")
+    await connection.execute("update river_leader set expires_at = now() - interval '1 second'")
+
+
+async def test_a_leader_that_was_cut_off_goes_on_with_its_term(
+    candidate: Started, connection: AsyncConnection[Any]
+) -> None:
+    one = candidate().run()
+    await one.leads()
+    await cut_off(one, connection)
+    one.clock.advance(70)
+    await one.leads(terms=2)
+    assert one.terms[1].elected_at == one.terms[0].elected_at
+    assert one.terms[1].trusted
+    assert not one.terms[0].trusted
+
+
+async def test_a_leader_that_was_cut_off_goes_on_while_its_term_still_runs_in_the_database(
+    candidate: Started, connection: AsyncConnection[Any]
+) -> None:
+    one = candidate().run()
+    await one.leads()
+    await cut_off(one, connection)
+    await connection.execute("update river_leader set expires_at = now() + interval '10 seconds'")
+    one.clock.advance(70)
+    await one.leads(terms=2)
+    assert one.terms[1].elected_at == one.terms[0].elected_at
+
+
+async def test_what_somebody_else_has_led_meanwhile_is_another_term(
+    candidate: Started, connection: AsyncConnection[Any]
+) -> None:
+    one = candidate().run()
+    await one.leads()
+    await cut_off(one, connection)
+    await connection.execute("delete from river_leader")
+    one.clock.advance(70)
+    await one.leads(terms=2)
+    assert one.terms[1].elected_at > one.terms[0].elected_at
+
+
 async def test_a_stopped_process_trusts_nothing_when_it_goes_on(
     candidate: Started, connection: AsyncConnection[Any]
 ) -> None:

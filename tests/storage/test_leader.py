@@ -63,6 +63,22 @@ async def test_reelect(way: Way) -> None:
     assert [row["expires_at"] for row in await _stored(way)] == [later + TTL]
 
 
+async def test_a_term_goes_on_unless_somebody_else_has_led(way: Way) -> None:
+    await way.executor.leader_attempt_elect("me", ttl=TTL, now=NOW)
+    later = NOW + timedelta(hours=1)
+    assert await way.executor.leader_resume("you", elected_at=NOW, ttl=TTL, now=later) is None
+    assert await way.executor.leader_resume("me", elected_at=later, ttl=TTL, now=later) is None
+    leader = await way.executor.leader_resume("me", elected_at=NOW, ttl=TTL, now=later)
+    assert leader == LeaderRow(leader_id="me", elected_at=NOW, expires_at=later + TTL)
+    assert [row["expires_at"] for row in await _stored(way)] == [later + TTL]
+    over = later + TTL + timedelta(seconds=1)
+    await way.executor.leader_attempt_elect("you", ttl=TTL, now=over)
+    assert await way.executor.leader_resume("me", elected_at=NOW, ttl=TTL, now=over) is None
+    await way.executor.leader_resign("you", elected_at=over)
+    assert await way.executor.leader_resume("me", elected_at=NOW, ttl=TTL, now=over) is None
+    assert await _stored(way) == []
+
+
 async def test_resign(way: Way) -> None:
     await way.executor.leader_attempt_elect("me", ttl=TTL, now=NOW)
     async with hearing(way.driver, "river_leadership") as heard:

@@ -10,7 +10,7 @@ import httpx2
 from starlette.types import ASGIApp
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.interface import Executor, Listener, MigrationSteps, Transaction
+from riverui.storage.interface import Driver, Executor, Listener, MigrationSteps, Transaction
 
 
 class DeadDriver:
@@ -35,6 +35,9 @@ class DeadDriver:
 
     def autocommit(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
         return self._refuse()
+
+    def apart(self) -> Driver:
+        return self
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[Executor]:
         return self._refuse()

@@ -20,7 +20,7 @@ from riverui.storage.postgres.guests import async_guest
 from riverui.storage.postgres.listener import PostgresListener
 from riverui.storage.postgres.migrations import PostgresMigrations
 from riverui.storage.postgres.patience import patience
-from riverui.storage.postgres.pool import Connection, HostPool, OwnPool
+from riverui.storage.postgres.pool import Connection, HostPool, NoPool, OwnPool
 from riverui.storage.postgres.sessions import configure, hung_up, read_only
 from riverui.storage.postgres.statements import Watch, load_queries
 
@@ -70,7 +70,7 @@ class PostgresDriver:
 
     def __init__(
         self,
-        pool: OwnPool | HostPool,
+        pool: OwnPool | HostPool | NoPool,
         *,
         schema: str | None,
         page_timeout: timedelta,
@@ -129,6 +129,17 @@ class PostgresDriver:
     ) -> AbstractAsyncContextManager[PostgresExecutor]:
         """A pooled connection on which each call is a transaction of its own: one round trip."""
         return self._autocommitting(timeout or self._action_timeout)
+
+    def apart(self) -> PostgresDriver:
+        """A driver of the same database for another event loop, each connection made for its use."""
+        return PostgresDriver(
+            NoPool(self._pool.dial),
+            schema=self._schema,
+            page_timeout=self._page_timeout,
+            action_timeout=self._action_timeout,
+            lock_timeout=self._lock_timeout,
+            watch=self._watch,
+        )
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[PostgresExecutor]:
         """A connection outside the pool, for a service that speaks all the time; each call commits itself."""

@@ -35,6 +35,18 @@ class Leader(Statements):
         }
         return _leader(await self._row("leader_attempt_reelect", parameters))
 
+    async def leader_resume(
+        self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
+    ) -> LeaderRow | None:
+        """Goes on with that very term, also where it has run out; None where somebody else has led since."""
+        parameters: dict[str, Any] = {
+            "leader_id": leader_id,
+            "elected_at": elected_at,
+            "ttl": ttl.total_seconds(),
+            "now": now,
+        }
+        return _leader(await self._row("leader_resume", parameters))
+
     async def leader_resign(self, leader_id: str, *, elected_at: datetime) -> bool:
         """Ends that very term and tells the other clients; whether there was one to end."""
         parameters: dict[str, Any] = {

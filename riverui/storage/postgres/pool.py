@@ -197,5 +197,32 @@ class HostPool:
         """Nothing: the pool is the host's."""
 
 
+class NoPool:
+    """Makes each connection when it is asked for, and closes it when it comes back."""
+
+    size = 1
+
+    def __init__(self, dial: Callable[[], Awaitable[Connection]]) -> None:
+        self.dial = dial
+        self.pulse = Pulse(dial)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Lends a new connection; LoginRefused, DatabaseMissing or DatabaseUnavailable."""
+        connection = await self.dial()
+        try:
+            yield connection
+        finally:
+            with suppress(psycopg.Error, OSError):
+                await connection.close()
+
+    async def prepares(self, connection: Connection) -> bool:
+        """Never: a statement that runs once is not worth it."""
+        return False
+
+    async def close(self) -> None:
+        """Nothing: no connection is kept."""
+
+
 async def _value(given: Any) -> Any:
     return await given if isinstance(given, Awaitable) else given

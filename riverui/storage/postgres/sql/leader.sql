@@ -24,6 +24,13 @@ where l.leader_id = :leader_id::text and l.elected_at = :elected_at::timestamptz
   and l.expires_at >= coalesce(:now::timestamptz, now())
 returning l.leader_id, l.elected_at, l.expires_at;
 
+-- name: leader_resume
+-- Whoever else leads leaves another row, or none: this one stands for a time in which nobody did.
+update /* schema */river_leader l
+set expires_at = coalesce(:now::timestamptz, now()) + make_interval(secs => :ttl::float8)
+where l.leader_id = :leader_id::text and l.elected_at = :elected_at::timestamptz
+returning l.leader_id, l.elected_at, l.expires_at;
+
 -- name: leader_resign
 -- River: LeaderResign.
 with resigned as (
