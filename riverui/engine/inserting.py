@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Sized
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -166,7 +166,7 @@ class Inserting:
             nonlocal sent
             # A COPY alone, as most are, is its own transaction.
             opened = self.driver.transaction if queues else self.driver.autocommit
-            async with opened(timeout=_patience(batch)) as executor:
+            async with opened(timeout=_patience(batch.rows)) as executor:
                 sent += await executor.job_insert_many_fast(batch.rows, notify=queues)
             self._wake_all(batch.queues, notified=queues)
             return []
@@ -191,9 +191,29 @@ class Inserting:
         """A job for `insert_requests`, all its options resolved and checked."""
         return self._flow.inserter.prepare(args, insert_opts)
 
-    async def insert_requests(self, requests: Sequence[InsertRequest]) -> Sequence[InsertResult]:
-        """Inserts what `prepare_insert` made, as insert_many does."""
-        return await self._flow.insert_requests(requests, self._send)
+    async def insert_requests(
+        self, requests: Sequence[InsertRequest], *, numbered: Callable[[int], None] | None = None
+    ) -> Sequence[InsertResult]:
+        """Inserts what `prepare_insert` made, as insert_many does.
+
+        `numbered` is told the number of the transaction before it is committed, so that whoever misses the
+        answer can ask what became of it: see EngineExecutor.transaction_committed.
+        """
+        if numbered is None:
+            return await self._flow.insert_requests(requests, self._send)
+        woken: list[tuple[Sequence[str], Sequence[str]]] = []
+        async with self.driver.transaction(timeout=_patience(requests)) as executor:
+            insert = _sending(executor)
+
+            async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
+                woken.append((batch.queues, queues))
+                return await insert(batch, queues)
+
+            results = await self._flow.insert_requests(requests, send)
+            numbered(await executor.transaction_id())
+        for queues, notified in woken:
+            self._wake_all(queues, notified=notified)
+        return results
 
     async def notify_inserts(self, executor: EngineExecutor, queues: Iterable[str]) -> None:
         """Wakes the workers of those queues when the executor's transaction commits; not all too often."""
@@ -202,10 +222,10 @@ class Inserting:
 
     async def _send(self, batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
         if len(batch.rows) <= BATCH:
-            async with self.driver.autocommit(timeout=_patience(batch)) as executor:
+            async with self.driver.autocommit(timeout=_patience(batch.rows)) as executor:
                 inserted = await executor.job_insert_many(batch.rows, notify=queues)
         else:
-            async with self.driver.transaction(timeout=_patience(batch)) as executor:
+            async with self.driver.transaction(timeout=_patience(batch.rows)) as executor:
                 inserted = await _sending(executor)(batch, queues)
         self._wake_all(batch.queues, notified=queues)
         return inserted
@@ -231,6 +251,6 @@ def _sending(executor: EngineExecutor) -> Send:
     return send
 
 
-def _patience(batch: Batch) -> timedelta:
+def _patience(rows: Sized) -> timedelta:
     """How long an insert of so many jobs may take on a busy server."""
-    return timedelta(seconds=10 + len(batch.rows) / 1000)
+    return timedelta(seconds=10 + len(rows) / 1000)

@@ -184,6 +184,17 @@ class EngineExecutor(Protocol):
         """Sends each payload on the schema's channel of that topic."""
         ...
 
+    async def transaction_id(self) -> int:
+        """The number of the transaction that this is part of, by which it is known afterwards."""
+        ...
+
+    async def transaction_committed(self, id: int) -> bool | None:
+        """Whether that transaction was kept; None while it is not decided.
+
+        True also for one so old that the server has forgotten it, False for one it has never heard of.
+        """
+        ...
+
     async def index_list(self) -> Sequence[str]:
         """Names of the indexes on River's tables, artefacts of broken rebuilds included."""
         ...

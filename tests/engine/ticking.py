@@ -18,12 +18,13 @@ class Ticking:
     def __init__(self, at: datetime | None = None) -> None:
         self._began = at or datetime.now(UTC)
         self._passed = 0.0
+        self._set_by = 0.0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._count = 0
 
     def now(self) -> datetime:
         """The wall clock."""
-        return self._began + timedelta(seconds=self._passed)
+        return self._began + timedelta(seconds=self._passed + self._set_by)
 
     def steady(self) -> float:
         """The steady clock."""
@@ -46,6 +47,10 @@ class Ticking:
             _, _, waiter = heapq.heappop(self._sleepers)
             if not waiter.done():
                 waiter.set_result(None)
+
+    def set_by(self, seconds: float) -> None:
+        """Sets the wall clock forward, or back."""
+        self._set_by += seconds
 
     @property
     def sleeping(self) -> list[float]:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
-from riverui.engine.leader import Term
+from riverui.engine.leader import Term, steady_clock
 from riverui.engine.maintenance.job_cleaner import JobCleaner
 from riverui.engine.maintenance.job_rescuer import JobRescuer
 from riverui.engine.maintenance.job_scheduler import JobScheduler, NotifyInserts
@@ -27,6 +27,9 @@ _STARTS = 3
 class Maintainer:
     """The services of a leader. They stay the same over all of a client's terms."""
 
+    _elected_at: datetime | None = None
+    """When the last term began."""
+
     def __init__(
         self, means: Means, *, rounds: Sequence[Rounds], enqueuer: PeriodicEnqueuer, reindexer: Reindexer
     ) -> None:
@@ -37,17 +40,18 @@ class Maintainer:
 
     async def lead(self, term: Term) -> None:
         """Runs every service until cancelled; raises when they cannot be started, so that others may lead."""
-        await self._start()
+        await self._start(goes_on=term.elected_at == self._elected_at)
+        self._elected_at = term.elected_at
         async with asyncio.TaskGroup() as group:
             for rounds in self.rounds:
                 group.create_task(keep_doing(rounds, term, self._means))
             group.create_task(self.enqueuer.run(term))
             group.create_task(self.reindexer.run(term))
 
-    async def _start(self) -> None:
+    async def _start(self, *, goes_on: bool) -> None:
         for attempt in range(1, _STARTS + 1):
             try:
-                await self.enqueuer.start()
+                await self.enqueuer.start(goes_on=goes_on)
                 return
             except Exception as error:
                 self._means.logger.warning(
@@ -69,10 +73,11 @@ def maintainer(
     notify_inserts: NotifyInserts,
     logger: logging.Logger,
     hooks: Sequence[Hook] = (),
+    now: Callable[[], float] = steady_clock,
     pace: Pace | None = None,
 ) -> Maintainer:
     """River's services, for one client; `hooks` are those with a `periodic_jobs_start`."""
-    means = Means(driver=driver, config=config, clock=clock, logger=logger, pace=pace or Pace())
+    means = Means(driver=driver, config=config, clock=clock, logger=logger, now=now, pace=pace or Pace())
     return Maintainer(
         means,
         rounds=[

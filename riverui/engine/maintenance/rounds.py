@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from riverui.engine.config import ClientConfig
-from riverui.engine.leader import Term
+from riverui.engine.leader import Term, steady_clock
 from riverui.engine.waiting import Sleep, between, pass_on_cancellation
 from riverui.errors import LockTimeout, QueryTimeout, RiveruiError
 from riverui.storage.interface import Driver, Executor
@@ -59,6 +59,8 @@ class Means:
     config: ClientConfig
     clock: Callable[[], datetime]
     logger: logging.Logger
+    now: Callable[[], float] = steady_clock
+    """Seconds that go on whatever the clock is set to."""
     pace: Pace = Pace()
 
     def executor(self, limit: timedelta = TIMEOUT) -> AbstractAsyncContextManager[Executor]:

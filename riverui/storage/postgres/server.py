@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from riverui.errors import BadRequest
 from riverui.storage.params import MigrationRow, ServerRow
 from riverui.storage.postgres.statements import Statements
 
@@ -31,6 +32,26 @@ class Server(Statements):
             return []
         rows = await self._rows("migration_list")
         return [MigrationRow(line=line, version=version, created_at=at) for line, version, at in rows]
+
+    async def transaction_id(self) -> int:
+        """The number of the transaction that this is part of, by which it is known afterwards."""
+        row = await self._row("transaction_id")
+        assert row is not None
+        number: int = row[0]
+        return number
+
+    async def transaction_committed(self, id: int) -> bool | None:
+        """Whether that transaction was kept; None while it is not decided.
+
+        True also for one so old that the server has forgotten it, False for one it has never heard of.
+        """
+        try:
+            row = await self._row("transaction_status", {"id": id})
+        except BadRequest:
+            # Of a server whose place a standby has taken since.
+            return False
+        assert row is not None
+        return None if row[0] == "in progress" else row[0] != "aborted"
 
     async def server_get(self) -> ServerRow:
         """Facts about the server for the About page."""

@@ -34,6 +34,7 @@ def means(driver: Driver, clock: Ticking) -> NewMeans:
             config=ClientConfig(**settings),
             clock=clock.now,
             logger=logging.getLogger("riverui.engine"),
+            now=clock.steady,
             pace=Pace(
                 stagger=timedelta(0), pause_least=timedelta(0), pause_most=timedelta(0), sleep=clock.sleep
             ),

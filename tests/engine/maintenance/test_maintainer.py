@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -48,6 +48,7 @@ def new(driver: Driver, clock: Ticking) -> NewMaintainer:
             notify_inserts=client.notify_inserts,
             logger=client.logger,
             hooks=client.extensions.periodic_jobs_start,
+            now=clock.steady,
             pace=Pace(stagger=nothing, pause_least=nothing, pause_most=nothing, sleep=clock.sleep),
         )
 
@@ -86,6 +87,29 @@ async def test_a_leader_does_all_of_it_at_once_and_nothing_afterwards(
     with pytest.raises(asyncio.CancelledError):
         await leading
     assert not clock.sleeping
+
+
+async def test_a_term_that_goes_on_begins_nothing_anew(
+    new: NewMaintainer, clock: Ticking, term: Term, connection: AsyncConnection[Any]
+) -> None:
+    periodic = PeriodicJob(PeriodicInterval(timedelta(seconds=10)), Task, run_on_start=True)
+    maintenance = new(periodic_jobs=[periodic])
+
+    async def led(term: Term, jobs: int) -> None:
+        async def inserted() -> bool:
+            found = await (await connection.execute("select count(*) from river_job")).fetchone()
+            return found is not None and found["count"] == jobs
+
+        leading = asyncio.ensure_future(maintenance.lead(term))
+        await eventually(lambda: len(clock.sleeping) == 6)
+        await eventually(inserted)
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+
+    await led(term, 1)
+    clock.advance(25)
+    await led(replace(term, trusted_until=100), 3)
+    await led(replace(term, trusted_until=100, elected_at=clock.now()), 4)
 
 
 async def test_what_cannot_be_started_is_tried_three_times_and_given_up(

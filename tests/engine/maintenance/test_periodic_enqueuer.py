@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
@@ -16,7 +17,14 @@ from riverui.engine.hooks import Hook, Middleware
 from riverui.engine.insert import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.leader import Term
 from riverui.engine.maintenance.periodic_enqueuer import PeriodicEnqueuer
-from riverui.engine.periodic import NeverSchedule, PeriodicInterval, PeriodicJob, PeriodicJobs
+from riverui.engine.periodic import (
+    CronSchedule,
+    NeverSchedule,
+    PeriodicInterval,
+    PeriodicJob,
+    PeriodicJobs,
+)
+from riverui.errors import DatabaseUnavailable
 from riverui.storage.interface import Driver
 from tests.engine.maintenance.conftest import NewMeans
 from tests.engine.ticking import Ticking, eventually, settled
@@ -104,7 +112,7 @@ async def test_what_is_due_within_a_tenth_of_a_second_goes_along(
     assert sorted(enqueuer._plan.values()) == [began + timedelta(seconds=each) for each in (10.11, 20, 20.18)]
 
 
-async def test_what_was_missed_is_made_up_for_one_by_one(
+async def test_what_was_missed_is_made_up_for_in_order(
     new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
 ) -> None:
     enqueuer = new()
@@ -112,8 +120,7 @@ async def test_what_was_missed_is_made_up_for_one_by_one(
     began = clock.now()
     await enqueuer.run_once()
     clock.advance(3.5 * 60)
-    for _ in range(3):
-        assert await enqueuer.run_once() == 1
+    assert await enqueuer.run_once() == 3
     assert await enqueuer.run_once() == 0
     assert [row["scheduled_at"] for row in await rows(connection)] == [
         began + number * MINUTE for number in (1, 2, 3)
@@ -294,24 +301,214 @@ async def test_hooks_are_told_of_each_beginning_and_may_prevent_it(new: New) -> 
     assert told == ["plain", "failing"]
 
 
-async def test_an_error_of_the_database_is_logged_and_the_plan_goes_on(
+async def test_what_the_database_does_not_take_is_inserted_when_it_does(
     new: New,
     jobs: PeriodicJobs,
     clock: Ticking,
     connection: AsyncConnection[Any],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
     jobs.add(every(60))
     enqueuer = new()
+    began = clock.now()
     await enqueuer.run_once()
     clock.advance(60)
     await connection.execute("alter table river_job rename to river_job_away")
     assert await enqueuer.run_once() == 0
-    assert "1 jobs could not be inserted" in caplog.text
-    await connection.execute("alter table river_job_away rename to river_job")
+    clock.advance(60)
     assert await enqueuer.run_once() == 0
+    assert caplog.text.count("could not be inserted yet") == 1
+    await connection.execute("alter table river_job_away rename to river_job")
+    assert await enqueuer.run_once() == 2
+    assert await enqueuer.run_once() == 0
+    assert "all that was due is inserted" in caplog.text
     clock.advance(60)
     assert await enqueuer.run_once() == 1
+    assert [row["scheduled_at"] for row in await rows(connection)] == [
+        began + number * MINUTE for number in (1, 2, 3)
+    ]
+
+
+class Losing:
+    """Inserts as a client does, but the answer of the first try is lost: before its commit, or after."""
+
+    def __init__(self, client: Client, *, committed: bool) -> None:
+        self.client = client
+        self.committed = committed
+        self.tries = 0
+
+    async def insert(self, requests: Sequence[Any], *, numbered: Callable[[int], None]) -> object:
+        self.tries += 1
+        first = self.tries == 1
+
+        def told(number: int) -> None:
+            numbered(number)
+            if first and not self.committed:
+                raise DatabaseUnavailable
+
+        results = await self.client.insert_requests(requests, numbered=told)
+        if first:
+            raise DatabaseUnavailable
+        return results
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_lost_answer_makes_no_job_twice_and_loses_none(
+    committed: bool,
+    driver: Driver,
+    means: NewMeans,
+    clock: Ticking,
+    jobs: PeriodicJobs,
+    connection: AsyncConnection[Any],
+) -> None:
+    given = means()
+    client = Client(driver, given.config, clock=clock.now)
+    losing = Losing(client, committed=committed)
+    enqueuer = PeriodicEnqueuer(given, jobs, prepare=client.prepare_insert, insert_requests=losing.insert)
+    jobs.add(every(60, run_on_start=True))
+    jobs.add(every(60, run_on_start=True))
+    round_ = asyncio.create_task(enqueuer.run_once())
+    await eventually(lambda: clock.sleeping)
+    clock.advance(2)
+    assert await round_ == 2
+    assert len(await rows(connection)) == 2
+    assert losing.tries == (1 if committed else 2)
+
+
+async def test_the_plan_goes_on_with_the_term_and_ends_with_it(
+    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    jobs.add(every(20))
+    jobs.add(every(3600, run_on_start=True))
+    enqueuer = new()
+    await enqueuer.start()
+    assert await enqueuer.run_once() == 1
+    began = clock.now()
+    # The database was away, and nobody else has led.
+    clock.advance(50)
+    await enqueuer.start(goes_on=True)
+    assert await enqueuer.run_once() == 2
+    clock.advance(50)
+    await enqueuer.start()
+    assert await enqueuer.run_once() == 1
+    assert [(row["scheduled_at"] - began).total_seconds() for row in await rows(connection)] == [
+        0,
+        20,
+        40,
+        100,
+    ]
+
+
+async def test_more_than_ten_minutes_of_every_two_seconds_are_not_made_up_for(
+    new: New,
+    jobs: PeriodicJobs,
+    clock: Ticking,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    jobs.add(every(2))
+    jobs.add(every(3600, Report("hourly")))
+    enqueuer = new()
+    await enqueuer.run_once()
+    clock.advance(4000)
+    assert await enqueuer.run_once() == 301
+    assert "was due more than 300 times" in caplog.text
+    clock.advance(2)
+    assert await enqueuer.run_once() == 1
+
+
+async def test_a_job_that_cannot_be_inserted_does_not_take_others_along(
+    new: New, jobs: PeriodicJobs, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Refusing(Hook):
+        def insert_begin(self, request: Any) -> None:
+            if request.args.name == "bad":
+                raise ValueError("not this one")
+
+    for name in ("one", "bad", "two"):
+        jobs.add(every(60, Report(name), run_on_start=True))
+    assert await new(hooks=[Refusing()]).run_once() == 2
+    assert await kinds(connection) == ["one", "two"]
+    assert caplog.text.count("a job could not be inserted") == 1
+    assert "not this one" in caplog.text
+
+
+@pytest.mark.parametrize("hours", [2, -2])
+async def test_intervals_go_on_whatever_the_clock_is_set_to(
+    hours: float, new: New, jobs: PeriodicJobs, clock: Ticking
+) -> None:
+    jobs.add(every(60))
+    enqueuer = new()
+    await enqueuer.run_once()
+    clock.advance(30)
+    clock.set_by(hours * 3600)
+    assert await enqueuer.run_once() == 0
+    for _ in range(5):
+        clock.advance(60)
+        assert await enqueuer.run_once() == 1
+    # Time in which the database was away counts nevertheless.
+    clock.advance(180)
+    clock.set_by(hours * 3600)
+    assert await enqueuer.run_once() == 3
+
+
+def at_half_past(clock: Ticking) -> None:
+    """Lets time pass until 12:30:30 of some day."""
+    clock.advance((45_030 - clock.now().timestamp()) % 86_400)
+
+
+async def test_a_clock_set_forward_has_a_schedule_come_once_for_all_that_it_left_out(
+    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    at_half_past(clock)
+    jobs.add(PeriodicJob(CronSchedule("* * * * *"), Report))
+    jobs.add(PeriodicJob(CronSchedule("0 13 * * *"), lambda: Report("noon")))
+    jobs.add(PeriodicJob(CronSchedule("0 20 * * *"), lambda: Report("night")))
+    enqueuer = new()
+    await enqueuer.run_once()
+    # Two minutes really pass.
+    clock.advance(120)
+    clock.set_by(7207)
+    assert await enqueuer.run_once() == 2 + 1 + 1
+    assert await enqueuer.run_once() == 0
+    for _ in range(3):
+        clock.advance(60)
+        assert await enqueuer.run_once() == 1
+    assert sorted(await kinds(connection)) == ["daily"] * 6 + ["noon"]
+
+
+async def test_a_clock_set_back_does_not_stop_a_schedule_nor_repeat_a_rare_one(
+    new: New, jobs: PeriodicJobs, clock: Ticking, connection: AsyncConnection[Any]
+) -> None:
+    at_half_past(clock)
+    jobs.add(PeriodicJob(CronSchedule("* * * * *"), Report))
+    jobs.add(PeriodicJob(CronSchedule("31 12 * * *"), lambda: Report("noon")))
+    enqueuer = new()
+    await enqueuer.run_once()
+    clock.advance(30)
+    assert await enqueuer.run_once() == 2
+    clock.set_by(-7207)
+    assert await enqueuer.run_once() == 0
+    for _ in range(3):
+        clock.advance(60)
+        assert await enqueuer.run_once() == 1
+    clock.advance(7207)
+    await enqueuer.run_once()
+    assert (await kinds(connection)).count("noon") == 1
+
+
+async def test_a_clock_that_is_slewed_changes_nothing(
+    new: New, jobs: PeriodicJobs, clock: Ticking, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs.add(every(60))
+    enqueuer = new()
+    await enqueuer.run_once()
+    for _ in range(3):
+        clock.advance(60)
+        clock.set_by(0.1)
+        assert await enqueuer.run_once() == 1
+    assert "the clock was set" not in caplog.text
 
 
 async def test_a_connection_cut_while_nothing_was_due_costs_no_job(

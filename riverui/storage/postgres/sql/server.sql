@@ -1,6 +1,12 @@
 -- name: ping
 select 1;
 
+-- name: transaction_id
+select txid_current();
+
+-- name: transaction_status
+select txid_status(:id::bigint);
+
 -- name: schema_current
 select coalesce(current_schema(), '');
 
