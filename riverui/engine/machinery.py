@@ -17,8 +17,10 @@ from riverui.engine.joblog import JobLogs
 from riverui.engine.leader import Elector, steady_clock
 from riverui.engine.line import Line
 from riverui.engine.maintenance.maintainer import maintainer
-from riverui.engine.notifier import LEADERSHIP, Notifier
+from riverui.engine.notifier import INSERT, LEADERSHIP, Notifier
+from riverui.engine.polls import Polls
 from riverui.engine.producer import Producer
+from riverui.engine.queue_reports import QueueReports
 from riverui.engine.service import keep_running
 from riverui.engine.threads import Threads
 from riverui.engine.watchdog import watch_loop
@@ -55,6 +57,8 @@ class Machinery:
         self.stuck_jobs = 0
         self.producers: dict[str, Producer] = {}
         self.fetching = Line(self.driver)
+        self.polls = Polls(self)
+        self.reports = QueueReports(self)
         self.notifier = None if config.poll_only else Notifier(self.driver, self.logger)
         self._abandoned = asyncio.Event()
         self._changing = asyncio.Lock()
@@ -93,9 +97,12 @@ class Machinery:
                 self._serve("job logs", self._logs.run)
             self._completion = asyncio.create_task(self._completer.run(), name="riverui completer")
             if self.notifier is not None:
+                self.notifier.subscribe(INSERT, self._on_insert)
+                self.notifier.on_reconnect(self.reports.look)
                 await self.notifier.connect()
                 self._serve("notifier", self.notifier.run)
-            self._serve("watchdog", lambda: watch_loop(self._at_work, self.logger))
+            self._serve("queue reports", self.reports.run)
+            self._serve("watchdog", lambda: watch_loop(self.at_work, self.logger))
             self._serve("job counts", lambda: tell_job_counts(self.producers, self.logger))
             for name, queue in self.config.queues.items():
                 await self.add_queue(name, queue)
@@ -115,6 +122,8 @@ class Machinery:
             producer = Producer(name, queue, self)
             await producer.start()
             self.producers[name] = producer
+            if producer.look_again:
+                self.reports.look()
             if self.config.threads is None:
                 self._threads.most = min(_MOST_THREADS, self._threads.most + queue.max_workers)
             if self._stopping:
@@ -211,8 +220,14 @@ class Machinery:
         for producer in tuple(self.producers.values()):
             await producer.drained()
 
-    def _at_work(self) -> Iterable[Attempt]:
+    def at_work(self) -> Iterable[Attempt]:
+        """What all queues work right now."""
         return chain.from_iterable(producer.attempts for producer in self.producers.values())
+
+    def _on_insert(self, message: dict[str, Any]) -> None:
+        queue = message.get("queue")
+        if isinstance(queue, str) and (producer := self.producers.get(queue)):
+            producer.wake()
 
     def _serve(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         self._services.append(

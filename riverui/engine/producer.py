@@ -14,10 +14,9 @@ from riverui.engine.attempt import Attempt, Cause
 from riverui.engine.events import Event, EventKind
 from riverui.engine.hooks import Metric
 from riverui.engine.job_counts import JobCounts
-from riverui.engine.notifier import CONTROL, INSERT, Unsubscribe
+from riverui.engine.notifier import CONTROL, Unsubscribe
 from riverui.engine.service import Bell, keep_running
 from riverui.engine.set_aside import SetAside, passing_over
-from riverui.engine.waiting import backoff, between, pass_on_cancellation
 from riverui.engine.worker import StuckJob
 from riverui.errors import RiveruiError
 from riverui.storage.params import JobFetchParams
@@ -32,14 +31,8 @@ _MOST_ROWS = 1_000
 _FIRST_ROWS = 100
 _MOST_CHARACTERS = 32 * 1024 * 1024
 """Args and metadata in one statement, if the next jobs are like the last."""
-_MOST_IDS = 1_000
-_REPORT_EVERY = 600.0
-"""Seconds between two reports that the queue is served."""
 _ASIDE = 60.0
 """Seconds until a job that could not be fetched is tried again."""
-_LOOK_EVERY = 60.0
-"""Seconds between two looks for what a notification should have told."""
-_LOOK_EVERY_WITHOUT_NOTIFIER = 2.0
 
 
 class Producer:
@@ -67,11 +60,17 @@ class Producer:
         self._hungry = False
         """Whether there may be more jobs than could be taken."""
         kinds = tuple(sorted(machinery.workers.kinds)) if config.fetch_only_known_kinds else None
-        self._look_bell = Bell()
+        self._idle = False
+        """Whether it waits for jobs, and has room for them."""
+        self.look_again = False
+        """Whether the queue was paused or resumed before its row was read, or after."""
         self._machinery = machinery
         self._max_workers = queue.max_workers
         self._params = JobFetchParams(client_id=machinery.client_id, queue=name, limit=0, kinds=kinds)
-        self._poll_interval = (queue.fetch_poll_interval or config.fetch_poll_interval).total_seconds()
+        self.poll_interval = (queue.fetch_poll_interval or config.fetch_poll_interval).total_seconds()
+        """Seconds between two looks for jobs of which no notification told."""
+        self._polled = False
+        """Whether it was woken by a poll."""
         self._stop_cause: Cause | None = None
         """What happens to jobs that come now."""
         self._stopping = False
@@ -102,7 +101,6 @@ class Producer:
         notifier = self._machinery.notifier
         if notifier is not None:
             self._unsubscribe = [
-                notifier.subscribe(INSERT, self._on_insert),
                 notifier.subscribe(CONTROL, self._on_control),
                 notifier.on_reconnect(self._catch_up),
             ]
@@ -113,20 +111,37 @@ class Producer:
             await self.close()
             raise
         self.paused = row.paused_at is not None
-        for part, run in (("fetching", self._fetch), ("looking after", self._look_after)):
-            name = f"{part} queue {self.name}"
-            self._tasks.append(
-                asyncio.create_task(keep_running(name, run, self._machinery.logger), name=f"riverui {name}")
+        name = f"fetching queue {self.name}"
+        self._tasks.append(
+            asyncio.create_task(
+                keep_running(name, self._fetch, self._machinery.logger), name=f"riverui {name}"
             )
+        )
+        self._machinery.polls.add(self)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a poll could find something for it to do."""
+        return self._idle and not self.paused and self._taken < self._max_workers
 
     def wake(self) -> None:
         """Fetches as soon as the cooldown allows."""
+        self._idle = self._polled = False
         self._bell.ring()
+
+    def poll(self) -> None:
+        """Fetches because it is time to, and not because something has happened."""
+        self._idle, self._polled = False, True
+        self._bell.ring()
+
+    def learn(self, row: QueueRow) -> None:
+        """Takes in whether the queue is paused."""
+        self._set_paused(row.paused_at is not None, row)
 
     def stop(self) -> None:
         """Fetches no more. What is on its way is worked all the same."""
         self._stopping = True
-        self._bell.ring()
+        self.wake()
         self._check_drained()
 
     def end_jobs(self) -> None:
@@ -143,6 +158,7 @@ class Producer:
         """Leaves the queue, whatever still runs."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
+        await self._machinery.polls.remove(self)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -161,7 +177,7 @@ class Producer:
             self._machinery.logger.info("job %s (%s) is no longer stuck", job_id, attempt.row.kind)
         if self._hungry:
             self._hungry = False
-            self._bell.ring()
+            self.wake()
         if self._stopping:
             self._check_drained()
 
@@ -186,10 +202,10 @@ class Producer:
         if result is not None and result.add_worker_slot:
             attempt.slot_given_up = True
             self._taken -= 1
-            self._bell.ring()
+            self.wake()
 
     async def _fetch(self) -> None:
-        """Fetches at once, when the bell rings, and every poll interval; not within the cooldown."""
+        """Fetches at once, and when the bell rings; not within the cooldown, unless a poll rang it."""
         loop = asyncio.get_running_loop()
         rung = True
         while not self._stopping:
@@ -197,9 +213,10 @@ class Producer:
             taken = await self._fetch_all()
             # A poll in vain needs no cooldown: it would hold up the next job.
             cooling = rung or taken
-            rung = await self._bell.wait(
-                self._poll_interval + between(0, max(self._poll_interval / 10, 0.01))
-            )
+            self._idle = True
+            await self._bell.wait()
+            self._idle = False
+            rung, self._polled = not self._polled, False
             while cooling and (left := cool_at - loop.time()) > 0 and not self._stopping:
                 rung |= await self._bell.wait(left)
         self._check_drained()
@@ -274,7 +291,7 @@ class Producer:
         logger.warning("no jobs can be fetched for queue %s: %s", self.name, error)
         self._failing = True
         # Perhaps it was only this connection.
-        self._bell.ring()
+        self.wake()
 
     def _measure(self, name: str, value: float) -> None:
         metric = Metric(name=name, value=value, queue=self.name)
@@ -284,48 +301,8 @@ class Producer:
             except Exception:
                 self._machinery.logger.exception("a metric_emit hook failed")
 
-    async def _look_after(self) -> None:
-        """Reports the queue now and then, and looks for changes whose notification was missed."""
-        machinery = self._machinery
-        every = _LOOK_EVERY if machinery.notifier else _LOOK_EVERY_WITHOUT_NOTIFIER
-        report_at = time.monotonic() + _REPORT_EVERY
-        failures = 0
-        while True:
-            pass_on_cancellation()
-            await self._look_bell.wait(min(every, backoff(failures)) if failures else every)
-            try:
-                async with machinery.driver.autocommit() as executor:
-                    row = None
-                    if time.monotonic() < report_at:
-                        row = await executor.queue_row_get(self.name)
-                    if row is None:
-                        row = await executor.queue_upsert(self.name)
-                        report_at = time.monotonic() + _REPORT_EVERY
-                self._set_paused(row.paused_at is not None, row)
-                await self._look_for_cancellations()
-                failures = 0
-            except RiveruiError as error:
-                failures += 1
-                if failures == 1:
-                    machinery.logger.warning("queue %s cannot be looked after: %s", self.name, error)
-
-    async def _look_for_cancellations(self) -> None:
-        # Attempts, not ids: by the time of the answer a new attempt at the same job may be under way.
-        attempts = dict(self._active)
-        ids = list(attempts)
-        for at in range(0, len(ids), _MOST_IDS):
-            async with self._machinery.driver.autocommit() as executor:
-                cancelled = await executor.job_cancel_requested(ids[at : at + _MOST_IDS])
-            for job_id in cancelled:
-                attempts[job_id].end(Cause.REMOTE)
-
     def _catch_up(self) -> None:
-        self._bell.ring()
-        self._look_bell.ring()
-
-    def _on_insert(self, message: dict[str, Any]) -> None:
-        if message.get("queue") == self.name:
-            self._bell.ring()
+        self.wake()
 
     def _on_control(self, message: dict[str, Any]) -> None:
         queue, action, job_id = message.get("queue"), message.get("action"), message.get("job_id")
@@ -336,7 +313,7 @@ class Producer:
                 self._set_paused(action == "pause")
             else:
                 # The row is on its way, and may be older or newer than this: look again.
-                self._look_bell.ring()
+                self.look_again = True
 
     def _cancel(self, job_id: int) -> None:
         attempt = self._active.get(job_id)
@@ -351,7 +328,7 @@ class Producer:
             return
         self.paused = paused
         if not paused:
-            self._bell.ring()
+            self.wake()
         kind = EventKind.QUEUE_PAUSED if paused else EventKind.QUEUE_RESUMED
         now = self._machinery.clock() if paused else None
         row = row or QueueRow(

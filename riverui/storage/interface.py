@@ -8,7 +8,7 @@ Every method may raise `DatabaseError` and its kinds (`QueryTimeout`, `SchemaMis
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -144,6 +144,18 @@ class EngineExecutor(Protocol):
 
     async def queue_upsert(self, name: str, *, now: datetime | None = None) -> QueueRow:
         """Creates the queue's row or sets its updated_at; never touches metadata or paused_at."""
+        ...
+
+    async def queue_upsert_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
+        """As queue_upsert, for distinct queues in one statement; their rows in any order."""
+        ...
+
+    async def queue_row_get_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
+        """The rows of those of the queues that have one, in any order."""
+        ...
+
+    async def queue_with_available_list(self, names: Sequence[str]) -> Collection[str]:
+        """Those of the queues that have a job to be fetched, of whatever kind."""
         ...
 
     async def queue_row_list(self, *, after: str = "", limit: int = 100) -> Sequence[QueueRow]:

@@ -17,6 +17,7 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import Event, EventKind, Subscription
 from riverui.engine.worker import Job, Worker, Workers
+from riverui.storage.interface import Driver
 from tests import factory
 
 PATIENCE = 20.0
@@ -44,6 +45,7 @@ class Playground:
         self.database_url = database_url
         self.workers = Workers()
         self._clients: list[Client] = []
+        self._drivers: list[Driver] = []
         self._events: dict[int, list[Event]] = {}
         self._listening: list[asyncio.Task[None]] = []
 
@@ -63,9 +65,14 @@ class Playground:
         }
         return ClientConfig(**(given | settings))
 
-    def make(self, **settings: Any) -> Client:
-        """A client that is stopped at the end of the test, should it be started."""
-        client = Client(self.database_url, self.config(**settings))
+    def make(self, *, database: Driver | None = None, **settings: Any) -> Client:
+        """A client that is stopped at the end of the test, should it be started.
+
+        On `database`, which is closed then as well, instead of a driver of its own.
+        """
+        client = Client(database or self.database_url, self.config(**settings))
+        if database is not None:
+            self._drivers.append(database)
         self._clients.append(client)
         return client
 
@@ -150,6 +157,8 @@ class Playground:
         """Stops every client."""
         for client in self._clients:
             await client.stop_and_cancel()
+        for driver in self._drivers:
+            await driver.close()
         for task in self._listening:
             await task
         await self.until(lambda: not _tasks_of_ours())

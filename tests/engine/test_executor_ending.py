@@ -94,7 +94,7 @@ async def test_remote_cancel_leaves_a_job_that_ends_well(play: Playground) -> No
 async def test_cancel_without_notifications_is_found_by_looking(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("riverui.engine.producer._LOOK_EVERY_WITHOUT_NOTIFIER", 0.05)
+    monkeypatch.setattr("riverui.engine.queue_reports._LOOK_EVERY_WITHOUT_NOTIFIER", 0.05)
     worker = Hanging()
     play.worker(worker)
     await play.start(poll_only=True)

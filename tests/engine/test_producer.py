@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -18,6 +19,7 @@ from riverui.engine.job_counts import JobCounts, tell_changed
 from riverui.engine.producer import Producer
 from riverui.engine.worker import Job
 from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound
+from riverui.storage.connect import connect
 from tests import factory
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
@@ -232,8 +234,8 @@ async def test_paused_queue_stays_paused_at_start(play: Playground) -> None:
 async def test_pause_is_found_by_looking(
     play: Playground, monkeypatch: pytest.MonkeyPatch, poll_only: bool
 ) -> None:
-    monkeypatch.setattr("riverui.engine.producer._LOOK_EVERY", 0.02)
-    monkeypatch.setattr("riverui.engine.producer._LOOK_EVERY_WITHOUT_NOTIFIER", 0.02)
+    monkeypatch.setattr("riverui.engine.queue_reports._LOOK_EVERY", 0.02)
+    monkeypatch.setattr("riverui.engine.queue_reports._LOOK_EVERY_WITHOUT_NOTIFIER", 0.02)
     await play.start(poll_only=poll_only)
     await play.rows("update river_queue set paused_at = now() returning 1")
     await play.until(lambda: producer(play).paused)
@@ -242,7 +244,7 @@ async def test_pause_is_found_by_looking(
 
 
 async def test_vanished_queue_row_is_made_again(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.engine.producer._LOOK_EVERY", 0.02)
+    monkeypatch.setattr("riverui.engine.queue_reports._LOOK_EVERY", 0.02)
     await play.start()
     await play.rows("delete from river_queue returning 1")
 
@@ -331,6 +333,69 @@ async def test_a_job_that_comes_back_while_it_still_runs(play: Playground) -> No
     assert other["state"] == "completed", "no slot was lost"
 
 
+async def asked(play: Playground, **settings: Any) -> Counter[str]:
+    """Counts the statements of a client with five queues, from when all of them wait."""
+    seen: Counter[str] = Counter()
+    play.worker(_well)
+    driver = connect(play.database_url, watch=lambda name, *_: seen.update([name]))
+    queues = {f"queue_{number}": QueueConfig(max_workers=1) for number in range(5)}
+    await play.start(database=driver, queues=queues, **settings)
+    await play.until(lambda: all(producer(play, name).waits for name in queues))
+    seen.clear()
+    return seen
+
+
+async def test_one_statement_polls_for_all_queues(play: Playground) -> None:
+    seen = await asked(play, poll_only=True)
+    await play.until(lambda: seen["queue_with_available_list"] >= 5)
+    assert seen["job_get_available"] == 0, "nobody fetches where there is nothing"
+    for queue in ("queue_3", "queue_1"):
+        await play.event(await play.insert(queue=queue))
+    # One for the job, and perhaps one for the slot that it gave back.
+    assert seen["job_get_available"] <= 2 * 2
+
+
+async def test_a_notification_wakes_only_its_queue(play: Playground) -> None:
+    seen = await asked(play, fetch_poll_interval=NEVER)
+    job_id = await play.insert(queue="queue_3")
+    await play.notify("river_insert", '{"queue": "queue_3"}')
+    await play.event(job_id)
+    assert seen["job_get_available"] <= 2
+    assert seen["queue_with_available_list"] == 0
+
+
+async def test_one_statement_looks_after_all_queues(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riverui.engine.queue_reports._LOOK_EVERY", 0.02)
+    seen = await asked(play, fetch_poll_interval=NEVER)
+    await play.until(lambda: seen["queue_row_get_many"] >= 3)
+    await play.rows("delete from river_queue where name = 'queue_2' returning 1")
+    await play.rows("update river_queue set paused_at = now() where name = 'queue_4' returning 1")
+    await play.until(lambda: producer(play, "queue_4").paused)
+    await play.until(lambda: seen["queue_upsert_many"] == 1)
+    assert not producer(play, "queue_2").paused
+    (row,) = await play.rows("select count(*) as count from river_queue")
+    assert row["count"] == 5
+
+
+async def test_queues_have_their_own_poll_intervals(play: Playground) -> None:
+    play.worker(_well)
+    often, never = timedelta(milliseconds=10), timedelta(hours=1)
+    await play.start(
+        poll_only=True,
+        queues={
+            "often": QueueConfig(max_workers=1, fetch_poll_interval=often),
+            "never": QueueConfig(max_workers=1, fetch_poll_interval=never),
+        },
+    )
+    await play.until(lambda: all(producer(play, name).waits for name in ("often", "never")))
+    left = await play.insert(queue="never")
+    for _ in range(3):
+        await play.event(await play.insert(queue="often"))
+    assert await states(play, [left]) == ["available"]
+
+
 async def test_idle_client_asks_no_more_than_it_must(play: Playground) -> None:
     play.worker(_well)
     await play.start(fetch_poll_interval=timedelta(milliseconds=100))
@@ -380,7 +445,7 @@ async def test_pause_that_is_told_before_the_queue_is_read(play: Playground) -> 
     early = Producer("more", QueueConfig(max_workers=1), client._machinery)
     early._on_control({"action": "pause", "queue": "more"})
     assert not early.paused, "the row may say otherwise"
-    assert await early._look_bell.wait(0), "so it is looked at again"
+    assert early.look_again, "so it is looked at again"
 
 
 async def test_what_was_done_is_told_when_it_has_changed(

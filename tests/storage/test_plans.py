@@ -391,6 +391,12 @@ def _engine() -> Iterator[tuple[str, Case]]:
             {FETCHING},
             ROWS // 1000 + 60,
         ),
+        "poll": (
+            lambda x: x.queue_with_available_list([f"queue_{n}" for n in range(500)]),
+            {FETCHING},
+            # One row of each queue that has any, seen by the index, the limit and the join.
+            3 * 6,
+        ),
         "complete": (lambda x: x.job_complete_many(some, [now] * 1000), {PKEY}, 2 * 1000),
         "complete at times": (
             lambda x: x.job_complete_many(some, [now + timedelta(seconds=n) for n in some]),

@@ -37,6 +37,39 @@ async def test_upsert_keeps_what_others_have_set(way: Way) -> None:
     assert (queue.paused_at, queue.created_at, queue.metadata.text) == (NOW, NOW, '{"a": 1}')
 
 
+async def test_upsert_many(way: Way) -> None:
+    await way.make.queue("b", paused_at=NOW, metadata='{"a": 1}', created_at=NOW, updated_at=NOW)
+    rows = {row.name: row for row in await way.executor.queue_upsert_many(["b", "a"])}
+    assert set(rows) == {"a", "b"}
+    for name, row in rows.items():
+        assert row == await way.executor.queue_row_get(name)
+        assert row.updated_at is not None
+        assert row.updated_at > NOW
+    assert (rows["b"].paused_at, rows["b"].created_at, rows["b"].metadata.text) == (NOW, NOW, '{"a": 1}')
+    assert list(await way.executor.queue_upsert_many([])) == []
+
+
+async def test_get_many(way: Way) -> None:
+    for name in ("a", "b", "c"):
+        await way.make.queue(name)
+    rows = await way.executor.queue_row_get_many(["c", "none", "a"])
+    assert sorted(row.name for row in rows) == ["a", "c"]
+    assert await way.executor.queue_row_get("a") in rows
+
+
+async def test_queues_with_available_jobs(way: Way) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    for _ in range(3):
+        await way.make.job(queue="many", priority=3)
+    await way.make.job(queue="unasked")
+    await way.make.job(queue="later", scheduled_at=later)
+    await way.make.job("running", queue="running")
+    await way.make.job("scheduled", queue="scheduled", scheduled_at=NOW)
+    names = ["many", "none", "later", "running", "scheduled"]
+    assert set(await way.executor.queue_with_available_list(names)) == {"many"}
+    assert not await way.executor.queue_with_available_list([])
+
+
 async def test_list(way: Way) -> None:
     for name in ("b", "a", "d", "c"):
         await way.make.queue(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
@@ -104,6 +104,21 @@ class Queues(Statements):
         """Creates the queue's row or sets its updated_at; never touches metadata or paused_at."""
         (row,) = await self._rows("queue_upsert", {"name": name, "now": now})
         return queue_row(row)
+
+    async def queue_upsert_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
+        """As queue_upsert, for distinct queues in one statement; their rows in any order."""
+        rows = await self._ready("queue_upsert_many", {"names": list(names)})
+        return [queue_row(row) for row in rows]
+
+    async def queue_row_get_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
+        """The rows of those of the queues that have one, in any order."""
+        rows = await self._ready("queue_row_get_many", {"names": list(names)})
+        return [queue_row(row) for row in rows]
+
+    async def queue_with_available_list(self, names: Sequence[str]) -> Collection[str]:
+        """Those of the queues that have a job to be fetched, of whatever kind."""
+        rows = await self._ready("queue_with_available_list", {"names": list(names)}, prepare=True)
+        return {row[0] for row in rows}
 
     async def queue_row_list(self, *, after: str = "", limit: int = 100) -> Sequence[QueueRow]:
         """Queue rows by name."""

@@ -152,6 +152,28 @@ values (:name::text, coalesce(:now::timestamptz, now()), coalesce(:now::timestam
 on conflict (name) do update set updated_at = excluded.updated_at
 returning q.name, q.created_at, left(q.metadata::text, 100000), char_length(q.metadata::text), q.paused_at, q.updated_at;
 
+-- name: queue_upsert_many
+-- In one order, so that two clients do not wait for each other.
+insert into /* schema */river_queue as q (name, created_at, updated_at)
+select n.name, now(), now() from unnest(:names::text[]) as n (name) order by n.name
+on conflict (name) do update set updated_at = excluded.updated_at
+returning q.name, q.created_at, left(q.metadata::text, 100000), char_length(q.metadata::text), q.paused_at, q.updated_at;
+
+-- name: queue_row_get_many
+select name, created_at, left(metadata::text, 100000), char_length(metadata::text), paused_at, updated_at
+from /* schema */river_queue
+where name = any(:names::text[]);
+
+-- name: queue_with_available_list
+-- The limit keeps each look a short walk in the fetching index.
+select n.name
+from unnest(:names::text[]) as n (name)
+cross join lateral (
+  select 1 from /* schema */river_job j
+  where j.state = 'available' and j.queue = n.name and j.scheduled_at <= now()
+  order by j.priority, j.scheduled_at limit 1
+) x;
+
 -- name: queue_row_list
 -- River: QueueList.
 select name, created_at, left(metadata::text, 100000), char_length(metadata::text), paused_at, updated_at
