@@ -35,6 +35,8 @@ _TURN = 0.005
 """Seconds that starting jobs may take of one turn of the event loop: what else waits is not late by more."""
 _FIRST_TASKS = 8
 """Tasks that begin in the first turn, before it is known how long their first steps take."""
+_MOST_GROWTH = 8
+"""How many times as many begin in the next turn at most: a thousand quick ones need four turns."""
 
 
 class Executor:
@@ -105,7 +107,7 @@ class Executor:
             waiting, now = self._waiting, time.perf_counter()
             if self._turned_at is not None:
                 fit = int(self._at_once * _TURN / max(now - self._turned_at, 1e-6))
-                self._at_once = max(1, min(fit, 2 * self._at_once))
+                self._at_once = max(1, min(fit, _MOST_GROWTH * self._at_once))
             for _ in range(min(self._at_once, len(waiting))):
                 attempt = waiting.popleft()
                 attempt.task = asyncio.Task(self._run(attempt), loop=self._loop)
