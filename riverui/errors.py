@@ -69,6 +69,10 @@ class DatabaseMissing(DatabaseUnavailable):
     """There is no database of that name."""
 
 
+class TooManyConnections(DatabaseUnavailable):
+    """The database has no connection left: the server's, the database's or the user's limit is reached."""
+
+
 class QueryTimeout(DatabaseError):
     """The query took longer than its time limit and was stopped."""
 

@@ -24,7 +24,7 @@ from riverui.engine.queue_reports import QueueReports
 from riverui.engine.service import keep_running
 from riverui.engine.threads import Threads
 from riverui.engine.watchdog import watch_loop
-from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound
+from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound, TooManyConnections
 
 if TYPE_CHECKING:
     from riverui.engine.client import Client
@@ -34,6 +34,10 @@ _LAST_SECONDS = 60.0
 """How long a stop tries to write the last outcomes, should the database be away."""
 _LAST_SECONDS_ABANDONED = 3.0
 _MOST_THREADS = 64
+_CONNECTIONS = (
+    "A client at work keeps up to four connections of its own beside its pool, however many queues it works:"
+    " one client with many queues needs fewer than many clients."
+)
 
 
 class Machinery:
@@ -108,9 +112,11 @@ class Machinery:
                 await self.add_queue(name, queue)
             if not self.config.leader_election_disabled:
                 self.elector = self._campaign()
-        except BaseException:
+        except BaseException as error:
             self.abandon()
             await self.stop()
+            if isinstance(error, TooManyConnections):
+                raise TooManyConnections(f"{error} {_CONNECTIONS}") from error
             raise
 
     async def add_queue(self, name: str, queue: QueueConfig) -> None:

@@ -9,7 +9,9 @@ import signal
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from secrets import token_hex
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
@@ -17,7 +19,7 @@ from riverui.engine.client import Client, default_client_id
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.phases import serve
 from riverui.engine.worker import Job, Workers
-from riverui.errors import ConfigError, DatabaseUnavailable, SchemaMissing
+from riverui.errors import ConfigError, DatabaseUnavailable, SchemaMissing, TooManyConnections
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging, fail
 
@@ -59,6 +61,22 @@ async def test_waiting_until_it_has_stopped(play: Playground) -> None:
     await client.stop_and_cancel()
     await asyncio.gather(*waiting)
     await client.stopped()
+
+
+async def test_a_start_without_a_connection_left_says_how_many_it_takes(play: Playground) -> None:
+    name = f"riverui_narrow_{token_hex(4)}"
+    await play.connection.execute(f"create role {name} login connection limit 1".encode())
+    try:
+        await play.connection.execute(f"grant all on all tables in schema public to {name}".encode())
+        play.worker(Hanging())
+        url = urlsplit(play.database_url)
+        narrow = url._replace(netloc=f"{name}@{url.netloc.rpartition('@')[2]}")
+        client = Client(urlunsplit(narrow), play.config())
+        with pytest.raises(TooManyConnections, match=r"limit is reached\. .* up to four connections"):
+            await client.start()
+        assert not client.started
+    finally:
+        await play.connection.execute(f"drop owned by {name}; drop role {name}".encode())
 
 
 async def test_with_starts_and_stops(play: Playground) -> None:

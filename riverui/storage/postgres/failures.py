@@ -20,6 +20,7 @@ from riverui.errors import (
     ReadOnlyDatabase,
     SchemaMissing,
     StandbyLacks,
+    TooManyConnections,
     UniqueConflict,
 )
 
@@ -34,13 +35,18 @@ _DATABASE = re.compile(
     r"database \"(.*)\" does not exist|no such database(?:: (\S+))?|database does not exist", re.IGNORECASE
 )
 
+_LIMIT = re.compile(
+    r"too many (clients|connections)|remaining connection slots|no more connections allowed",
+    re.IGNORECASE,
+)
+
 _STATES: dict[str, tuple[type[DatabaseError], str | None]] = {
     "25006": (ReadOnlyDatabase, "This database is read-only: a standby, or a read-only setting of its user."),
     "28000": (LoginRefused, None),
     "28P01": (LoginRefused, None),
     "3D000": (DatabaseMissing, None),
     "42501": (PermissionDenied, None),
-    "53300": (DatabaseUnavailable, "The database has no connection left for us."),
+    "53300": (TooManyConnections, None),
     "55P03": (LockTimeout, None),
     "57014": (QueryTimeout, None),
     "57P01": (DatabaseUnavailable, "The database is shutting down, or closed our connection."),
@@ -127,6 +133,8 @@ def refused(error: Exception) -> DatabaseUnavailable:
     if missing := _DATABASE.search(words):
         name = missing[1] or missing[2]
         return DatabaseMissing(f"There is no database named “{name}”." if name else None)
+    if _LIMIT.search(words):
+        return TooManyConnections()
     return DatabaseUnavailable(f"{DatabaseUnavailable.__doc__} ({words})" if words else None)
 
 
