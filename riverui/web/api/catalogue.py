@@ -170,7 +170,7 @@ CATALOGUE: Mapping[str, Described] = {
         told="Stops it after the jobs at hand; needs the right of its verb as well.",
         answer="OperationAnswer",
         parameters=(_OPERATION,),
-        fails=(404, 413, 415),
+        fails=(404, 413),
         ours=True,
     ),
     "api.queues.index": Described(
@@ -187,14 +187,14 @@ CATALOGUE: Mapping[str, Described] = {
         told="Pauses a queue: running jobs go on, nothing new is started.",
         answer="Status",
         parameters=(_QUEUES,),
-        fails=(404, 413, 415),
+        fails=(404, 413),
     ),
     "api.queues.resume": Described(
         group="Queues",
         told="Resumes a queue.",
         answer="Status",
         parameters=(_QUEUES,),
-        fails=(404, 413, 415),
+        fails=(404, 413),
     ),
     "api.queues.update": Described(
         group="Queues",

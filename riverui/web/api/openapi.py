@@ -21,7 +21,7 @@ from riverui.web.urls import base_path
 
 _FAILS = (400, 401, 403, 429, 503)
 """Statuses that any address may answer with."""
-_BODY_FAILS = (413, 415)
+_BODY_FAILS = (413,)
 
 
 async def show(request: Request) -> Response:

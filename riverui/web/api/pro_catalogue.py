@@ -167,7 +167,7 @@ PRO: Mapping[str, Described] = {
         told="Cancels what has not ended of a workflow.",
         answer="Cancelled",
         parameters=(_WORKFLOW,),
-        fails=(404, 413, 415),
+        fails=(404, 413),
     ),
     "api.pro.retry": Described(
         group="River Pro",

@@ -10,6 +10,7 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import errors
+from riverui.storage.interface import Driver
 from riverui.web.app import create_app
 from tests import factory
 from tests.web.stand_ins import DeadDriver, browser
@@ -47,35 +48,79 @@ async def test_wrong_methods(api: httpx2.AsyncClient, method: str, path: str, al
 
 
 @pytest.mark.parametrize(
-    "kind", ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", ""]
+    "kind",
+    ["application/json", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "Nonsense", None],
 )
-async def test_what_browsers_may_send_across_origins_is_no_body(
-    api: httpx2.AsyncClient, connection: Connection, kind: str
+@pytest.mark.parametrize(
+    "browser",
+    [{}, {"Sec-Fetch-Site": "same-origin"}, {"Origin": "http://river.test"}],
+    ids=["program", "new browser", "old browser"],
+)
+async def test_json_is_taken_whatever_it_is_sent_as(
+    api: httpx2.AsyncClient, connection: Connection, kind: str | None, browser: dict[str, str]
 ) -> None:
     job_id = await factory.job(connection)
     await factory.queue(connection)
-    for method, path in (
-        ("POST", "jobs/delete"),
-        ("PUT", "queues/default/pause"),
-        ("PATCH", "queues/default"),
+    headers = browser | ({"Content-Type": kind} if kind else {})
+    body = f'{{"ids": ["{job_id}"]}}'.encode()
+    for method, path, content in (
+        ("POST", "jobs/delete", body),
+        ("PUT", "queues/default/pause", b""),
+        ("PATCH", "queues/default", b'{"concurrency": {"global_limit": 7}}'),
     ):
-        body = f'{{"ids": [{job_id}]}}'.encode()
-        answer = await api.request(method, path, content=body, headers={"Content-Type": kind})
-        assert told(answer) == (415, True)
-    found = await connection.execute(
-        "select (select count(*) from river_job) as jobs, (select paused_at from river_queue) as paused_at"
-    )
-    assert await found.fetchone() == {"jobs": 1, "paused_at": None}
+        answer = await api.request(method, path, content=content, headers=headers)
+        assert answer.status_code == 200, answer.text
+    assert await rows(connection) == {"jobs": 0, "paused": 1, "limited": 1}
 
 
-async def test_json_may_name_its_charset(api: httpx2.AsyncClient, connection: Connection) -> None:
+@pytest.mark.parametrize(
+    "came_from",
+    [
+        {"Origin": "http://evil.test"},
+        {"Origin": "null"},
+        {"Origin": "http://river.test:8080"},
+        {"Origin": "http://evil.test", "Sec-Fetch-Site": "cross-site"},
+        {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": ""},
+        {"Origin": "http://river.test", "Sec-Fetch-Site": "cross-site"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/json"])
+async def test_pages_of_other_sites_change_nothing_with_the_credentials_that_browsers_add(
+    driver: Driver, connection: Connection, kind: str, came_from: dict[str, str]
+) -> None:
     job_id = await factory.job(connection)
-    answer = await api.post(
-        "jobs/cancel",
-        content=f'{{"ids":[{job_id}]}}',
-        headers={"Content-Type": "Application/JSON; charset=utf-8"},
+    await factory.queue(connection)
+    body = f'{{"ids": [{job_id}]}}'.encode()
+    app = create_app(driver, basic_auth=("ada", "secret"))
+    headers = came_from | {"Content-Type": kind, "Cookie": "session=ada"}
+    async with browser(app) as client:
+        client.auth = httpx2.BasicAuth("ada", "secret")
+        for method, path, content in (
+            ("POST", "/api/jobs/delete", body),
+            ("POST", "/api/jobs/cancel", body),
+            ("POST", "/api/jobs/delete", b'{"query": ""}'),
+            ("PUT", "/api/queues/default/pause", b""),
+            ("PATCH", "/api/queues/default", b'{"concurrency": {"global_limit": 7}}'),
+        ):
+            answer = await client.request(method, path, content=content, headers=headers)
+            assert told(answer) == (403, True)
+        assert (await client.get("/api/jobs", headers=headers)).status_code == 200
+    assert await rows(connection) == {"jobs": 1, "paused": 0, "limited": 0}
+
+
+async def rows(connection: Connection) -> dict[str, int]:
+    """How many jobs there are, and how many queues are paused or limited."""
+    found = await connection.execute(
+        "select (select count(*) from river_job where state = 'available') as jobs, count(paused_at) as paused,"
+        " count(*) filter (where metadata ? 'concurrency') as limited from river_queue"
     )
-    assert answer.status_code == 200
+    row = await found.fetchone()
+    assert row
+    return row
 
 
 async def test_a_body_has_its_bounds(api: httpx2.AsyncClient) -> None:
