@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,9 @@ RIVER_VERSION = "v0.51.1"
 
 _FOLDER = Path(__file__).parent / "postgres" / "migrations"
 
+_NOTHING = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|select 1;)*", re.IGNORECASE)
+"""SQL that changes nothing: comments, and `select 1` in place of a statement."""
+
 _FIRST_WITH_LINE = 5
 """Before this version of `main`, river_migration has no column `line`."""
 
@@ -35,6 +39,11 @@ class MigrationStep:
     direction: Direction
     sql: str
     applied_in: timedelta | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes anything: some versions of River do so on other databases only."""
+        return _NOTHING.fullmatch(self.sql) is None
 
 
 async def migrate(

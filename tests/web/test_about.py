@@ -42,6 +42,15 @@ async def test_missing_and_unknown_migrations_are_named(
     assert "pro" in text
 
 
+async def test_a_version_that_does_nothing_is_not_missed(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await connection.execute("delete from river_migration where version = 8")
+    assert "Migrations are missing" not in (await client.get("/about")).text
+    await connection.execute("delete from river_migration where version = 6")
+    assert "Migrations are missing: 6." in parse((await client.get("/about")).text).one(id="about").text
+
+
 async def test_it_tells_what_is_wrong_with_the_database(empty_database_url: str) -> None:
     async with browser(create_app(DeadDriver(), no_auth=True)) as client:
         answer = await client.get("/about")

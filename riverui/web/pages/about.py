@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 import re
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from riverui.storage.migrate import migration_sql
 from riverui.storage.params import MigrationRow, ServerRow
 from riverui.web import preferences as kept
 from riverui.web.access import RIGHTS, access
-from riverui.web.dashboard import dashboard
+from riverui.web.dashboard import dashboard, visit
 from riverui.web.facts import fact
 from riverui.web.forms import form
 from riverui.web.htmx import htmx
@@ -27,6 +28,8 @@ from riverui.web.pages.jobs import Problem
 from riverui.web.problems import error_page
 from riverui.web.render import respond
 from riverui.web.urls import local_path, url
+
+log = logging.getLogger("riverui.web")
 
 _BOOLEANS = {"1": True, "0": False}
 
@@ -43,7 +46,7 @@ class About:
     server: ServerRow | None
     migrations: tuple[MigrationRow, ...]
     unapplied: tuple[int, ...]
-    """Versions of line main that riverui knows and the database lacks."""
+    """Versions of line main that riverui knows and that would change something in the database."""
     unknown: tuple[int, ...]
     """Versions of line main that the database has and riverui does not know."""
     leader: LeaderRow | None
@@ -74,13 +77,15 @@ async def index(request: Request) -> Response:
     # Here above all a person looks for what is wrong with the database.
     for error in errors.values():
         if isinstance(error, DatabaseUnavailable | SchemaMissing):
+            log.warning("%s", error, extra={"id": visit(request).id, "kind": type(error).__name__})
             status, told = error_page(request, error)
             problem, errors = Problem(title=told.title, detail=f"{told.detail} {told.command}".strip()), {}
             break
     server = None if isinstance(found, DatabaseError) else found
     migrations = () if isinstance(recorded, DatabaseError) else tuple(recorded)
     applied = {row.version for row in migrations if row.line == "main"}
-    known = {step.version for step in migration_sql("main")}
+    known = migration_sql("main")
+    needed = {step.version for step in known if step.changes}
     held = access(request)
     return respond(
         request,
@@ -94,10 +99,10 @@ async def index(request: Request) -> Response:
             ),
             server=server,
             migrations=migrations,
-            unapplied=tuple(sorted(known - applied)) if applied else (),
-            unknown=tuple(sorted(applied - known)),
+            unapplied=tuple(sorted(needed - applied)) if applied else (),
+            unknown=tuple(sorted(applied - {step.version for step in known})),
             leader=None if isinstance(leader, DatabaseError) else leader,
-            unread={name: str(error) for name, error in errors.items()},
+            unread={name: error.public for name, error in errors.items()},
             rights=tuple(words for right, words in RIGHTS.items() if held.may(right)),
             self_url=url(request, "about"),
             problem=problem,
