@@ -21,6 +21,8 @@ log = logging.getLogger("riverui.counts")
 
 _FRESH = 1.5
 """Seconds for which a count answers everyone."""
+_CHEAP = 0.05
+"""Seconds of a count that is made anew for every program that asks, one at a time."""
 _PATIENCE = 0.25
 """Seconds to wait for a new count where an older one can be shown instead."""
 _KEPT = 60.0
@@ -93,6 +95,8 @@ class Counts:
         self._counts: Mapping[JobState, Count] | None = None
         self._counted = -1e9
         self._due = 0.0
+        self._cost = 0.0
+        """Seconds that the last count took."""
         self._error: DatabaseError | None = None
         self._expired = 0
         self._flight: asyncio.Task[None] | None = None
@@ -115,7 +119,12 @@ class Counts:
         return self._snapshot()
 
     async def thorough(self) -> Snapshot:
-        """The same for programs: big states counted to the end, if that takes no longer than a page may."""
+        """The same for programs: big states counted to the end, if that takes no longer than a page may.
+
+        Where counting is cheap, the figures are those of the moment of asking, whoever changed them.
+        """
+        if self._cost <= _CHEAP and self._error is None:
+            await self._catch_up()
         snapshot = await self.get()
         counts = snapshot.counts or {}
         if any(count.kind is not CountKind.EXACT for count in counts.values()):
@@ -161,6 +170,16 @@ class Counts:
             self._loop, self._flight, self._slow, self._finishing = loop, None, None, None
             self._matching_flights = {}
 
+    async def _catch_up(self) -> None:
+        """Wait for a count that begins from now on; those who wait share it."""
+        self._enter_loop()
+        if self._flight is not None and not self._flight.done():
+            # It may have begun before what the asker knows to have happened.
+            await _wait(self._flight, _PATIENCE)
+        if self._flight is None or self._flight.done():
+            self._due = 0.0
+        await _wait(self._counting(), _PATIENCE)
+
     def _counting(self) -> asyncio.Task[None]:
         if self._flight is None or self._flight.done():
             self._flight = asyncio.create_task(self._count())
@@ -170,7 +189,9 @@ class Counts:
         expired, started = self._expired, time.monotonic()
         try:
             async with self._driver.reading(timeout=self._config.page_timeout) as executor:
+                connected = time.monotonic()
                 counts = await executor.job_count_by_state(cap=self._config.count_cap)
+                self._cost = time.monotonic() - connected
         except DatabaseError as error:
             self._error = error
         else:

@@ -203,3 +203,35 @@ async def test_on_a_real_database(driver: Driver, connection: AsyncConnection[An
             break
     assert (seen.value, seen.at is not None) == (3, True)
     await counts.close()
+
+
+async def test_programs_get_the_figures_of_the_moment_and_share_the_counting(tally: Tally) -> None:
+    counts = counter(tally)
+    await counts.thorough()
+    await counts.thorough()
+    assert tally.asked == ["states"] * 2
+    await asyncio.gather(*(counts.thorough() for _ in range(50)))
+    assert len(tally.asked) <= 4
+    # People's pages go on at their own pace.
+    before = len(tally.asked)
+    await counts.get()
+    assert len(tally.asked) == before
+
+
+async def test_a_count_that_costs_more_is_not_made_for_each_program(
+    tally: Tally, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CHEAP", 0.001)
+    tally.delay = 0.01
+    counts = counter(tally)
+    await counts.thorough()
+    await asyncio.gather(*(counts.thorough() for _ in range(50)))
+    assert tally.asked == ["states"]
+
+
+async def test_a_failing_count_is_not_tried_for_each_program(tally: Tally) -> None:
+    tally.error = QueryTimeout()
+    counts = counter(tally)
+    for _ in range(5):
+        await counts.thorough()
+    assert tally.asked == ["states"]

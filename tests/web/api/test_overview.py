@@ -97,6 +97,16 @@ async def test_states_are_eight_numbers(get: Get, connection: Connection) -> Non
     assert list(found) == list(names)
 
 
+async def test_states_are_those_of_the_moment_whoever_changed_them(
+    get: Get, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However busy the machine is, this counts as cheap.
+    monkeypatch.setattr("riverui.web.counts._CHEAP", 10)
+    for number in range(1, 6):
+        await factory.job(connection, "available")
+        assert (await get("states"))["available"] == number
+
+
 async def test_big_states_are_counted_to_the_end(driver: Driver, connection: Connection) -> None:
     for state in ("available", "completed"):
         for _ in range(5):
