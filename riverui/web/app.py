@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from riverui import assets
 from riverui.actions.operations import Operations
@@ -27,7 +27,7 @@ from riverui.web.dashboard import Dashboard
 from riverui.web.health import Health
 from riverui.web.htpasswd import HtpasswdFile
 from riverui.web.metrics import Metrics
-from riverui.web.pages import about, bulk, job, jobs, operations, queues
+from riverui.web.pages import about, bulk, job, jobs, operations, queues, river_ui
 from riverui.web.routes import Entry, lost
 from riverui.web.security import Door
 from riverui.web.static import StaticFiles
@@ -38,8 +38,10 @@ from riverui.web.urls import Urls, url
 def route_table(health: Health, static: StaticFiles) -> tuple[Entry, ...]:
     """Every address there is, the right that it needs, and what answers."""
     return (
-        Entry("GET", "/", "root", PUBLIC, root),
+        Entry("GET", "/", "root", SIGNED_IN, root),
+        Entry("GET", "/robots.txt", "robots", PUBLIC, robots),
         Entry("GET", "/jobs", "jobs.index", "jobs.read", jobs.index),
+        Entry("GET", "/jobs/", "river_ui.jobs", "jobs.read", river_ui.jobs),
         Entry("POST", "/jobs/cancel", "jobs.cancel", "jobs.cancel", jobs.cancel),
         Entry("POST", "/jobs/delete", "jobs.delete", "jobs.delete", jobs.delete),
         Entry("POST", "/jobs/retry", "jobs.retry", "jobs.retry", jobs.retry),
@@ -59,6 +61,10 @@ def route_table(health: Health, static: StaticFiles) -> tuple[Entry, ...]:
         Entry("POST", "/operations/{id}/stop", "operations.stop", "jobs.read", operations.stop),
         Entry("GET", "/suggest", "suggest", "jobs.read", suggest.index),
         Entry("GET", "/about", "about", "about.read", about.index),
+        Entry("GET", "/periodic-jobs", "river_ui.periodic_jobs", "jobs.read", river_ui.periodic_jobs),
+        Entry("GET", "/settings", "river_ui.settings", SIGNED_IN, river_ui.settings),
+        Entry("GET", "/workflows", "river_ui.workflows", "jobs.read", river_ui.workflows),
+        Entry("GET", "/workflows/{id:path}", "river_ui.workflow", "jobs.read", river_ui.workflow),
         Entry("GET", "/help", "help", SIGNED_IN, about.help),
         Entry("POST", "/preferences", "preferences", SIGNED_IN, about.preferences),
         Entry("GET", "/static/{hash}/{path:path}", "static", PUBLIC, static.show),
@@ -138,6 +144,11 @@ def create_app(
 async def root(request: Request) -> Response:
     """The way in: the job list."""
     return RedirectResponse(url(request, "jobs.index"), status_code=302)
+
+
+async def robots(request: Request) -> Response:
+    """What crawlers are told: to stay away."""
+    return PlainTextResponse("User-agent: *\nDisallow: /\n")
 
 
 def _authenticate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
@@ -12,12 +12,16 @@ from starlette.requests import Request
 
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
 from riverui.errors import BadRequest
-from riverui.storage.params import JobCursor, JobFilter, JobOrder
-from riverui.web import query
+from riverui.storage.params import Field, JobCursor, JobFilter, JobOrder
+from riverui.web import grammar, query
+from riverui.web.format import plain
 from riverui.web.preferences import PAGE_SIZES
 from riverui.web.query import Search
 from riverui.web.urls import url
 
+_OURS = frozenset({"after", "before", "limit", "order", "q"})
+_MOST_ROWS = 1_000
+"""Rows that an address may ask for: as many as River's API gives. A page takes the nearest of its sizes."""
 _WHEN = {"waiting": "Due", "running": "Running", "finalized": "Finished", "mixed": "When"}
 _ORDER_LABELS = {
     "waiting": ("Due first", "Due last"),
@@ -38,10 +42,15 @@ class Listing:
     limit: int
     default_limit: int
     cursor: JobCursor | None = None
+    problem: str = ""
+    """What is not understood of the address, in words: without it the list might hold more than was asked
+    for."""
 
     @property
     def filter(self) -> JobFilter:
-        """What is shown. Raises BadRequest where the search text makes no sense."""
+        """What is shown. Raises BadRequest where the address or the search text makes no sense."""
+        if self.problem:
+            raise BadRequest(self.problem)
         return self.search.filter(self.states)
 
     def query(
@@ -90,17 +99,21 @@ class Listing:
         return JobCursor(at=at if timed else None, id=row_id, before=before)
 
 
-def read(params: QueryParams, *, now: datetime, default_limit: int) -> tuple[Listing, bool]:
-    """The list that an address asks for, and whether the address is its canonical one.
+def read(
+    params: QueryParams, *, now: datetime, default_limit: int, besides: Collection[str] = ()
+) -> tuple[Listing, bool]:
+    """Return the list that an address asks for, and whether the address is its canonical one.
 
-    Plain form fields and states within the text are taken into their places. BadRequest for nonsense outside
-    the text, which has its own errors.
+    Plain form fields (River UI's names and those of the API among them) and states within the text are taken
+    into their places. `besides` are parameters that mean something else than the list. Raises BadRequest for
+    nonsense outside the text, which has its own errors; what is not understood at all is told in `problem`.
     """
     text = params.get("q", "")
     search = query.parse(text, now=now)
-    states = _states(params.getlist("state"))
-    fields = {field.value: params[field.value] for field in query.FORM_FIELDS if field.value in params}
-    canonical = not fields
+    states = _states([*params.getlist("state"), *params.getlist("states")])
+    problem = _problem(params, besides)
+    fields = {} if problem else _fields(params)
+    canonical = not fields and "states" not in params
     if fields:
         search = query.parse(query.merge_fields(search, fields), now=now)
         # An address cannot tell of it.
@@ -110,15 +123,19 @@ def read(params: QueryParams, *, now: datetime, default_limit: int) -> tuple[Lis
         states, canonical = query.normal_states(search.states), False
         search = query.parse(search.without_states(), now=now)
     order = _order(params.get("order", ""), states)
+    asked, limit = _limit(params.get("limit", ""), default_limit)
+    canonical = canonical and asked == limit
     listing = Listing(
         search=search,
         states=states,
         order=order,
-        limit=_limit(params.get("limit", ""), default_limit),
+        limit=limit,
         default_limit=default_limit,
         cursor=_cursor(params, order) if canonical else None,
+        problem=problem,
     )
-    return listing, canonical
+    # Where something is not understood, its address is the only one that says so.
+    return listing, canonical or bool(problem)
 
 
 def first_page(listing: Listing) -> Listing:
@@ -175,12 +192,50 @@ def _order(value: str, states: Sequence[JobState]) -> JobOrder:
         raise BadRequest(f"There is no such order; the orders are {', '.join(JobOrder)}.") from None
 
 
-def _limit(value: str, default: int) -> int:
+def _limit(value: str, default: int) -> tuple[int, int]:
+    """Return the number of rows asked for, and the page size that comes nearest to it."""
     if not value:
-        return default
-    if value not in {str(size) for size in PAGE_SIZES}:
-        raise BadRequest(f"A page takes {', '.join(map(str, PAGE_SIZES))} jobs.")
-    return int(value)
+        return default, default
+    if not (value.isascii() and value.isdigit() and len(value) <= 4 and int(value) <= _MOST_ROWS):
+        raise BadRequest(f"`limit` must be a whole number, at most {_MOST_ROWS:,}.")
+    asked = int(value)
+    return asked, min(PAGE_SIZES, key=lambda size: abs(size - asked))
+
+
+def _field(name: str) -> Field | None:
+    """Return the field that a parameter filters by, under its own name or another that people know it by."""
+    field = grammar.KEYS.get(name)
+    return None if field is Field.STATE else field
+
+
+def _fields(params: QueryParams) -> dict[str, str]:
+    """Return the plain form fields of an address by their own names."""
+    found: dict[str, str] = {}
+    for name, value in params.multi_items():
+        if field := _field(name):
+            found[field.value] = value or found.get(field.value, "")
+    return found
+
+
+def _problem(params: QueryParams, besides: Collection[str]) -> str:
+    """Return in words what of an address is not understood; empty where everything is."""
+    given: dict[str, set[str]] = {}
+    for name, value in params.multi_items():
+        if name in ("state", "states") or name in besides:
+            continue
+        field = _field(name)
+        if field is None and name not in _OURS:
+            return (
+                f"There is no filter “{plain(name[:40])}”. So that nothing more is shown than was asked for, "
+                "nothing is."
+            )
+        values = given.setdefault(field.value if field else name, set())
+        if value:
+            values.add(value)
+        if len(values) > 1:
+            told = f"“{plain(name[:40])}” is given more than once."
+            return f"{told} Join the values with a comma to mean any of them." if field else told
+    return ""
 
 
 def _cursor(params: QueryParams, order: JobOrder) -> JobCursor | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
 from starlette.requests import HTTPConnection
 from starlette.routing import Route
 
-from riverui.errors import NotFound
+from riverui.errors import BadRequest, NotFound
 from riverui.web.dashboard import dashboard, visit
 
 PATH_SAFE = "/~@:!$&'()*+,;="
@@ -38,6 +38,21 @@ def here(request: HTTPConnection) -> str:
     query = request.url.query
     address = f"{path}?{query}" if query else path
     return address if len(address) <= _LONGEST else ""
+
+
+def only(request: HTTPConnection, *names: str, many: Collection[str] = ()) -> None:
+    """Check that an address has no other parameters than these, and only those of `many` more than once.
+
+    Raises BadRequest in words: what is not understood might have been meant to narrow what is shown.
+    """
+    params = request.query_params
+    for name in params:
+        shown = name[:40].encode("unicode_escape").decode()
+        if name not in names and name not in many:
+            known = ", ".join(f"`{each}`" for each in sorted({*names, *many}))
+            raise BadRequest(f"There is no parameter `{shown}` here; the parameters are {known}.")
+        if name not in many and len(set(params.getlist(name))) > 1:
+            raise BadRequest(f"`{shown}` can be given only once.")
 
 
 def own_path(scope: Mapping[str, Any]) -> tuple[str, str]:

@@ -111,6 +111,21 @@ class TestAddresses:
             ("error=connection%20reset", "q=error:%22connection%20reset%22"),
             ("state=&state=running&id=", "state=running"),
             ("id=&after=nonsense", ""),
+            ("tags=vip&state=completed", "q=tag:vip&state=completed"),
+            (
+                "id=7%2C8&kind=a,b&priority=1,2&queue=q&tags=vip",
+                "q=id:7%2C8%20kind:a%2Cb%20queue:q%20priority:1%2C2%20tag:vip",
+            ),
+            (
+                "ids=7&kinds=a&priorities=1&queues=q&states=running",
+                "q=id:7%20kind:a%20queue:q%20priority:1&state=running",
+            ),
+            ("tags=vip&tag=vip&kind=&kind=a", "q=kind:a%20tag:vip"),
+            ("limit=40", "limit=50"),
+            ("limit=60&state=running", "state=running&limit=50"),
+            ("limit=1", "limit=20"),
+            ("limit=80", ""),
+            ("limit=1000", "limit=200"),
         ],
     )
     def test_other_ways_to_say_it_lead_to_the_canonical_address(self, text: str, address: str) -> None:
@@ -120,11 +135,30 @@ class TestAddresses:
         assert self.read(address)[1]
 
     @pytest.mark.parametrize(
-        "text", ["state=nope", "order=up", "limit=21", "limit=x", "after=x", "before=x~1"]
+        "text", ["state=nope", "order=up", "limit=1001", "limit=x", "limit=-1", "after=x", "before=x~1"]
     )
     def test_nonsense_outside_the_search_is_refused(self, text: str) -> None:
         with pytest.raises(BadRequest):
             self.read(text)
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ("tga=vip", "There is no filter “tga”."),
+            ("state=running&customer=42", "There is no filter “customer”."),
+            ("kind=a&kind=b", "“kind” is given more than once. Join the values with a comma"),
+            ("tag=a&tags=b", "“tags” is given more than once."),
+            ("q=kind:a&q=kind:b", "“q” is given more than once."),
+            ("verb=delete", "There is no filter “verb”."),
+            ("%E2%80%AEx=1", "There is no filter “"),
+        ],
+    )
+    def test_what_is_not_understood_is_told_and_shows_nothing(self, text: str, told: str) -> None:
+        found, canonical = self.read(text)
+        assert canonical
+        assert found.problem.startswith(told)
+        with pytest.raises(BadRequest, match="is"):
+            _ = found.filter
 
     def test_all_eight_states_are_all(self) -> None:
         assert self.read("&".join(f"state={state}" for state in JobState))[0].states == ()

@@ -45,7 +45,7 @@ async def show(request: Request) -> Response:
         raise BadRequest(f"There is no format {name[:40]!r}; the formats are {' and '.join(_FORMATS)}.")
     media, header, write = _FORMATS[name]
     headers = {"Content-Disposition": f'attachment; filename="jobs.{name}"'}
-    selection = await _frozen(request, _linear(request, selected(request, listing=False)))
+    selection = await _frozen(request, _linear(request, selected(request, "format", listing=False)))
     wanted = JobListParams(
         filter=selection.filter,
         order=selection.order,

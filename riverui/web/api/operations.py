@@ -63,6 +63,9 @@ async def stop(request: Request) -> Response:
 
 def _matching(verb: Verb, posted: Mapping[str, Any]) -> JobFilter:
     """What the query finds, in the states for which the verb does something."""
+    if unknown := sorted(posted.keys() - {"query", "state"}):
+        # Whatever else narrows what is meant must not be passed over.
+        raise BadRequest(f"Beside a `query` there is only `state`, not `{unknown[0][:40]}`.")
     text, named = posted["query"], posted.get("state") or []
     if not isinstance(text, str) or not isinstance(named, list):
         raise BadRequest("`query` must be a search text, and `state` a list of states.")

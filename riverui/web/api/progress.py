@@ -12,6 +12,7 @@ from riverui.web import containment, query
 from riverui.web.api import requests, shapes
 from riverui.web.api.selection import searched
 from riverui.web.dashboard import dashboard
+from riverui.web.urls import only
 
 _WINDOW = 500_000
 """Rows that are looked at where no index finds the group; fewer where the time does not suffice."""
@@ -50,6 +51,8 @@ async def _progress(request: Request, group: JobFilter) -> JobProgress:
 
 def _group(request: Request) -> JobFilter:
     """The jobs meant; BadRequest where nothing tells which."""
+    keys = [name for name in request.query_params if name.startswith(("metadata.", "args."))]
+    only(request, "q", many=("tag", *keys))
     texts = [requests.first(request, "q")]
     texts += [query.term(Field.TAG, tag) for tag in requests.listed(request, "tag", _TAGS)]
     for name, value in request.query_params.multi_items():

@@ -17,6 +17,7 @@ from riverui.web import query
 from riverui.web.api import requests
 from riverui.web.listing import default_order
 from riverui.web.pages.jobs import search_problem
+from riverui.web.urls import only
 
 _NAMES = {"kinds": (Field.KIND, 100), "queues": (Field.QUEUE, 100), "tags": (Field.TAG, 100)}
 """Parameters that are names: the field that they filter and how many there may be."""
@@ -43,12 +44,14 @@ class Selection:
         return JobCursor(at=row.matters_at if timed else None, id=row.id)
 
 
-def selected(request: Request, *, listing: bool = True) -> Selection:
+def selected(request: Request, *besides: str, listing: bool = True) -> Selection:
     """The jobs that a request's parameters mean; in a listing as River UI has it, unless more is asked for.
 
     There, without a state, these are the running ones; with a search text or an order, or where it is no
-    listing, those of every state.
+    listing, those of every state. `besides` are parameters that do not choose jobs. Raises BadRequest for any
+    others: they may have been meant to choose fewer.
     """
+    only(request, "q", "order", *besides, many=("state", "ids", "priorities", *_NAMES))
     text, order = requests.first(request, "q"), requests.first(request, "order")
     named = states(request.query_params.getlist("state"))
     ours = not listing or bool(text or order or len(named) > 1)

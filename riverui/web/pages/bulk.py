@@ -23,7 +23,7 @@ from riverui.web.dashboard import dashboard
 from riverui.web.forms import form
 from riverui.web.listing import Listing
 from riverui.web.notices import Notice
-from riverui.web.pages.jobs import Problem, search_problem
+from riverui.web.pages.jobs import Problem, listing_problem
 from riverui.web.render import done, respond
 from riverui.web.urls import local_path, url
 
@@ -62,9 +62,11 @@ async def index(request: Request) -> Response:
     verb = _verb(request.query_params.get("verb", ""))
     need(request, f"jobs.{verb.value}")
     board, now = dashboard(request), datetime.now(UTC)
-    listing, _ = listings.read(request.query_params, now=now, default_limit=_LOOKED_AT)
+    listing, _ = listings.read(
+        request.query_params, now=now, default_limit=_LOOKED_AT, besides=("next", "verb")
+    )
     next_url = local_path(request, request.query_params.get("next"), default=url(request, "jobs.index"))
-    if problem := search_problem(listing.search):
+    if problem := listing_problem(listing):
         raise BadRequest(problem.detail)
     states = tuple(state for state in listing.states or JobState if state in outcomes.FITS[verb])
     if not states:

@@ -44,7 +44,7 @@ from riverui.web.notices import Notice
 from riverui.web.preferences import PAGE_SIZES, preferences
 from riverui.web.problems import error_page
 from riverui.web.render import done, respond
-from riverui.web.urls import local_path, url
+from riverui.web.urls import here, local_path, url
 
 log = logging.getLogger("riverui.actions")
 
@@ -183,7 +183,7 @@ async def index(request: Request) -> Response:
     )
     if not canonical and not asked.request:
         return RedirectResponse(list_url(request, listing), status_code=302)
-    problem, status = search_problem(listing.search), 400
+    problem, status = listing_problem(listing), 400
     page = JobPage(rows=(), more=False)
     counting = asyncio.ensure_future(board.counts.get())
     try:
@@ -228,6 +228,13 @@ async def delete(request: Request) -> Response:
             ),
         )
     return await _act(request, Verb.DELETE, posted)
+
+
+def listing_problem(listing: Listing) -> Problem | None:
+    """Return what is wrong with the address of a list, in words; None when nothing is."""
+    if listing.problem:
+        return Problem(title="This address is not understood.", detail=listing.problem)
+    return search_problem(listing.search)
 
 
 def search_problem(search: query.Search) -> Problem | None:
@@ -310,15 +317,17 @@ async def _index(
         newer_url=newer,
         older_url=older,
         first_url=list_url(request, listing, listing.query()),
-        self_url=list_url(request, listing, listing.query(q=search.text, cursor=listing.cursor)),
+        self_url=here(request)
+        if listing.problem
+        else list_url(request, listing, listing.query(q=search.text, cursor=listing.cursor)),
         on_first_page=listing.cursor is None,
         search=_search_note(request, listing, page.searched),
         problem=problem,
-        final=bool(search.errors),
+        final=bool(listing.problem or search.errors),
         matching=None if problem else await _matching(request, listing, page, snapshot),
         hide_args=config.hide_args if shown is None else not shown,
         filtered=bool(search.text.strip()),
-        actions={} if search.errors else _actions(request, listing),
+        actions={} if listing.problem or search.errors else _actions(request, listing),
     )
 
 

@@ -27,7 +27,7 @@ from riverui.web.notices import Notice
 from riverui.web.pages.jobs import Choice, Problem
 from riverui.web.problems import error_page
 from riverui.web.render import done, respond
-from riverui.web.urls import local_path, queue_name, url
+from riverui.web.urls import local_path, only, queue_name, url
 
 log = logging.getLogger("riverui.actions")
 
@@ -113,6 +113,7 @@ class QueuesShow:
 async def index(request: Request) -> Response:
     """The queue list."""
     board = dashboard(request)
+    only(request, "match", "order")
     match = request.query_params.get("match", "")[:_MATCH_LENGTH]
     order = request.query_params.get("order") or "name"
     if order not in _ORDERS:

@@ -78,7 +78,9 @@ async def test_answers_are_what_the_document_says(
         if method(entry) == "GET" and told.answer and JSON in told.media and ".pro." not in entry.name:
             known = parameters | ({"name": "complete"} if entry.name == "health" else {})
             path = entry.path_format.format_map(known).removeprefix("/api/")
-            answer = await api.get(path, params={"facet": "job_kind", "q": "kind:test_kind"})
+            sent = {"facet": "job_kind", "q": "kind:test_kind"}
+            named = {parameter.name for parameter in told.parameters}
+            answer = await api.get(path, params={name: sent[name] for name in sent if name in named})
             assert answer.status_code == told.status, (entry.name, answer.text)
             validate(told.answer, answer.json())
 

@@ -60,11 +60,7 @@ async def test_a_query_acts_on_what_matched_when_it_was_sent(
         ("delete", {"query": "", "state": ["completed"]}, {"available", "running"}),
         ("delete", {"query": ""}, {"running"}),
         ("cancel", {"query": "state:available"}, {"cancelled", "running", "completed"}),
-        (
-            "cancel",
-            {"query": "", "state": ["available"], "unknown": 1},
-            {"cancelled", "running", "completed"},
-        ),
+        ("cancel", {"query": "", "state": ["available"]}, {"cancelled", "running", "completed"}),
     ],
 )
 async def test_states_beside_the_query(
@@ -88,6 +84,9 @@ async def test_states_beside_the_query(
         {"query": "", "state": [["completed"]]},
         {"query": "", "state": ["completed"]},
         {"state": ["available"]},
+        {"query": "kind:test_kind", "tags": ["vip"]},
+        {"query": "", "ids": [1]},
+        {"ids": [1], "state": ["available"]},
     ],
     ids=str,
 )
