@@ -6,8 +6,11 @@ from __future__ import annotations
 class RiveruiError(Exception):
     """Something went wrong."""
 
-    def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip().splitlines()[0])
+    def __init__(self, message: str | None = None, *, public: str = "") -> None:
+        default = (type(self).__doc__ or "").strip().splitlines()[0]
+        super().__init__(message or default)
+        self.public = public or str(self)
+        """What those may be told who use the dashboard, where the message says more: a server's address."""
 
 
 class ConfigError(RiveruiError):

@@ -19,6 +19,12 @@ from riverui.storage.params import JobChanges, JobSelectParams, SkipReason
 MAX_IDS = 1_000
 """Ids that one call takes, as River's own API does."""
 
+_IN_THE_WAY = (
+    "Job can't be retried because another active job has the same unique properties. "
+    "Wait for it to finish or delete it before retrying."
+)
+"""River UI's own words: its pages show them."""
+
 
 class Verb(StrEnum):
     """What can be done to jobs."""
@@ -70,12 +76,15 @@ async def apply_whole(
     unique = list(dict.fromkeys(ids))
     assert len(unique) <= MAX_IDS
     async with driver.transaction(timeout=time_limit) as transaction:
-        changes = await _call(transaction, verb)(unique)
+        try:
+            changes = await _call(transaction, verb)(unique)
+        except UniqueConflict:
+            raise UniqueConflict(_IN_THE_WAY) from None
         for job_id, reason in changes.skipped:
             if reason is SkipReason.NOT_FOUND:
                 raise _not_found(job_id)
             if reason is SkipReason.RUNNING and verb is Verb.DELETE:
-                raise JobRunning(f"Job {job_id} is running: only once it has ended can it be deleted.")
+                raise JobRunning(f"Job {job_id} is running and can't be deleted until it finishes.")
             if reason is SkipReason.LOCKED:
                 raise LockTimeout(f"Another transaction holds job {job_id}.")
         return changes
@@ -141,7 +150,7 @@ def _check(changes: JobChanges, id: int) -> None:
 
 
 def _not_found(id: int) -> NotFound:
-    return NotFound(f"There is no job {id}.")
+    return NotFound(f"Job not found: {id}.")
 
 
 def merge(*changes: JobChanges) -> JobChanges:

@@ -187,7 +187,8 @@ class Operations:
             operation.error = "The dashboard was shut down."
             raise
         except RiveruiError as error:
-            operation.error = str(error)
+            operation.error = error.public
+            log.warning("%s stopped: %s", operation.verb.value, error, extra={"operation": operation.id})
         except Exception:
             operation.error = "Something unexpected happened; the server's log has more."
             log.exception("%s failed", operation.verb.value, extra={"operation": operation.id})

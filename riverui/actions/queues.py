@@ -43,7 +43,7 @@ async def get(executor: Executor, name: str) -> QueueRow:
     """The queue's row. NotFound where no client has served it lately."""
     row = await executor.queue_row_get(name)
     if row is None:
-        raise NotFound(f"There is no queue “{name}” that a client has served.")
+        raise NotFound(f"Queue not found: {name}.")
     return row
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 
 from riverui.errors import DatabaseError
 from riverui.storage.interface import Driver
+
+log = logging.getLogger("riverui.health")
 
 _REMEMBER_SECONDS = 1.0
 _PATIENCE_SECONDS = 2.5
@@ -19,6 +22,7 @@ class Probe:
         self._asking: asyncio.Task[bool] | None = None
         self._asked_at = 0.0
         self._driver = driver
+        self._well = True
 
     async def answers(self) -> bool:
         """Whether it does."""
@@ -34,6 +38,10 @@ class Probe:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await self._driver.ping()
-        except (DatabaseError, TimeoutError):
+        except (DatabaseError, TimeoutError) as error:
+            if self._well:
+                log.warning("the database does not answer: %s", str(error) or "no answer in time")
+            self._well = False
             return False
+        self._well = True
         return True

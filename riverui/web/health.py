@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from riverui.storage.interface import Driver
 from riverui.storage.probe import Probe
+from riverui.web.api.shapes import dump, reply
 
 NAMES = ("minimal", "complete")
 
@@ -24,7 +25,9 @@ class Health:
         """
         name = request.path_params["name"]
         if name not in NAMES:
-            raise HTTPException(404, f"There is no health check {name[:40]!r}: use minimal or complete.")
+            raise HTTPException(
+                404, f"Health check {dump(name[:40])} not found. Use either `complete` or `minimal`."
+            )
         if name == "complete" and not await self._probe.answers():
-            return JSONResponse({"message": "The database does not answer."}, status_code=503)
-        return JSONResponse({"status": "ok"})
+            return reply({"message": "Unable to query database. Check logs for details."}, status=503)
+        return reply({"status": "ok"})

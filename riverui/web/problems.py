@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 
 from riverui.errors import (
     BadRequest,
@@ -24,6 +24,7 @@ from riverui.errors import (
     PermissionDenied,
     QueryTimeout,
     ReadOnlyDatabase,
+    RiveruiError,
     SchemaMissing,
     SchemaTooOld,
     SignInNeeded,
@@ -33,6 +34,7 @@ from riverui.errors import (
 )
 from riverui.web import render
 from riverui.web.access import access
+from riverui.web.api.shapes import reply
 from riverui.web.dashboard import visit
 from riverui.web.pages.errors import ErrorShow
 from riverui.web.urls import here, is_api, url
@@ -151,7 +153,9 @@ async def answer(request: Request, error: Exception) -> Response:
         log.warning("%s", error, extra={"id": request_id, "kind": type(error).__name__})
     headers = _headers(error)
     if is_api(request):
-        return JSONResponse({"message": page.detail or page.title}, status_code=status, headers=headers)
+        answer = reply({"message": _message(error, page)}, status=status)
+        answer.headers.update(headers)
+        return answer
     try:
         return render.fail(request, page, status=status, headers=headers)
     except Exception:
@@ -179,7 +183,7 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
             page = ErrorShow(
                 kind=words.kind,
                 title=words.title,
-                detail=f"{str(error).removeprefix(f'{words.title}.')} {words.hint}".strip(),
+                detail=f"{_told(error).removeprefix(f'{words.title}.')} {words.hint}".strip(),
                 command=words.command,
                 request_id=request_id,
                 retry_url=_retry_url(request) if words.status == 503 else "",
@@ -194,6 +198,16 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
         retry_url=_retry_url(request),
     )
     return 500, page
+
+
+def _message(error: Exception, page: ErrorShow) -> str:
+    """What a program is told: the page's words, its title where they go on from it."""
+    goes_on = isinstance(error, RiveruiError) and _told(error).startswith(f"{page.title}.")
+    return f"{page.title}. {page.detail}".strip() if goes_on else page.detail or page.title
+
+
+def _told(error: Exception) -> str:
+    return error.public if isinstance(error, RiveruiError) else str(error)
 
 
 def elsewhere(request: Request, response: Response) -> Response:

@@ -67,7 +67,7 @@ async def test_a_job_is_given_whole(client: Client, connection: AsyncConnection[
 
 async def test_a_job_that_is_not_there_is_told(client: Client, other: AsyncConnection[Any]) -> None:
     async def failing(coroutine: Any) -> None:
-        with pytest.raises(NotFound, match="There is no job 12345"):
+        with pytest.raises(NotFound, match="Job not found: 12345"):
             await coroutine
 
     for verb in ("get", "cancel", "retry", "delete", "update"):

@@ -67,7 +67,7 @@ async def test_every_failure_is_a_page_a_notice_or_json(error: Exception, status
 
         api = await client.post("/api/fail")
         assert api.status_code == status
-        assert api.headers["content-type"] == "application/json"
+        assert api.headers["content-type"] == "application/json; charset=utf-8"
         assert words in api.json()["message"]
 
 

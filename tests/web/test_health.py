@@ -22,18 +22,24 @@ async def test_a_healthy_server_says_so(name: str) -> None:
     async with browser(app(DeadDriver(dead=False))) as client:
         answer = await client.get(f"/api/health-checks/{name}")
         assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+        assert answer.headers["content-type"] == "application/json; charset=utf-8"
         assert answer.headers["cache-control"] == "no-store"
         assert (await client.head(f"/api/health-checks/{name}")).status_code == 200
 
 
 @pytest.mark.parametrize("error", [DatabaseUnavailable("10.0.0.7 says no"), LoginRefused("password of ada")])
-async def test_without_its_database_it_lives_but_is_not_ready(error: RiveruiError) -> None:
+async def test_without_its_database_it_lives_but_is_not_ready(
+    error: RiveruiError, caplog: pytest.LogCaptureFixture
+) -> None:
     driver = DeadDriver(error)
     async with browser(app(driver)) as client:
         assert (await client.get("/api/health-checks/minimal")).status_code == 200
         assert driver.pings == 0
         answer = await client.get("/api/health-checks/complete")
-        assert (answer.status_code, answer.json()) == (503, {"message": "The database does not answer."})
+        told = {"message": "Unable to query database. Check logs for details."}
+        assert (answer.status_code, answer.json()) == (503, told)
+        assert answer.headers["content-type"] == "application/json; charset=utf-8"
+    assert str(error) in caplog.text
 
 
 async def test_a_database_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +66,9 @@ async def test_other_names_are_told_in_json(name: str) -> None:
     async with browser(app(DeadDriver())) as client:
         answer = await client.get(f"/api/health-checks/{name}")
         assert answer.status_code == 404
-        assert "use minimal or complete" in answer.json()["message"]
+        assert answer.json() == {
+            "message": f'Health check "{name}" not found. Use either `complete` or `minimal`.'
+        }
 
 
 async def test_they_live_below_the_prefix() -> None:

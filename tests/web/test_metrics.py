@@ -104,7 +104,10 @@ async def test_it_has_a_right_of_its_own_and_its_errors_are_json() -> None:
         assert (await client.get("/metrics")).status_code == 200
     async with browser(app(EVERYTHING - {"metrics.read"})) as client:
         answer = await client.get("/metrics")
-        assert (answer.status_code, answer.headers["content-type"]) == (403, "application/json")
+        assert (answer.status_code, answer.headers["content-type"]) == (
+            403,
+            "application/json; charset=utf-8",
+        )
 
 
 async def test_two_dashboards_share_nothing() -> None:

@@ -119,7 +119,7 @@ def _with_state(
     if state in _MEANINGLESS:
         return BadRequest(f"The database cannot read a value of this request: {message}.")
     if fatal or state.startswith("08"):
-        return DatabaseUnavailable(message)
+        return DatabaseUnavailable(message, public=DatabaseUnavailable.__doc__ or "")
     unknown = DatabaseError(f"{message} (SQLSTATE {state})")
     unknown.sqlstate = state
     return unknown
@@ -132,10 +132,14 @@ def refused(error: Exception) -> DatabaseUnavailable:
         return LoginRefused()
     if missing := _DATABASE.search(words):
         name = missing[1] or missing[2]
-        return DatabaseMissing(f"There is no database named “{name}”." if name else None)
+        told = f"There is no database named “{name}”." if name else None
+        return DatabaseMissing(told, public=DatabaseMissing.__doc__ or "")
     if _LIMIT.search(words):
         return TooManyConnections()
-    return DatabaseUnavailable(f"{DatabaseUnavailable.__doc__} ({words})" if words else None)
+    return DatabaseUnavailable(
+        f"{DatabaseUnavailable.__doc__} ({words})" if words else None,
+        public=DatabaseUnavailable.__doc__ or "",
+    )
 
 
 def _without_state(error: psycopg.Error) -> Exception:

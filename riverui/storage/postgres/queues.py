@@ -134,7 +134,7 @@ class Queues(Statements):
             {"name": name, "metadata": metadata, "schema": self._schema, "payload": payload},
         )
         if row is None:
-            raise NotFound(f"There is no queue “{name}” that a client has served.")
+            raise NotFound(f"Queue not found: {name}.")
         return queue_row(row)
 
     async def queue_delete_expired(self, *, updated_before: datetime, limit: int) -> Sequence[str]:
@@ -151,7 +151,7 @@ class Queues(Statements):
     async def _set_paused(self, action: str, name: str) -> Sequence[str]:
         rows = await self._rows(f"queue_{action}", {"name": name}) if storable(name) else []
         if not rows and name != "*":
-            raise NotFound(f"There is no queue “{name}” that a client has served.")
+            raise NotFound(f"Queue not found: {name}.")
         # River announces it even when nothing changed.
         payload = json.dumps({"action": action, "queue": name}, ensure_ascii=False, separators=(",", ":"))
         await self._rows("notify", {"schema": self._schema, "topic": "river_control", "payload": payload})

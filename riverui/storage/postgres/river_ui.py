@@ -136,7 +136,7 @@ class RiverUI(Walks):
     async def _queue_changed(self, block: str, name: str, parameters: dict[str, Any]) -> QueueRow:
         row = await self._row(block, {"name": name, **parameters}) if storable(name) else None
         if row is None:
-            raise NotFound(f"There is no queue “{name}” that a client has served.")
+            raise NotFound(f"Queue not found: {name}.")
         return queue_row(row)
 
     async def _name_page(

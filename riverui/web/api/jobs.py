@@ -33,7 +33,7 @@ _ARGS, _LEAST = 100_000, 1_000
 
 async def index(request: Request) -> Response:
     """Jobs of one state, the running ones unless another is named; or what a search finds."""
-    selection = selected(request)
+    selection = selected(request, "cursor", "limit")
     wanted = JobListParams(
         filter=selection.filter,
         order=selection.order,
@@ -54,7 +54,7 @@ async def show(request: Request) -> Response:
     async with dashboard(request).driver.reading() as executor:
         row = await executor.job_text_get(job_id)
     if row is None:
-        raise NotFound(f"There is no job {job_id}.")
+        raise NotFound(f"Job not found: {job_id}.")
     return shapes.reply(shapes.job(row))
 
 
@@ -75,8 +75,10 @@ async def retry(request: Request) -> Response:
 
 async def _act(request: Request, verb: Verb) -> Response:
     board, posted = dashboard(request), await requests.payload(request)
-    if "ids" not in posted and "query" in posted:
+    if "query" in posted:
         return await operations.start(request, verb, posted)
+    if "state" in posted:
+        raise BadRequest("`state` narrows a `query`: with `ids` it means nothing.")
     ids = requests.ids(posted)
     changes = await actions.apply_whole(board.driver, verb, ids, time_limit=board.config.action_timeout)
     board.counts.expire()

@@ -21,7 +21,7 @@ async def autocomplete(request: Request) -> Response:
     facet, match = requests.first(request, "facet"), requests.first(request, "match")
     after, exclude = requests.first(request, "after"), request.query_params.getlist("exclude")
     if facet not in _FACETS:
-        raise BadRequest(f"There is no facet {facet[:40]!r}; the facets are {' and '.join(_FACETS)}.")
+        raise BadRequest(f"Invalid facet {shapes.dump(facet[:40])}. Valid facets are: {', '.join(_FACETS)}")
     async with dashboard(request).driver.reading() as executor:
         find = executor.job_kind_page if facet == "job_kind" else executor.queue_name_page
         names = await find(match=match, after=after, exclude=exclude, limit=_NAMES)

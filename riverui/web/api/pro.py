@@ -121,9 +121,9 @@ async def signals(request: Request) -> Response:
     asked = {name: requests.first(request, name) for name in ("task_name", "key", "term_name", "scope")}
     scope = asked["scope"] or "history"
     if scope not in _SCOPES:
-        raise BadRequest(f"There is no scope {scope[:40]!r} of signals; the scopes are history and evidence.")
+        raise BadRequest(f"Task signal scope {_quoted(scope)} is invalid.")
     if asked["key"] and asked["term_name"]:
-        raise BadRequest("`key` and `term_name` exclude one another.")
+        raise BadRequest("Task signal key and term name are mutually exclusive.")
     limit = min(_whole(request, "limit", _SIGNALS, least=1), _MOST_SIGNALS)
     cursor_id = _whole(request, "cursor_id", 0)
     desc = requests.first(request, "desc").lower()
@@ -133,12 +133,15 @@ async def signals(request: Request) -> Response:
     async with dashboard(request).driver.reading() as executor:
         found = await _workflow(request, executor)
         task = await _task(executor, found, asked["task_name"])
-        keys = _keys(task, asked["key"], asked["term_name"])
+        keys = _keys(found, task, asked["key"], asked["term_name"])
         attempt, evidence = _whole(request, "workflow_attempt", found.attempt, least=1), None
         if scope == "evidence":
             evidence = waits.evidence(task)
             if evidence is None:
-                raise BadRequest("There is no evidence before the wait is over: look at the history instead.")
+                raise BadRequest(
+                    "Wait evidence is unavailable before the wait resolves. "
+                    "Use diagnostics or signal history instead."
+                )
             attempt = evidence["workflow_attempt"]
         rows = await executor.workflow_signal_list(
             found.id,
@@ -177,7 +180,8 @@ async def diagnostics(request: Request) -> Response:
         tasks = {task.name: task for task in actions.tasks(await executor.workflow_task_list(found.id))}
         task = tasks.get(requests.first(request, "task_name"))
         if task is None:
-            raise NotFound("There is no such task in this workflow.")
+            name = requests.first(request, "task_name")
+            raise NotFound(f"task {_quoted(name)} not found in workflow {_quoted(found.id)}.")
         keys = waits.signal_keys(task)
         rows = await executor.workflow_signal_list(
             found.id, attempt=found.attempt, keys=keys, descending=False, limit=_SCANNED
@@ -212,7 +216,9 @@ async def _need(executor: Executor, tables: set[str] | frozenset[str], words: st
 
 
 async def _need_workflows(executor: Executor) -> None:
-    await _need(executor, WORKFLOW_TABLES, "Workflows need River Pro's migrations, version 6 or newer.")
+    await _need(
+        executor, WORKFLOW_TABLES, "Workflow queries require River Pro migrations version 6 or newer."
+    )
 
 
 async def _workflow(request: Request, executor: Executor) -> WorkflowRow:
@@ -220,7 +226,7 @@ async def _workflow(request: Request, executor: Executor) -> WorkflowRow:
     await _need_workflows(executor)
     found = await executor.workflow_get(workflow_id)
     if found is None:
-        raise NotFound(f"There is no workflow {workflow_id[:200]}.")
+        raise NotFound(f"Workflow not found: {workflow_id[:200]}.")
     return found
 
 
@@ -230,22 +236,30 @@ async def _task(executor: Executor, found: WorkflowRow, name: str) -> Task:
     for task in actions.tasks(await executor.workflow_task_list(found.id)):
         if task.name == name:
             return task
-    raise NotFound(f"There is no task {name[:200]!r} in this workflow.")
+    raise NotFound(f"task {_quoted(name)} not found in workflow {_quoted(found.id)}.")
 
 
-def _keys(task: Task, key: str, term_name: str) -> list[str]:
+def _keys(found: WorkflowRow, task: Task, key: str, term_name: str) -> list[str]:
     """The signal keys to look for; BadRequest where the task does not wait for them."""
     declared = waits.signal_keys(task)
     if term_name:
         term = waits.term_named(task, term_name)
-        if term is None or term.get("kind") != "signal":
-            raise BadRequest(f"The task has no term {term_name[:40]!r} that is a signal.")
+        wait = f"task {_quoted(task.name)} wait term {_quoted(term_name)}"
+        if term is None:
+            raise BadRequest(f"{wait} not found in workflow {_quoted(found.id)}.")
+        if term.get("kind") != "signal":
+            raise BadRequest(f"{wait} is {str(term.get('kind'))[:40]}, not signal.")
         return [str(term.get("signal_key"))]
     if not declared:
         raise BadRequest("The task does not wait for signals.")
     if key and key not in declared:
         raise BadRequest(f"The task does not wait for a signal {key[:40]!r}.")
     return [key] if key else declared
+
+
+def _quoted(text: str) -> str:
+    """A name in an error, bounded."""
+    return shapes.dump(text[:200])
 
 
 def _changed(request: Request, verb: str, name: str, rows: Sequence[JobTextRow]) -> Response:

@@ -87,7 +87,7 @@ async def _queue(request: Request) -> QueueCountRow:
             if cap == board.config.count_cap:
                 raise
     if row is None:
-        raise NotFound(f"There is no queue “{name[:200]}” that a client has served.")
+        raise NotFound(f"Queue not found: {name[:200]}.")
     return row
 
 

@@ -128,7 +128,7 @@ _CUT: Mapping[str, Schema] = {
 }
 
 SCHEMAS: dict[str, Schema] = {
-    "Error": record({"message": TEXT}, examples=[{"message": "There is no job 7."}]),
+    "Error": record({"message": TEXT}, examples=[{"message": "Job not found: 7."}]),
     "Status": record({"status": {"const": "ok"}}, examples=[{"status": "ok"}]),
     "Names": record({"data": TEXTS}, examples=[{"data": ["mail_bounce", "mail_send"]}]),
     "Features": record(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx2
@@ -10,6 +11,7 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import errors
+from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.web.app import create_app
 from tests import factory
@@ -115,8 +117,9 @@ async def test_pages_of_other_sites_change_nothing_with_the_credentials_that_bro
 async def rows(connection: Connection) -> dict[str, int]:
     """How many jobs there are, and how many queues are paused or limited."""
     found = await connection.execute(
-        "select (select count(*) from river_job where state = 'available') as jobs, count(paused_at) as paused,"
-        " count(*) filter (where metadata ? 'concurrency') as limited from river_queue"
+        "select (select count(*) from river_job where state = 'available') as jobs,"
+        " count(paused_at) as paused, count(*) filter (where metadata ? 'concurrency') as limited"
+        " from river_queue"
     )
     row = await found.fetchone()
     assert row
@@ -148,3 +151,88 @@ async def test_a_database_in_trouble(error: Exception, status: int) -> None:
             assert "secret" not in answer.text
         if isinstance(error, errors.DatabaseError):
             assert told(await client.get("/api/states")) == (status, True)
+
+
+async def test_an_unreachable_database_is_told_without_its_address(caplog: pytest.LogCaptureFixture) -> None:
+    driver = connect("postgresql://ada@127.0.0.1:59999/jobs")
+    app: Starlette = create_app(driver, no_auth=True)
+    async with browser(app) as client:
+        for path in (
+            "/api/jobs",
+            "/api/jobs/1",
+            "/api/states",
+            "/api/features",
+            "/jobs",
+            "/about",
+            "/queues",
+        ):
+            answer = await client.get(path)
+            assert answer.status_code == 503, path
+            assert "The database cannot be reached" in answer.text, path
+            assert not re.search(r"127\.0\.0\.1|59999", answer.text), path
+    assert "59999" in caplog.text
+    await app.state.dashboard.counts.close()
+    await driver.close()
+
+
+def words_of_river_ui() -> list[tuple[str, str, dict[str, Any] | None, int, str]]:
+    """Method, address, body, status and message, as River UI v0.18.1 gave them."""
+    retry = (
+        "Job can't be retried because another active job has the same unique properties. "
+        "Wait for it to finish or delete it before retrying."
+    )
+    return [
+        ("GET", "jobs/99999", None, 404, "Job not found: 99999."),
+        ("POST", "jobs/cancel", {"ids": [99999]}, 404, "Job not found: 99999."),
+        ("POST", "jobs/retry", {"ids": ["99999"]}, 404, "Job not found: 99999."),
+        ("POST", "jobs/delete", {"ids": ["99999"]}, 404, "Job not found: 99999."),
+        (
+            "POST",
+            "jobs/delete",
+            {"ids": [1]},
+            400,
+            "Job 1 is running and can't be deleted until it finishes.",
+        ),
+        ("POST", "jobs/retry", {"ids": [2]}, 409, retry),
+        ("GET", "queues/nowhere", None, 404, "Queue not found: nowhere."),
+        ("PUT", "queues/nowhere/pause", None, 404, "Queue not found: nowhere."),
+        ("PUT", "queues/nowhere/resume", None, 404, "Queue not found: nowhere."),
+        ("PATCH", "queues/nowhere", {"concurrency": None}, 404, "Queue not found: nowhere."),
+        (
+            "GET",
+            "autocomplete?facet=x",
+            None,
+            400,
+            'Invalid facet "x". Valid facets are: job_kind, queue_name',
+        ),
+        (
+            "GET",
+            "pro/workflows",
+            None,
+            400,
+            "Workflow queries require River Pro migrations version 6 or newer.",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "words"),
+    words_of_river_ui(),
+    ids=[f"{line[0]} {line[1]} {line[2]}" for line in words_of_river_ui()],
+)
+async def test_errors_have_river_uis_words(
+    api: httpx2.AsyncClient,
+    connection: Connection,
+    method: str,
+    path: str,
+    body: dict[str, Any] | None,
+    status: int,
+    words: str,
+) -> None:
+    unique: dict[str, Any] = {"unique_key": b"same", "unique_states": "11110101"}
+    await factory.job(connection, "running")
+    await factory.job(connection, "discarded", **unique)
+    await factory.job(connection, "available", **unique)
+    answer = await (api.request(method, path) if body is None else api.request(method, path, json=body))
+    assert (answer.status_code, answer.json()) == (status, {"message": words})
+    assert answer.headers["content-type"] == "application/json; charset=utf-8"
