@@ -1,0 +1,272 @@
+"""River UI's own pages, as built from its sources, on riverui's API: every list, filter and button.
+
+`RIVER_UI_SOURCE` names a folder with River UI's sources in which `npx vite build` has made `dist/`,
+or that `dist/` itself (`index.html`, `assets/`, `.vite/manifest.json`). Nothing of it is part of this
+repository. Without the variable this file is not collected, and so counts neither as passed nor as
+skipped: what its pages ask was written down by an earlier run and is asked again in every run of the
+tests by tests/web/api/test_front_end.py. `RIVER_UI_RECORD=1` besides writes it down anew, into
+tests/web/api/front_end_requests.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from tests.browser.conftest import LOOP, Watch, browser, dashboard, serving, watch
+from tests.interop.front_end import BuiltPages, Recorder
+from tests.river_ui_stage import CONFLICT, RUNNING, TAGGED, TASKS, TWIN, fill
+
+__all__ = ["browser", "watch"]
+
+pytestmark = [pytest.mark.interop, pytest.mark.browser, LOOP]
+
+if not os.environ.get("RIVER_UI_SOURCE"):
+    raise pytest.UsageError("RIVER_UI_SOURCE must name the folder of River UI's built pages.")
+# Read now, as the tests run without settings of whoever runs them.
+SOURCE = Path(os.environ["RIVER_UI_SOURCE"])
+RECORD = os.environ.get("RIVER_UI_RECORD") == "1"
+RECORDED = Path(__file__).parents[1] / "web" / "api" / "front_end_requests.json"
+STATES = ("Pending", "Scheduled", "Available", "Running", "Retryable", "Cancelled", "Discarded", "Completed")
+
+
+@dataclass(kw_only=True, slots=True)
+class Stage:
+    """The pages in a browser, what they asked, and the database behind the API."""
+
+    page: Page
+    recorder: Recorder
+    connection: AsyncConnection[Any]
+    watch: Watch
+
+    async def state(self, job_id: int) -> str | None:
+        """A job's state; None where there is no such job."""
+        row = await (
+            await self.connection.execute(
+                "select state::text as state from river_job where id = %s", [job_id]
+            )
+        ).fetchone()
+        return row and row["state"]
+
+    async def go(self, path: str, words: str) -> None:
+        """Opens a page and waits for its words."""
+        await self.page.goto(path)
+        await expect(self.page.locator("#root")).to_contain_text(words)
+
+    async def filter(self, text: str, rows: int) -> None:
+        """Types a filter into the empty search box and waits for as many rows."""
+        box = self.page.get_by_test_id("job-search-input")
+        await box.fill(text)
+        await box.blur()
+        await expect(self.page.get_by_role("checkbox", name=re.compile("Select job"))).to_have_count(rows)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def stage(browser: Browser, database_url: str, watch: Watch) -> AsyncIterator[Stage]:
+    """The pages on a filled database; whatever goes wrong in them fails the test."""
+    async with (
+        await AsyncConnection.connect(database_url, autocommit=True, row_factory=dict_row) as connection,
+        dashboard(database_url) as api,
+    ):
+        await fill(connection)
+        recorder = Recorder(BuiltPages(SOURCE), api, connection)
+        async with serving(recorder) as url:
+            context = await browser.new_context(base_url=url, viewport={"width": 1280, "height": 900})
+            context.set_default_timeout(10_000)
+            page = await context.new_page()
+            page.on("console", watch.on_console)
+            page.on("pageerror", watch.on_error)
+            yield Stage(page=page, recorder=recorder, connection=connection, watch=watch)
+            await context.close()
+
+
+async def test_everything_that_its_pages_do(stage: Stage) -> None:
+    for step in (
+        lists,
+        filters,
+        one_job,
+        chosen_jobs,
+        queues,
+        workflows,
+        periodic_jobs,
+        settings,
+        what_fails,
+    ):
+        await step(stage)
+        assert await stage.page.locator("#root").inner_text(), f"a blank page after {step.__name__}"
+    assert not stage.watch.problems
+    meant = {404, 409}
+    failed = [found for found in stage.recorder.requests if not 200 <= found["status"] < 300]
+    assert {found["status"] for found in failed} == meant, failed
+    if RECORD:
+        lines = ",\n".join(json.dumps(found, ensure_ascii=False) for found in stage.recorder.requests)
+        RECORDED.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+async def lists(stage: Stage) -> None:
+    """Each state's list by its link, and more and fewer rows."""
+    page = stage.page
+    await stage.go("/", "Job State")
+    rows = page.get_by_role("checkbox", name=re.compile("Select job"))
+    counts = dict(zip(STATES, (3, 2, 4, 1, 2, 1, 4, 20), strict=True))
+    for state in STATES:
+        await page.get_by_role("link", name=re.compile(f"^{state}")).first.click()
+        await expect(rows).to_have_count(counts[state])
+    await page.get_by_role("button", name="More").click()
+    await expect(rows).to_have_count(40)
+    await page.get_by_role("button", name="More").click()
+    await expect(rows).to_have_count(51)
+    await page.get_by_role("button", name="Fewer").click()
+    await expect(rows).to_have_count(40)
+
+
+async def filters(stage: Stage) -> None:
+    """Each filter typed, suggestions taken, and all of them by address."""
+    for text, state, rows in (
+        ("kind:order_ship", "available", 3),
+        ("kind:order_ship,invoice", "available", 4),
+        ("queue:shipping", "discarded", 2),
+        ("tags:vip", "scheduled", 1),
+        ("priority:3", "scheduled", 1),
+        (f"id:{TWIN}", "available", 1),
+        ("kind:order_ship priority:2", "available", 1),
+    ):
+        await stage.go(f"/jobs?state={state}", "Job State")
+        await stage.filter(text, rows)
+    await stage.go("/jobs?state=available", "Job State")
+    box = stage.page.get_by_test_id("job-search-input")
+    await box.click()
+    await box.press_sequentially("kind:ship")
+    await expect(stage.page.get_by_test_id("suggestions-dropdown")).to_contain_text("order_ship")
+    await box.press("Enter")
+    await expect(stage.page.get_by_role("checkbox", name=re.compile("Select job"))).to_have_count(3)
+    await box.fill("")
+    await box.press_sequentially("queue:ship")
+    await expect(stage.page.get_by_test_id("suggestions-dropdown")).to_contain_text("shipping")
+    await stage.go(
+        "/jobs/?kind=report&queue=default&tags=vip&priority=3&state=scheduled&limit=40", "Job State"
+    )
+    await expect(stage.page.get_by_role("checkbox", name=re.compile("Select job"))).to_have_count(1)
+
+
+async def one_job(stage: Stage) -> None:
+    """A job's page: cancel, retry, delete; a running one is asked to stop."""
+    page = stage.page
+    await stage.go(f"/jobs/{TAGGED}", "vip")
+    await page.get_by_role("button", name="Cancel").first.click()
+    await expect(page.locator("#root")).to_contain_text("Cancelled")
+    await page.get_by_role("button", name="Retry").first.click()
+    await expect(page.locator("#root")).to_contain_text("Available")
+    assert await stage.state(TAGGED) == "available"
+    await stage.go(f"/jobs/{RUNNING}", "report")
+    await page.get_by_role("button", name="Cancel").first.click()
+    await expect(page.get_by_text(re.compile("[Jj]ob.* cancelled")).first).to_be_visible()
+    await stage.go("/jobs/59", "it broke <x>")
+    await page.get_by_role("button", name="Delete").first.click()
+    await page.get_by_role("dialog").get_by_role("button", name="Delete job").click()
+    await expect(page).to_have_url(re.compile(r"/jobs(\?|$)"))
+    assert await stage.state(59) is None
+
+
+async def chosen_jobs(stage: Stage) -> None:
+    """Several jobs of a list: retried, cancelled, deleted."""
+    page = stage.page
+    rows = page.get_by_role("checkbox", name=re.compile("Select job"))
+    await stage.go("/jobs?state=retryable", "order_ship")
+    for box in await rows.all():
+        await box.click()
+    await page.get_by_role("button", name="Retry").first.click()
+    await expect(page.locator("#root")).to_contain_text("No jobs found")
+    await stage.go("/jobs?state=pending", "import")
+    await rows.first.click()
+    await page.get_by_role("button", name="Cancel").first.click()
+    await expect(rows).to_have_count(2)
+    await stage.go("/jobs?state=completed", "mail_send")
+    await expect(rows).to_have_count(20)
+    await rows.nth(0).click()
+    await rows.nth(4).click(modifiers=["Shift"])
+    await page.get_by_role("button", name="Delete").first.click()
+    await page.get_by_role("dialog").get_by_role("button", name="Delete jobs").click()
+    await expect(page.get_by_text("Jobs deleted")).to_be_visible()
+    row = await (
+        await stage.connection.execute("select count(*) as n from river_job where id <= 50")
+    ).fetchone()
+    assert row == {"n": 45}
+
+
+async def queues(stage: Stage) -> None:
+    """The queues, a pause and a resume in the list and on a queue's page, and the limits."""
+    page = stage.page
+    await stage.go("/queues", "shipping")
+    line = page.get_by_role("row").filter(has_text="shipping")
+    await line.get_by_role("button", name=re.compile("Pause")).first.click()
+    await expect(line).to_contain_text("Paused")
+    await line.get_by_role("button", name=re.compile("Resume")).first.click()
+    await expect(line).to_contain_text("Active")
+    await page.get_by_role("link", name="default").first.click()
+    await expect(page.locator("#root")).to_contain_text("worker_1")
+    await page.get_by_role("button", name="Pause", exact=True).click()
+    await page.get_by_role("button", name="Resume", exact=True).click()
+    await expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
+    await stage.go("/queues/shipping", "Override concurrency settings")
+    await page.locator("#override-concurrency").first.click()
+    await page.locator("[name=globalLimit]").fill("7")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("button", name="Save")).to_be_disabled()
+    found = await (
+        await stage.connection.execute("select metadata from river_queue where name = 'shipping'")
+    ).fetchone()
+    assert found
+    assert (found["metadata"]["concurrency"]["global_limit"], found["metadata"]["keep"]) == (7, True)
+
+
+async def workflows(stage: Stage) -> None:
+    """The workflows by their tabs, one of them with its tasks, waits and signals, cancelled and retried."""
+    page = stage.page
+    await stage.go("/workflows", "wf_1")
+    for tab in ("Active", "Inactive", "All"):
+        await page.get_by_label("Tabs").get_by_role("link", name=tab, exact=True).click()
+        await expect(page).to_have_url(re.compile(r"workflows" if tab == "All" else f"state={tab.lower()}"))
+    await stage.go(f"/workflows/wf_1?selected={TASKS[2]}", "approve")
+    await expect(page.locator("#root")).to_contain_text("import")
+    for button in await page.get_by_role(
+        "button", name=re.compile("details|diagnostics|signals", re.I)
+    ).all():
+        await button.click()
+    await page.get_by_role("button", name="Cancel").first.click()
+    await expect(page.get_by_text("Workflow cancellation requested")).to_be_visible()
+    await page.get_by_role("button", name="Retry").first.click()
+    await page.get_by_role("radio").first.click()
+    await page.get_by_role("button", name="Re-run jobs").click()
+    await expect(page.get_by_text("Workflow retry requested")).to_be_visible()
+
+
+async def periodic_jobs(stage: Stage) -> None:
+    """The durable periodic jobs."""
+    await stage.go("/periodic-jobs", "nightly")
+
+
+async def settings(stage: Stage) -> None:
+    """The settings, which ask the API nothing of their own."""
+    await stage.go("/settings", "Settings")
+
+
+async def what_fails(stage: Stage) -> None:
+    """A retry that its twin is in the way of is told in our words, and a job that is gone has its page."""
+    page = stage.page
+    await stage.go(f"/jobs/{CONFLICT}", "invoice")
+    await page.get_by_role("button", name="Retry").first.click()
+    await expect(page.get_by_text("Wait for it to finish or delete it before retrying.")).to_be_visible()
+    await stage.go("/jobs/99999", "Job not found")
+    stage.watch.forgive("status of 409", "status of 404", "Job not found: 99999.")
