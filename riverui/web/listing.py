@@ -225,10 +225,8 @@ def _problem(params: QueryParams, besides: Collection[str]) -> str:
             continue
         field = _field(name)
         if field is None and name not in _OURS:
-            return (
-                f"There is no filter “{plain(name[:40])}”. So that nothing more is shown than was asked for, "
-                "nothing is."
-            )
+            told = f"There is no filter “{plain(name[:40])}”."
+            return f"{told} It may have been meant to leave jobs out, so none are listed."
         values = given.setdefault(field.value if field else name, set())
         if value:
             values.add(value)

@@ -49,10 +49,10 @@ def only(request: HTTPConnection, *names: str, many: Collection[str] = ()) -> No
     for name in params:
         shown = name[:40].encode("unicode_escape").decode()
         if name not in names and name not in many:
-            known = ", ".join(f"`{each}`" for each in sorted({*names, *many}))
-            raise BadRequest(f"There is no parameter `{shown}` here; the parameters are {known}.")
+            known = ", ".join(sorted({*names, *many}))
+            raise BadRequest(f"There is no parameter “{shown}” here; the parameters are {known}.")
         if name not in many and len(set(params.getlist(name))) > 1:
-            raise BadRequest(f"`{shown}` can be given only once.")
+            raise BadRequest(f"“{shown}” can be given only once.")
 
 
 def own_path(scope: Mapping[str, Any]) -> tuple[str, str]:

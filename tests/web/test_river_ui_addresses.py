@@ -102,6 +102,7 @@ async def test_an_address_that_is_not_understood_shows_nothing_and_offers_nothin
     page = parse(answer.text)
     assert page.one(class_="banner").text.startswith("This address is not understood.")
     assert ids(page) == []
+    assert page.link("Show the list without it") == "/jobs"
     assert "Select all" not in answer.text
     listed = page.one(id="jobs-list").attributes
     assert listed["data-final"] == "1"
@@ -140,7 +141,7 @@ async def test_the_api_tells_of_parameters_that_it_does_not_understand(
     await job(connection, "running")
     answer = await client.get(f"/api/{path}?{query}")
     assert answer.status_code == 400
-    assert answer.json()["message"].startswith(("There is no parameter", "`"))
+    assert answer.json()["message"].startswith(("There is no parameter “", "“"))
 
 
 @pytest.mark.parametrize("query", ["tag=a&state=running", "q=a&q=b", "tags=a"])

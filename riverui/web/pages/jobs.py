@@ -148,6 +148,8 @@ class JobsIndex:
     on_first_page: bool
     search: SearchNote | None
     problem: Problem | None
+    understood_url: str | None
+    """Where the address is not understood: the list that is left without what is not."""
     final: bool
     """Asking again tells nothing new: the search is not understood."""
     matching: Count | None
@@ -323,6 +325,7 @@ async def _index(
         on_first_page=listing.cursor is None,
         search=_search_note(request, listing, page.searched),
         problem=problem,
+        understood_url=list_url(request, listing, listing.query()) if listing.problem else None,
         final=bool(listing.problem or search.errors),
         matching=None if problem else await _matching(request, listing, page, snapshot),
         hide_args=config.hide_args if shown is None else not shown,
