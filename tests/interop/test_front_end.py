@@ -144,16 +144,17 @@ async def filters(stage: Stage) -> None:
     ):
         await stage.go(f"/jobs?state={state}", "Job State")
         await stage.filter(text, rows)
-    await stage.go("/jobs?state=available", "Job State")
-    box = stage.page.get_by_test_id("job-search-input")
-    await box.click()
-    await box.press_sequentially("kind:ship")
-    await expect(stage.page.get_by_test_id("suggestions-dropdown")).to_contain_text("order_ship")
-    await box.press("Enter")
-    await expect(stage.page.get_by_role("checkbox", name=re.compile("Select job"))).to_have_count(3)
-    await box.fill("")
-    await box.press_sequentially("queue:ship")
-    await expect(stage.page.get_by_test_id("suggestions-dropdown")).to_contain_text("shipping")
+    shown = stage.page.get_by_role("checkbox", name=re.compile("Select job"))
+    suggestions = stage.page.get_by_test_id("suggestions-list").get_by_role("button")
+    for typed, suggested in (("kind:ship", "order_ship"), ("queue:ship", "shipping")):
+        await stage.go("/jobs?state=available", "Job State")
+        box = stage.page.get_by_test_id("job-search-input")
+        await box.click()
+        # At once: letter by letter, a busy machine's pages put them into another order.
+        await box.fill(typed)
+        await expect(suggestions).to_have_text([suggested])
+        await suggestions.click()
+        await expect(shown).to_have_count(3)
     await stage.go(
         "/jobs/?kind=report&queue=default&tags=vip&priority=3&state=scheduled&limit=40", "Job State"
     )
@@ -222,8 +223,8 @@ async def queues(stage: Stage) -> None:
     await stage.go("/queues/shipping", "Override concurrency settings")
     await page.locator("#override-concurrency").first.click()
     await page.locator("[name=globalLimit]").fill("7")
-    await page.get_by_role("button", name="Save").click()
-    await expect(page.get_by_role("button", name="Save")).to_be_disabled()
+    async with page.expect_response(lambda answer: answer.request.method == "PATCH"):
+        await page.get_by_role("button", name="Save").click()
     found = await (
         await stage.connection.execute("select metadata from river_queue where name = 'shipping'")
     ).fetchone()
