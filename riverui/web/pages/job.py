@@ -92,7 +92,7 @@ async def show(request: Request) -> Response:
             actions=outcomes.allowed(request, (job.state,)),
             stuck=diagnosis.stuck(job, served, now),
             waiting=diagnosis.waiting(job, queue, leader, now),
-            unread=tuple((what, str(error)) for what, error in found if isinstance(error, DatabaseError)),
+            unread=tuple((what, error.public) for what, error in found if isinstance(error, DatabaseError)),
             final=job.state in FINALIZED,
             self_url=url(request, "jobs.show", id=job.id),
             back_url=url(request, "jobs.index") + f"?state={job.state.value}",
