@@ -348,6 +348,9 @@
     paintSelection();
   }
 
+  /** The bar that comes up with the first ticked row must not lie on that row. */
+  const clearOfBar = (row) => { if (boxOf(row).checked) row.scrollIntoView({ block: "nearest" }); };
+
   function unselect() {
     all('#jobs-list input[name="ids"]').forEach((box) => { box.checked = false; });
     one("[data-bulk]")?.removeAttribute("data-all");
@@ -361,6 +364,7 @@
       paintSelection();
     } else if (target.matches('input[name="ids"]')) {
       paintSelection();
+      clearOfBar(target.closest("tbody"));
     } else if (target.closest("[data-autosubmit]")) {
       target.form.requestSubmit();
     }
@@ -618,6 +622,7 @@
       select(row, !boxOf(row).checked);
       anchor = row.id;
       paintSelection();
+      clearOfBar(row);
     },
     "X": () => {
       const row = document.activeElement?.closest?.("tbody.job");

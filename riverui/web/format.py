@@ -23,8 +23,13 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 
+_FAILED = frozenset({JobState.CANCELLED, JobState.DISCARDED, JobState.RETRYABLE})
+"""States that the newest error of a job explains; in all others the job has gone on since."""
 _TAGS = 3
 """Tags of a row that are shown; the rest are in a tooltip."""
+_WIDTHS = (8, 12, 16, 20, 26, 34, 48)
+"""Characters that a column of names can be wide; app.css has a class for each. Few, so that a column seldom
+changes its width when rows come and go."""
 _ATTRIBUTE = 2_000
 """Characters of a text that an attribute takes."""
 _LARGER = {
@@ -86,6 +91,12 @@ def short(text: object, limit: int = 120) -> Markup:
     if len(shown) <= limit:
         return word(shown)
     return trusted(f'<bdi title="{html.escape(plain(shown))}">{escaped(shown[:limit])}…</bdi>')
+
+
+def widest(rows: Iterable[object], name: str) -> int:
+    """Return the least column width, in characters, that takes this text of every row; or the greatest."""
+    longest = max((len(getattr(row, name)) for row in rows), default=0)
+    return next((width for width in _WIDTHS if width >= longest), _WIDTHS[-1])
 
 
 def number(value: int) -> str:
@@ -236,14 +247,23 @@ class Times:
         return trusted(self._since(at))
 
     def job_rows(
-        self, rows: Iterable[JobListRow], pattern: Markup, *, failed: Markup, icons: Mapping[JobState, Markup]
+        self,
+        rows: Iterable[JobListRow],
+        pattern: Markup,
+        *,
+        failed: Markup,
+        earlier: Markup,
+        icons: Mapping[JobState, Markup],
     ) -> Markup:
-        """The rows of a job table: `pattern` filled in for each, with `failed` at `error` where it has one.
+        """Fill in `pattern` for each row of a job table, with its newest error, if any, at `error`.
 
-        A hundred rows are most of what a page costs, and filling in a pattern takes a third of the time of a
-        loop in the template. Both patterns are the template's own markup, with places like `%(kind)s`.
+        That error is written by `failed` where it is why the job is in its state, by `earlier` where the job
+        has gone on since. A hundred rows are most of what a page costs, and filling in a pattern takes a
+        third of the time of a loop in the template. The patterns are the template's own markup, with places
+        like `%(kind)s`.
         """
-        whole, line, times = _dense(pattern), _dense(failed), self
+        whole, times = _dense(pattern), self
+        failed_line, earlier_line = _dense(failed), _dense(earlier)
         parts: list[str] = []
         for row in rows:
             state, error = row.state, row.last_error
@@ -268,7 +288,8 @@ class Times:
                     "attempt": row.attempt,
                     "most": row.max_attempts,
                     "when": times._since(started) if started else times._ago(row.matters_at, False),
-                    "error": line % dict(zip(("error", "error_tip"), _cell(error, 60), strict=True))
+                    "error": (failed_line if state in _FAILED else earlier_line)
+                    % dict(zip(("error", "error_tip"), _cell(error, 60), strict=True))
                     if error and state is not JobState.COMPLETED
                     else "",
                 }

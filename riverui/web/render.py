@@ -132,6 +132,7 @@ def environment() -> Environment:
         "size": shown.size,
         "trace": documents.trace,
         "visible": shown.visible,
+        "widest": shown.widest,
         "word": shown.word,
     }
     env.globals |= {"stacked_bar": charts.stacked_bar, "state_icons": charts.STATE_ICONS}

@@ -292,10 +292,10 @@ def _between(job: JobShowRow, now: datetime) -> Step:
 def _end(job: JobShowRow) -> Step:
     if job.state not in FINALIZED:
         return Step(name="completed", label="Completed", state="todo", at=None, span=None)
-    note = ""
+    total = job.finalized_at - job.created_at if job.finalized_at else None
+    note = "" if total is None else "waiting included"
     if job.state is JobState.DISCARDED and '"unique_key_conflict"' in job.metadata.text:
         note = "another job with the same unique properties was active"
-    total = job.finalized_at - job.created_at if job.finalized_at else None
     return Step(
         name=job.state.value,
         label=job.state.value.capitalize(),

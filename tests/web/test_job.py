@@ -81,6 +81,25 @@ async def test_the_fragment(client: httpx2.AsyncClient, connection: AsyncConnect
     assert fragment.one(id="job").attributes["data-final"] == "1"
 
 
+async def test_how_long_it_took_in_all_is_told_from_how_long_it_ran(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    now = datetime.now(UTC)
+    ended = await job(
+        connection,
+        "completed",
+        created_at=now - timedelta(seconds=4.3),
+        attempted_at=now - timedelta(seconds=3.2),
+        finalized_at=now,
+    )
+    page = await get(client, f"/jobs/{ended}")
+    attempt, completed = (page.one(class_=f"step-{name}") for name in ("attempt", "completed"))
+    assert "3.2 s" in attempt.text
+    assert "in all" not in attempt.text
+    assert "4.3 s in all" in completed.text
+    assert "waiting included" in completed.text
+
+
 async def test_a_reader_sees_no_verbs(reader: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
     page = await get(reader, f"/jobs/{await job(connection, 'retryable')}")
     assert not [button for button in page.all("button") if "data-verb" in button.attributes]

@@ -1,0 +1,134 @@
+"""What the eye meets: rows in line, names whole, banners on one line, nothing covered."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests import factory
+from tests.browser.conftest import LOOP, Site
+
+pytestmark = [pytest.mark.browser, LOOP]
+
+MIDDLE = "element => { const box = element.getBoundingClientRect(); return (box.top + box.bottom) / 2 }"
+LINES = """element => {
+  const range = document.createRange();
+  range.selectNodeContents(element);
+  return new Set([...range.getClientRects()].map(box => Math.round(box.bottom))).size;
+}"""
+CUT = "element => element.scrollWidth > element.clientWidth || element.scrollHeight > element.clientHeight + 1"
+
+
+async def _box(locator: Locator) -> dict[str, float]:
+    found: Any = await locator.bounding_box()
+    return dict(found)
+
+
+async def test_the_dot_before_the_queue_is_no_part_of_its_link(site: Site, page: Page) -> None:
+    job = await factory.job(site.connection, "available", queue="tenant_mailers_")
+    await page.goto(f"/jobs/{job}")
+    link = page.locator(".job-line").get_by_role("link", name="tenant_mailers_")
+    before = await link.evaluate("link => getComputedStyle(link, '::before').content")
+    assert before == "none"
+    # An underscore reaches some 2 px below the baseline.
+    assert await link.evaluate("link => parseFloat(getComputedStyle(link).textUnderlineOffset)") >= 4
+
+
+async def test_names_of_queues_are_as_wide_as_there_is_room(site: Site, page: Page) -> None:
+    await factory.job(site.connection, "available", queue="tenant_4711_mailers", kind="email_send")
+    await page.goto("/jobs")
+    cell = page.locator("td.c-queue")
+    assert not await cell.evaluate(CUT)
+    await expect(cell).to_have_attribute("title", "tenant_4711_mailers")
+
+    longest = "nightly-reconciliation-of-warehouse-stock-eu-central-1_000000001"
+    assert len(longest) == 64, "the most that River takes"
+    await factory.queue(site.connection, longest)
+    await page.goto("/queues")
+    link = page.get_by_role("link", name=longest)
+    assert not await link.evaluate(CUT)
+    await expect(link).to_have_attribute("title", longest)
+
+
+async def test_long_names_leave_room_for_the_args(site: Site, page: Page) -> None:
+    await factory.job(site.connection, "available", queue="q" * 64, kind="k" * 127)
+    await page.goto("/jobs")
+    assert (await _box(page.locator("td.c-args")))["width"] >= 150
+
+
+@pytest.mark.parametrize("state", ["available", "retryable"])
+async def test_what_stands_in_a_row_is_in_line(state: str, site: Site, page: Page) -> None:
+    await factory.job(site.connection, state, kind="email_send", tags=["vip"])
+    await page.goto("/jobs")
+    cells = [".c-check input", ".c-state svg", ".c-kind bdi", ".c-queue bdi", ".c-args code", ".c-when time"]
+    middles = [await page.locator(f"tbody.job {cell}").evaluate(MIDDLE) for cell in cells]
+    assert max(middles) - min(middles) <= 1.5, dict(zip(cells, middles, strict=True))
+
+
+async def test_a_running_job_does_not_look_failed(site: Site, page: Page) -> None:
+    errors = [factory.attempt_error(1, "TimeoutError: upstream took longer than 30 s")]
+    running = await factory.job(site.connection, "running", attempt=2, errors=errors)
+    failed = await factory.job(site.connection, "retryable", attempt=2, errors=errors)
+    await page.goto("/jobs")
+    calm, red = (page.locator(f"#job-{job} .job-error td:last-child") for job in (running, failed))
+    await expect(calm).to_have_text("Earlier attempt:TimeoutError: upstream took longer than 30 s")
+    await expect(red).to_have_text("TimeoutError: upstream took longer than 30 s")
+    colour = "cell => getComputedStyle(cell).color"
+    assert await calm.evaluate(colour) == await page.locator(f"#job-{running} td.c-id").first.evaluate(colour)
+    assert await red.evaluate(colour) != await calm.evaluate(colour)
+
+
+async def test_a_banner_is_as_wide_as_its_page(site: Site, page: Page) -> None:
+    job = await factory.job(site.connection, "pending")
+    await page.goto(f"/jobs/{job}")
+    words = page.locator(".banner > div")
+    assert len(await words.inner_text()) > 90
+    assert await words.evaluate(LINES) == 1
+
+
+async def test_the_times_of_many_attempts_are_not_repeated(site: Site, page: Page) -> None:
+    at = (datetime.now(UTC) - timedelta(minutes=48)).isoformat()
+    errors = [factory.attempt_error(n + 1, at=at) for n in range(25)]
+    job = await factory.job(site.connection, "discarded", attempt=25, errors=errors)
+    await page.goto(f"/jobs/{job}")
+    times = page.locator(".timeline .step-attempt .step-at").filter(visible=True)
+    # Of those shown the first, and the last.
+    await expect(times).to_have_text(["48 m ago", "10 s ago"])
+    for at_step in await page.locator(".timeline .step-at").filter(visible=True).all():
+        assert await at_step.evaluate(LINES) <= 1
+
+
+async def test_a_ticked_row_is_clear_of_the_bar(site: Site, page: Page) -> None:
+    for _ in range(40):
+        await factory.job(site.connection, "available")
+    await page.goto("/jobs")
+    await page.locator("tbody.job").nth(39).wait_for()
+    height = 800
+    tops = [(await _box(row))["y"] for row in await page.locator("tbody.job").all()]
+    lowest = max(n for n, top in enumerate(tops) if top + 36 <= height)
+    row = page.locator("tbody.job").nth(lowest)
+    await row.locator("input").check()
+    bar = page.locator(".bulk")
+    await expect(bar).to_be_visible()
+    ticked = await _box(row)
+    assert ticked["y"] + ticked["height"] <= (await _box(bar))["y"]
+    # The keyboard keeps rows clear of it, too.
+    await row.locator("a").focus()
+    await page.keyboard.press("j")
+    following = await _box(page.locator("tbody.job").nth(lowest + 1))
+    assert following["y"] + following["height"] <= (await _box(bar))["y"]
+
+
+async def test_the_counts_stay_within_the_rail(site: Site, page: Page) -> None:
+    await site.connection.execute(
+        "insert into river_job (kind, args, state, finalized_at, scheduled_at)"
+        " select 'k', '{}', s::river_job_state, case when s = 'completed' then now() end, now()"
+        " from generate_series(1, 9999) n, unnest(array['completed', 'scheduled']) s"
+    )
+    await page.goto("/jobs?state=scheduled")
+    for entry in await page.locator("#jobs-states a").all():
+        link, count = await _box(entry), await _box(entry.locator(".count"))
+        assert count["x"] + count["width"] <= link["x"] + link["width"] - 8
