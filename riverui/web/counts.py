@@ -8,7 +8,7 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from riverui.config import DashboardConfig
@@ -33,6 +33,13 @@ _EXACT_TIMEOUT = timedelta(seconds=30)
 _EXACT_SHARE = 20
 """An exact count of a big state rests this many times as long as it took."""
 _EXACT_REST = 30.0
+"""Seconds that an exact count of a big state rests at least."""
+_EXACT_HOLDS = 600.0
+"""Seconds for which an exact count of a big state is shown rather than a guess, if nothing speaks against it:
+a figure that changed its precision with every look would tell less than one that is some minutes old."""
+_EXACT_DRIFT = 0.2
+"""Share by which the database's own estimate may differ from an exact count: such estimates are off by some
+per cent, and by more only where much has changed."""
 _MATCHING_FRESH = 5.0
 _MATCHING_KEPT = 256
 _MATCHING_TIMEOUT = timedelta(seconds=1)
@@ -66,11 +73,16 @@ class Snapshot:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Exact:
+    """The last exact count of a big state, and when one was last tried."""
+
     value: int
-    at: datetime
-    monotonic: float
+    at: datetime | None
+    """None where none has succeeded yet."""
+    counted: float
+    """When it succeeded, by the monotonic clock."""
+    tried: float
     seconds: float
-    failed: bool = False
+    """How long the last try took."""
 
     @property
     def rest(self) -> float:
@@ -213,10 +225,13 @@ class Counts:
 
     def _best(self, state: JobState, count: Count, now: float) -> Count:
         exact = self._exact.get(state)
-        if count.kind is CountKind.EXACT or exact is None or exact.failed:
+        if count.kind is CountKind.EXACT or exact is None or exact.at is None:
             return count
-        # Older than its own pace means that nobody looked for a while: the quick figure is nearer the truth.
-        if now - exact.monotonic > 2 * exact.rest or exact.value < self._config.count_cap:
+        # Much older means that nobody looked for a while: the quick figure is nearer the truth.
+        if now - exact.counted > max(_EXACT_HOLDS, 2 * exact.rest):
+            return count
+        drifted = abs(count.value - exact.value) > _EXACT_DRIFT * exact.value
+        if exact.value < self._config.count_cap or (count.kind is CountKind.ESTIMATED and drifted):
             return count
         return Count(value=exact.value, at=exact.at)
 
@@ -251,21 +266,20 @@ class Counts:
 
     def _exact_due(self, state: JobState) -> float:
         exact = self._exact.get(state)
-        return exact.monotonic + exact.rest if exact else 0.0
+        return exact.tried + exact.rest if exact else 0.0
 
     async def _count_exactly(self, state: JobState) -> None:
         started = time.monotonic()
-        value, failed = 0, False
+        before = self._exact.get(state) or _Exact(value=0, at=None, counted=0.0, tried=0.0, seconds=0.0)
+        found = before
         try:
             async with self._driver.reading(timeout=_EXACT_TIMEOUT) as executor:
                 value = (await executor.job_count_exact(state)).value
+            found = replace(before, value=value, at=datetime.now(UTC), counted=time.monotonic())
         except DatabaseError as error:
-            failed = True
             log.info("could not count %s jobs exactly: %s", state.value, error)
         now = time.monotonic()
-        self._exact[state] = _Exact(
-            value=value, at=datetime.now(UTC), monotonic=now, seconds=now - started, failed=failed
-        )
+        self._exact[state] = replace(found, tried=now, seconds=now - started)
 
     async def _count_matching(self, key: str, filter: JobFilter) -> None:
         started = time.monotonic()

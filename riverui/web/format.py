@@ -117,12 +117,25 @@ def compact(value: int) -> str:
 
 
 def count_text(count: Count) -> str:
-    """1,203 · 10,000+ · ≈ 9.8M."""
-    if count.kind is CountKind.AT_LEAST:
-        return f"{number(count.value)}+"
+    """1,203 · 9.8M · 10,000+ · 9.8M+ · ≈ 9.8M: every digit below a million, unless it is a guess."""
+    value = count.value
     if count.kind is CountKind.ESTIMATED:
-        return f"≈ {compact(count.value)}"
-    return compact(count.value) if count.value >= 1_000_000 else number(count.value)
+        return f"≈ {compact(_rounded(value))}"
+    if count.kind is CountKind.AT_LEAST:
+        return f"{number(value) if value < 1_000_000 else compact(_floored(value))}+"
+    return compact(value) if value >= 1_000_000 else number(value)
+
+
+def _rounded(value: int) -> int:
+    """The number to three digits, more than an estimate is good for."""
+    unit = int(10 ** max(len(str(value)) - 3, 0))
+    return (value + unit // 2) // unit * unit
+
+
+def _floored(value: int) -> int:
+    """The number to two digits, never more than it is: there are not "10M or more" of 9,980,095."""
+    unit = int(10 ** max(len(str(value)) - 2, 0))
+    return value // unit * unit
 
 
 def count_title(count: Count) -> str:

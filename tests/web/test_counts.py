@@ -32,6 +32,7 @@ class Tally:
         self.counts = counts or dict.fromkeys(JobState, EXACT)
         self.asked: list[str] = []
         self.delay = 0.0
+        self.exact = 9_980_095
         self.error: DatabaseError | None = None
         self.timeouts: list[timedelta | None] = []
 
@@ -55,7 +56,7 @@ class Tally:
 
     async def job_count_exact(self, state: JobState) -> Count:
         await self._answer(f"exact {state.value}")
-        return Count(value=12_345)
+        return Count(value=self.exact)
 
     async def job_count(self, filter: JobFilter, *, cap: int) -> Count:
         await self._answer("matching")
@@ -142,7 +143,7 @@ async def test_big_states_are_counted_exactly_in_the_background(tally: Tally) ->
     assert len([what for what in tally.asked if what.startswith("exact")]) == 1
     shown = (await counts.get()).counts or {}
     known = [count for count in shown.values() if count.at]
-    assert [(count.value, count.kind) for count in known] == [(12_345, CountKind.EXACT)]
+    assert [(count.value, count.kind) for count in known] == [(9_980_095, CountKind.EXACT)]
     assert max(timeout for timeout in tally.timeouts if timeout) == timedelta(seconds=30)
     await counts.close()
 
@@ -156,6 +157,42 @@ async def test_the_background_count_ends_when_nobody_looks(
     await counts.get()
     await asyncio.sleep(0.02)
     assert tally.asked == ["states"]
+
+
+async def _exactly(counts: Counts, state: JobState) -> Count:
+    """The count of a big state once it was counted in the background."""
+    async with asyncio.timeout(5):
+        while True:
+            found = (await counts.get()).of(state)
+            if found and found.at:
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def test_a_figure_that_was_exact_stays_exact_where_nothing_speaks_against_it(
+    tally: Tally, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tally.counts = {**tally.counts, JobState.COMPLETED: ABOUT}
+    counts = counter(tally)
+    known = await _exactly(counts, JobState.COMPLETED)
+    assert (known.value, known.kind) == (9_980_095, CountKind.EXACT)
+    # The next exact count fails: the figure is as good as it was.
+    tally.error = QueryTimeout()
+    monkeypatch.setattr(module, "_EXACT_REST", 0.0)
+    asked = len(tally.asked)
+    async with asyncio.timeout(5):
+        while "exact completed" not in tally.asked[asked:]:
+            await counts.get()
+            await asyncio.sleep(0.01)
+    assert (await counts.get()).of(JobState.COMPLETED) == known
+    # The database's own estimate has gone far from it: so have the jobs.
+    tally.error = None
+    tally.counts = {**tally.counts, JobState.COMPLETED: Count(value=6_000_000, kind=CountKind.ESTIMATED)}
+    monkeypatch.setattr(module, "_EXACT_REST", 60.0)
+    counts.expire()
+    seen = (await counts.get()).of(JobState.COMPLETED)
+    assert seen == Count(value=6_000_000, kind=CountKind.ESTIMATED)
+    await counts.close()
 
 
 async def test_matching_counts_are_shared_and_bounded(tally: Tally) -> None:

@@ -109,6 +109,23 @@ def test_counts_say_how_they_were_counted() -> None:
     assert ">–<" in shown.count(None)
 
 
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (9_980_095, CountKind.EXACT, "10M"),
+        (9_980_095, CountKind.AT_LEAST, "9.9M+"),
+        (9_700_000, CountKind.ESTIMATED, "≈ 9.7M"),
+        (999_999, CountKind.EXACT, "999,999"),
+        (10_000, CountKind.AT_LEAST, "10,000+"),
+        (11_267, CountKind.ESTIMATED, "≈ 11,300"),
+        (7, CountKind.ESTIMATED, "≈ 7"),
+        (0, CountKind.ESTIMATED, "≈ 0"),
+    ],
+)
+def test_a_count_has_one_way_to_be_written(value: int, kind: CountKind, text: str) -> None:
+    assert shown.count_text(Count(value=value, kind=kind)) == text
+
+
 def test_sizes() -> None:
     assert [shown.size(n) for n in (0, 999, 1_000, 1_400_000)] == ["0 B", "999 B", "1.0 kB", "1.4 MB"]
 
