@@ -86,6 +86,7 @@ class JobListRow:
     scheduled_at: datetime
     priority: int
     args_preview: str
+    """The args as JSON where they are small; of large ones every key with the beginning of its value."""
     kind: str
     queue: str
     tags: tuple[str, ...]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +16,7 @@ from markupsafe import Markup
 from riverui.domain.clock import FIRST, LAST
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.storage.params import Count, CountKind
+from riverui.web.previews import args_previews
 
 # C0 and C1 controls, marks that turn or hide text, line separators and lone surrogates. Zero-width joiners
 # stay: emoji and several scripts need them.
@@ -30,6 +31,8 @@ _TAGS = 3
 _WIDTHS = (8, 12, 16, 20, 26, 34, 48)
 """Characters that a column of names can be wide; app.css has a class for each. Few, so that a column seldom
 changes its width when rows come and go."""
+_TIP = 300
+"""Characters of a job's args that its row carries along as a tooltip."""
 _ATTRIBUTE = 2_000
 """Characters of a text that an attribute takes."""
 _LARGER = {
@@ -261,7 +264,7 @@ class Times:
 
     def job_rows(
         self,
-        rows: Iterable[JobListRow],
+        rows: Sequence[JobListRow],
         pattern: Markup,
         *,
         failed: Markup,
@@ -278,12 +281,12 @@ class Times:
         whole, times = _dense(pattern), self
         failed_line, earlier_line = _dense(failed), _dense(earlier)
         parts: list[str] = []
-        for row in rows:
+        previews = args_previews(rows) if "%(args)s" in pattern else [""] * len(rows)
+        for row, preview in zip(rows, previews, strict=True):
             state, error = row.state, row.last_error
             started = row.attempted_at if state is JobState.RUNNING else None
             kind, kind_tip = _cell(row.kind, 18)
             queue, queue_tip = _cell(row.queue, 9)
-            args, args_tip = _cell(row.args_preview, 20)
             parts.append(
                 whole
                 % {
@@ -293,8 +296,8 @@ class Times:
                     "kind_tip": kind_tip,
                     "queue": queue,
                     "queue_tip": queue_tip,
-                    "args": args,
-                    "args_tip": args_tip,
+                    "args": escaped(preview),
+                    "args_tip": _tip(row.args_preview) if preview else "",
                     "tags": _tags(row.tags) if row.tags else "",
                     "priority": row.priority,
                     "usual": " dim" if row.priority == 1 else "",
@@ -344,6 +347,11 @@ def _cell(text: str, limit: int) -> tuple[str, str]:
     # Text with nothing hidden and nothing cut is the same in both, and is not escaped twice.
     tip = markup if len(text) <= _ATTRIBUTE and text.isprintable() else html.escape(plain(text))
     return markup, f'title="{tip}"'
+
+
+def _tip(args: str) -> str:
+    """The tooltip that has the args as they are stored, or the beginning of them."""
+    return f'title="{html.escape(plain(args, _TIP))}"'
 
 
 def _tags(tags: tuple[str, ...]) -> str:

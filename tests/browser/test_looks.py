@@ -19,7 +19,8 @@ LINES = """element => {
   range.selectNodeContents(element);
   return new Set([...range.getClientRects()].map(box => Math.round(box.bottom))).size;
 }"""
-CUT = "element => element.scrollWidth > element.clientWidth || element.scrollHeight > element.clientHeight + 1"
+CUT = """element =>
+  element.scrollWidth > element.clientWidth || element.scrollHeight > element.clientHeight + 1"""
 
 
 async def _box(locator: Locator) -> dict[str, float]:

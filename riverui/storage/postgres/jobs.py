@@ -23,7 +23,7 @@ from riverui.storage.postgres.statements import Row
 from riverui.storage.postgres.walks import Walks, order_by, read_page
 
 _PREVIEW = 300
-"""Characters of args and errors in a list."""
+"""Characters in a list of an error, and of args that are no object."""
 
 _LEAN = {"args": "''", "tags": "null::text[]", "error": "null, false"}
 """What fills the places of long columns in a lean list."""

@@ -18,7 +18,25 @@ with walked as materialized (
 )
 select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created_at,
   j.finalized_at, j.scheduled_at, j.priority,
-  /* args: */ case when pg_column_size(j.args) <= 32768 then left(j.args::text, :preview::int) end /* :args */,
+  -- Of large args every key is kept with the beginning of its value: jsonb sorts keys by their length, so that the
+  -- first characters of the whole would often be one long text, and not JSON.
+  /* args: */
+  case
+    when pg_column_size(j.args) > 32768 then null
+    when pg_column_size(j.args) <= 600 and length(j.args::text) <= 1000 then j.args::text
+    when jsonb_typeof(j.args) = 'object' then (
+      select jsonb_object_agg(
+        left(e.key, 120),
+        case
+          when length(e.value::text) <= 120 then e.value
+          else to_jsonb(left(e.value #>> '{}', 120) || '…')
+        end
+      )::text
+      from (select x.key, x.value from jsonb_each(j.args) x limit 32) e
+    )
+    else left(j.args::text, :preview::int)
+  end
+  /* :args */,
   j.kind, j.queue,
   /* tags: */
   -- An array of more dimensions may hold any number in its first twenty.
