@@ -27,8 +27,9 @@ from riverui.web.dashboard import Dashboard
 from riverui.web.health import Health
 from riverui.web.htpasswd import HtpasswdFile
 from riverui.web.metrics import Metrics
-from riverui.web.pages import about, bulk, job, jobs, operations, queues, river_ui
+from riverui.web.pages import about, bulk, job, jobs, operations, queues, river_ui, search
 from riverui.web.routes import Entry, lost
+from riverui.web.searches import Searches
 from riverui.web.security import Door
 from riverui.web.static import StaticFiles
 from riverui.web.tokens import TokenAuth, Tokens
@@ -49,6 +50,7 @@ def route_table(health: Health, static: StaticFiles) -> tuple[Entry, ...]:
         Entry("POST", "/jobs/bulk/cancel", "jobs.bulk_cancel", "jobs.cancel", bulk.cancel),
         Entry("POST", "/jobs/bulk/delete", "jobs.bulk_delete", "jobs.delete", bulk.delete),
         Entry("POST", "/jobs/bulk/retry", "jobs.bulk_retry", "jobs.retry", bulk.retry),
+        Entry("GET", "/jobs/search", "jobs.search", "jobs.read", search.step),
         Entry("GET", "/jobs/{id:int}", "jobs.show", "jobs.read", job.show),
         Entry("GET", "/jobs/{id:int}/log/{attempt}", "jobs.log", "jobs.read", job.log),
         Entry("GET", "/jobs/{id:int}/raw/{field}", "jobs.raw", "jobs.read", job.raw),
@@ -105,6 +107,7 @@ def create_app(
         environment=render.environment(),
         metrics=metrics,
         operations=Operations(driver, config),
+        searches=Searches(),
         signer=URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui"),
         static=static,
         suggestions=suggest.Suggestions(driver),

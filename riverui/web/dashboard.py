@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from riverui.web.counts import Counts
     from riverui.web.metrics import Metrics
     from riverui.web.preferences import Preferences
+    from riverui.web.searches import Searches
     from riverui.web.static import StaticFiles
     from riverui.web.suggest import Suggestions
     from riverui.web.urls import Urls
@@ -37,6 +38,7 @@ class Dashboard:
     environment: Environment
     metrics: Metrics
     operations: Operations
+    searches: Searches
     signer: URLSafeTimedSerializer
     static: StaticFiles
     suggestions: Suggestions

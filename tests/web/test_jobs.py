@@ -353,7 +353,7 @@ async def test_a_bounded_search_says_so_and_goes_on(driver: Driver, connection: 
         page = await get(client, "/jobs?q=tag:rare")
         for _ in range(5):
             note = page.one(class_="search-note")
-            assert "looked at" in note.text
+            assert "Looked at" in note.text
             page = await get(client, note.link("Search further back"))
             if ids(page):
                 break

@@ -29,7 +29,6 @@ from riverui.storage.params import (
     JobListParams,
     JobPage,
     Op,
-    SearchedWindow,
     Term,
 )
 from riverui.web import listing as listings, outcomes, query
@@ -44,6 +43,7 @@ from riverui.web.notices import Notice
 from riverui.web.preferences import PAGE_SIZES, preferences
 from riverui.web.problems import error_page
 from riverui.web.render import done, respond
+from riverui.web.searches import SearchNote, first_note
 from riverui.web.urls import here, local_path, url
 
 log = logging.getLogger("riverui.actions")
@@ -100,15 +100,6 @@ class Problem:
 
     title: str
     detail: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchNote:
-    """The list is the result of a bounded search."""
-
-    rows: int
-    until: datetime | None
-    further_url: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -323,7 +314,9 @@ async def _index(
         if listing.problem
         else list_url(request, listing, listing.query(q=search.text, cursor=listing.cursor)),
         on_first_page=listing.cursor is None,
-        search=_search_note(request, listing, page.searched),
+        search=first_note(request, listing, page.searched, len(page.rows), snapshot)
+        if page.searched
+        else None,
         problem=problem,
         understood_url=list_url(request, listing, listing.query()) if listing.problem else None,
         final=bool(listing.problem or search.errors),
@@ -355,13 +348,6 @@ def _neighbours(request: Request, listing: Listing, page: JobPage) -> tuple[str 
     elif page.more and page.rows:
         older = at(listing.place(page.rows[-1].id, page.rows[-1].matters_at))
     return newer, older
-
-
-def _search_note(request: Request, listing: Listing, searched: SearchedWindow | None) -> SearchNote | None:
-    if searched is None:
-        return None
-    further = list_url(request, listing, listing.query(cursor=searched.resume))
-    return SearchNote(rows=searched.rows, until=searched.until, further_url=further)
 
 
 def _rail(request: Request, listing: Listing, snapshot: Snapshot) -> tuple[StateLink, ...]:
