@@ -125,7 +125,7 @@
     if (one(".menu[open]")) return "a menu is open";
     if (typing()) return "you are typing";
     if (busy) return "a request is under way";
-    if (one("[data-search]")) return searching() ? "a search is under way" : "this is what a search has found";
+    if (one("[data-search]")) return searching() ? "a search is under way" : "this is what a search has found: press . to search again";
     return "";
   }
 

@@ -623,3 +623,18 @@ async def test_under_a_mount_every_address_stays_below_it(
             headers=htmx("notices", "/admin/river/jobs"),
         )
         assert answer.headers["hx-trigger"] == "jobs-changed"
+
+
+async def test_an_empty_list_leads_to_where_jobs_are(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await job(connection, "available")
+    await job(connection, "available")
+    await job(connection, "discarded", kind="mail_send")
+    empty = (await get(client, "/jobs?state=running")).one(class_="empty")
+    assert "No running jobs" in empty.text
+    assert [link.text.strip() for link in empty.all("a")] == ["available2 available", "discarded1 discarded"]
+    assert empty.link("available2 available") == "/jobs?state=available"
+    found = (await get(client, "/jobs?state=running&q=kind:mail_send")).one(class_="empty")
+    assert "No running job matches this search" in found.text
+    assert found.link("Search all states") == "/jobs?q=kind:mail_send"
