@@ -129,6 +129,11 @@ def count_text(count: Count) -> str:
     return compact(value) if value >= 1_000_000 else number(value)
 
 
+def estimate(value: int) -> str:
+    """≈ 9.8M."""
+    return count_text(Count(value=value, kind=CountKind.ESTIMATED))
+
+
 def _rounded(value: int) -> int:
     """The number to three digits, more than an estimate is good for."""
     unit = int(10 ** max(len(str(value)) - 3, 0))
@@ -356,10 +361,13 @@ def _tip(args: str) -> str:
 
 def _tags(tags: tuple[str, ...]) -> str:
     parts = []
-    for tag in tags[:_TAGS]:
+    everything = f'title="{html.escape(plain(", ".join(tags)))}"'
+    for place, tag in enumerate(tags[:_TAGS]):
         markup, tip = _cell(tag, 10)
+        # Where there is no room for the others, the first one tells of them.
+        tip = everything if place == 0 and len(tags) > 1 else tip
         parts.append(f'<span class="tag" {tip}><bdi>{markup}</bdi></span>')
     rest = len(tags) - _TAGS
     if rest > 0:
-        parts.append(f'<span class="tag" title="{html.escape(plain(", ".join(tags)))}">+{rest}</span>')
+        parts.append(f'<span class="tag" {everything}>+{rest}</span>')
     return "".join(parts)

@@ -119,10 +119,10 @@ def environment() -> Environment:
         extensions=["jinja2.ext.loopcontrols"],
     )
     env.filters |= {
-        "compact": shown.compact,
         "count": shown.count,
         "count_text": shown.count_text,
         "duration": shown.duration,
+        "estimate": shown.estimate,
         "json_tree": documents.json_tree,
         "log": documents.log,
         "number": shown.number,

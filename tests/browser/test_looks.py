@@ -98,8 +98,29 @@ async def test_the_times_of_many_attempts_are_not_repeated(site: Site, page: Pag
     times = page.locator(".timeline .step-attempt .step-at").filter(visible=True)
     # Of those shown the first, and the last.
     await expect(times).to_have_text(["48 m ago", "10 s ago"])
+    line = page.locator(".timeline")
+    assert await line.evaluate("line => line.scrollWidth <= line.clientWidth")
     for at_step in await page.locator(".timeline .step-at").filter(visible=True).all():
         assert await at_step.evaluate(LINES) <= 1
+
+
+async def test_tags_that_do_not_fit_leave_no_slivers(site: Site, page: Page) -> None:
+    args = {"order_id": 1840021700649456636, "payment_reference": "pi_1840021700649456636"}
+    tags = ["money", "audit-trail", "european-union"]
+    await factory.job(
+        site.connection, "available", tags=tags, args=args, queue="tenant_4711_mailers_of_the_north"
+    )
+    await page.goto("/jobs")
+    cell = await _box(page.locator("td.c-args > div"))
+    shown = 0
+    for tag in await page.locator("td.c-args .tag").all():
+        box = await _box(tag)
+        if box["y"] < cell["y"] + cell["height"]:
+            shown += 1
+            assert box["x"] + box["width"] <= cell["x"] + cell["width"] + 0.5
+    assert 1 <= shown < len(tags)
+    await expect(page.locator("td.c-args .tag").first).to_have_attribute("title", ", ".join(tags))
+    assert (await _box(page.locator("td.c-args code")))["width"] >= cell["width"] / 2
 
 
 async def test_a_ticked_row_is_clear_of_the_bar(site: Site, page: Page) -> None:
