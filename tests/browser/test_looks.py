@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -97,7 +98,7 @@ async def test_the_times_of_many_attempts_are_not_repeated(site: Site, page: Pag
     await page.goto(f"/jobs/{job}")
     times = page.locator(".timeline .step-attempt .step-at").filter(visible=True)
     # Of those shown the first, and the last.
-    await expect(times).to_have_text(["48 m ago", "10 s ago"])
+    await expect(times).to_have_text(["48 m ago", re.compile(r"\d+ s ago")])
     line = page.locator(".timeline")
     assert await line.evaluate("line => line.scrollWidth <= line.clientWidth")
     for at_step in await page.locator(".timeline .step-at").filter(visible=True).all():
