@@ -36,7 +36,7 @@ async def test_search_filter_and_paging_are_links_and_forms(site: Site, plain: P
     await expect(plain.locator("tbody.job")).to_have_count(1)
     await plain.locator("#q").fill("kind:nothing")
     await plain.keyboard.press("Enter")
-    await expect(plain.locator(".empty")).to_contain_text("No job matches")
+    await expect(plain.locator(".empty")).to_contain_text("No cancelled job matches")
 
 
 async def test_ticked_jobs_are_retried_by_a_plain_form(site: Site, plain: Page) -> None:
