@@ -30,7 +30,7 @@ select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts,
         left(e.key, 120),
         case
           when pg_column_size(e.value) <= 130 then e.value
-          else to_jsonb(left(e.value #>> '{}', 120) || '…')
+          else to_jsonb(left(e.value #>> '{}', 120) || '...')
         end
       )::text
       from (select x.key, x.value from jsonb_each(j.args) x limit 24) e
