@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, Response, expect
 
 from riverui.config import DashboardConfig
@@ -123,3 +124,16 @@ async def test_without_script_a_link_leads_further_back(site: Site, new_page: Ne
         await expect(note.get_by_text(script, exact=True)).to_be_hidden()
     await page.get_by_role("link", name="Search further back").click()
     await expect(page.locator("#job-1")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_a_stopped_search_is_accessible(theme: str, site: Site, new_page: NewPage) -> None:
+    await _fill(site, every=JOBS)
+    page = await new_page(color_scheme=theme, viewport={"width": 360, "height": 740})
+    await page.goto("/jobs?q=tag:rare")
+    await expect(page.locator("#search-note")).to_contain_text("Looked at")
+    await page.get_by_role("button", name="Stop").click()
+    await expect(page.get_by_role("button", name="Go on")).to_be_visible()
+    found = await Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
