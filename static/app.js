@@ -206,45 +206,18 @@
     put(pill, `${count} new`);
   }
 
-  /* ---- searches that no index serves go on by steps, as long as this page asks for the next one ---- */
-
-  let stepping = null; // the request of the step under way
-  let stepBegan = 0;
-  let stepTook = 0;
-  let stepTimer = 0;
-
+  // Searches go on by steps of their own: searches.js.
   const isStep = (ctx) => ctx.sourceEvent?.type === "step";
   const searching = () => one('[data-search="going"], [data-search="waiting"]');
-
-  /** The next step comes after a pause as long as the last step took, so that the database has half the time for others. */
-  function stepOn() {
-    clearTimeout(stepTimer);
-    const note = searching();
-    if (!note || stepping) return;
-    const pause = note.dataset.search === "waiting" ? 1500 : Math.max(250, stepTook);
-    stepTimer = setTimeout(() => { if (searching() && !stepping) htmx.trigger(searching(), "step", {}, false); }, pause);
-  }
-
-  function stopSearch() {
-    const note = searching();
-    if (note) note.dataset.search = "stopped";
-    stepping?.request.abort();
-    paintLive(false);
-  }
 
   document.addEventListener("htmx:before:request", ({ detail: { ctx } }) => {
     if (isLive(ctx)) {
       running.add(ctx);
       return;
     }
-    if (isStep(ctx)) {
-      stepping = ctx;
-      stepBegan = performance.now();
-      return;
-    }
+    if (isStep(ctx)) return;
     // What a person asked for goes first, and no late answer to a poll may undo it.
     for (const live of running) live.request.abort();
-    stepping?.request.abort();
     busy += 1;
     ctx.counted = true;
     loadingTimer ||= setTimeout(() => { root.dataset.loading = ""; }, 300);
@@ -253,11 +226,6 @@
 
   document.addEventListener("htmx:finally:request", ({ detail: { ctx } }) => {
     running.delete(ctx);
-    if (ctx === stepping) {
-      stepping = null;
-      stepTook = performance.now() - stepBegan;
-      stepOn();
-    }
     if (ctx.counted) busy -= 1;
     ctx.counted = false;
     if (!busy) {
@@ -279,7 +247,6 @@
     const gone = live && status === 404 && ctx.hx?.retarget;
     if (gone) ctx.sourceElement.dataset.final = "1";
     if (live) atEnd = all("pre.log").filter((log) => log.scrollTop > 0 && log.scrollHeight - log.scrollTop - log.clientHeight < 4);
-    if (status >= 400 && isStep(ctx)) stopSearch();
     if (live) failing = status >= 400 && !gone ? `the server answered ${status}` : "";
     if (status >= 400 && !ctx.hx?.retarget) {
       const wanted = ctx.select ?? (ctx.target?.id ? `#${CSS.escape(ctx.target.id)}` : "");
@@ -312,7 +279,6 @@
 
   document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
     if (!ctx) return;
-    if (isStep(ctx)) stopSearch();
     if (isLive(ctx)) failing = "the server does not answer";
     else notify("error", "The server does not answer", "Nothing on this page was changed. Try again.");
     paintLive(false);
@@ -323,7 +289,6 @@
     tickTimes();
     paintSelection();
     ageNotices();
-    stepOn();
   });
 
   document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
@@ -441,7 +406,6 @@
       offerNew(0);
       refresh(true);
     }
-    if (target.closest("[data-stop]")) stopSearch();
     const close = target.closest("dialog [data-close]");
     if (close) {
       event.preventDefault();
@@ -722,7 +686,6 @@
     tickTimes();
     paintSelection();
     ageNotices();
-    stepOn();
     // What happens now is at the end of a job's timeline.
     for (const line of all(".timeline")) line.scrollLeft = line.scrollWidth;
     setInterval(tickTimes, 1000);
