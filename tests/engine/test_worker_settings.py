@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_used_is_refused_at_registration(settings: dict[str, Any]
 def test_a_function_s_timeout_is_checked_as_well() -> None:
     with pytest.raises(ConfigError, match=r"resize.timeout must be a timedelta.* not 300"):
 
-        @Workers().work(Task, timeout=300)  # type: ignore[arg-type]
+        @Workers().work(Task, timeout=cast(timedelta, 300))
         def resize(job: Job[Task]) -> None: ...
 
 

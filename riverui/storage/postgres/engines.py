@@ -44,6 +44,11 @@ class EngineDriver:
         return str(self._engine.engine.url.database or "")
 
     @property
+    def read_only(self) -> str:
+        """Empty: an engine is asked only when it is used."""
+        return ""
+
+    @property
     def schema_in_use(self) -> str:
         """The schema; empty where the search path decides."""
         return self._driver.schema_in_use
@@ -59,6 +64,10 @@ class EngineDriver:
     def autocommit(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
         """A transaction of the engine's."""
         return self._begun()
+
+    def apart(self) -> PostgresDriver:
+        """Nothing: ConfigError."""
+        raise ConfigError(_INSERTS_ONLY)
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[Executor]:
         """Nothing: ConfigError."""
