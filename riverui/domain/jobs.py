@@ -131,12 +131,15 @@ class JobRow(NamedTuple):
 
     @property
     def args_dict(self) -> dict[str, Any]:
-        """The args, read from JSON at each call; ValueError for what Python cannot read."""
+        """The args, read from JSON at each call; ValueError where they are no object, or nested too deep.
+
+        A whole number of more digits than Python converts (4,300) is a float.
+        """
         return _object(self.args)
 
     @property
     def metadata_dict(self) -> dict[str, Any]:
-        """The metadata, read from JSON at each call; ValueError for what Python cannot read."""
+        """The metadata, read as the args are."""
         return _object(self.metadata)
 
     @property

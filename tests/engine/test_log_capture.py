@@ -215,6 +215,10 @@ async def test_somebody_who_came_in_between_stays(play: Playground, monkeypatch:
     await play.start()
     assert logs(await play.work()) == [(1, KEPT)], "once, and not twice"
     assert heard.count("in a job") == 1
+    # Once they have gone, so do we: with the last client that stops.
+    monkeypatch.undo()
+    await play.close()
+    assert logging.Logger.callHandlers is not ours
 
 
 async def failures(

@@ -25,7 +25,7 @@ from riverui.storage.postgres.walks import Walks, order_by, read_page
 _PREVIEW = 300
 """Characters in a list of an error, and of args that are no object."""
 
-_LEAN = {"args": "''", "tags": "null::text[]", "error": "null, false"}
+_LEAN = {"args": "''", "tags": "'{}'::text[]", "error": "null, false"}
 """What fills the places of long columns in a lean list."""
 
 _LEAN_JOB = {"args": "null::jsonb as args", "errors": "null::jsonb[] as errors", "metadata": "null::jsonb"}

@@ -55,7 +55,7 @@ def job_list_row(row: Sequence[Any]) -> JobListRow:
         args_preview=CUT if row[12] is None else row[12],
         kind=row[13],
         queue=row[14],
-        tags=texts(row[15]),
+        tags=(CUT,) if row[15] is None else texts(row[15]),
         last_error=CUT if row[16] is None and row[17] else row[16],
     )
 

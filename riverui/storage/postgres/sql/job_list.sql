@@ -42,7 +42,7 @@ select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts,
   /* tags: */
   -- An array of more dimensions may hold any number in its first twenty.
   case
-    when pg_column_size(j.tags) > 32768 then array['…']
+    when pg_column_size(j.tags) > 32768 then null
     when array_ndims(j.tags) > 1 then array(select unnest(j.tags)::text limit 20)
     else j.tags[1:20]::text[]
   end
