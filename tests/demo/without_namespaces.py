@@ -13,7 +13,7 @@ _IDENTITIES = "0 0 70000"
 
 def main() -> int:
     """The command's exit code."""
-    if not _namespaces_can_be_made():
+    if not namespaces_can_be_made():
         # Here it is so without our doing.
         os.execvp(sys.argv[1], sys.argv[1:])
     ready, go = os.pipe(), os.pipe()
@@ -33,7 +33,8 @@ def main() -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _namespaces_can_be_made() -> bool:
+def namespaces_can_be_made() -> bool:
+    """Return whether this process may make a user namespace."""
     child = os.fork()
     if child == 0:
         os._exit(1 if ctypes.CDLL(None).unshare(_NEW_USER_NAMESPACE) else 0)

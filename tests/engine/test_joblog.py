@@ -256,22 +256,23 @@ async def test_write_under_way_does_not_overtake_the_end(
 ) -> None:
     monkeypatch.setattr("riverui.engine.joblog._EVERY", 0.01)
     worker = Hanging(lambda: log.info("last"))
-    original = worker.work
+    original, locked = worker.work, asyncio.Event()
 
     class Logging(Worker[Task]):
         timeout = timedelta(seconds=60)
 
         async def work(self, job: Job[Task]) -> None:
+            await locked.wait()
             log.info("first")
             await original(job)
 
     play.worker(Logging())
     client = await play.start()
     job_id = await play.insert()
-    await worker.begun.wait()
+    await play.in_state(job_id, "running")
     async with play.connection.transaction():
-        await play.row(job_id)
         await play.rows("select 1 from river_job where id = %s for update", job_id)
+        locked.set()
         # The write of the log waits for this lock.
         await play.until(lambda: _writing(client))
         worker.let_go.set()
