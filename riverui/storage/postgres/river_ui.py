@@ -156,13 +156,13 @@ def minimal_row(row: Row, most_args: int) -> JobMinimalRow:
     """Return a row of the block `job_minimal_columns`."""
     found = JobMinimalRow(*row[:14])
     complete = row[1] is not None and len(row[1]) <= most_args
-    cut = {"args": not complete, "attempted_by": row[14], "tags": row[15]}
+    fields = (("args", not complete), ("attempted_by", row[14]), ("tags", row[15]))
     return found._replace(
         args=row[1] if complete else "{}",
         attempted_by=texts(found.attempted_by),
         state=JobState(row[12]),
         tags=texts(found.tags),
-        cut=tuple(name for name, is_cut in cut.items() if is_cut),
+        cut=tuple(name for name, is_cut in fields if is_cut) if any(row[14:16]) or not complete else (),
     )
 
 

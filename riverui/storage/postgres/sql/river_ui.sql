@@ -49,14 +49,20 @@ and x.id /* beyond: */ > /* :beyond */ :cursor_id::bigint;
 
 -- name: job_minimal_columns
 -- What is longer than asked for is left out, and told at the end. Arrays may hold a million elements, in any number of
--- dimensions: of clients the last are taken, as many as River keeps, of tags the first.
+-- dimensions: of clients the last are taken, as many as River keeps, of tags the first. Short ones, as nearly all are,
+-- are taken as they are.
 j.id, case when pg_column_size(j.args) <= 2 * :args::bigint then left(j.args::text, :args::int + 1) end, j.attempt,
   j.attempted_at,
-  case when pg_column_size(j.attempted_by) <= :arrays::int then
+  case
+    when pg_column_size(j.attempted_by) <= 512 and cardinality(j.attempted_by) <= 100 then j.attempted_by
+    when pg_column_size(j.attempted_by) <= :arrays::int then
     array(select left(unnest(j.attempted_by[array_upper(j.attempted_by, 1) - 99:]), 1000) limit 100)
   end,
   j.created_at, j.finalized_at, j.kind, j.max_attempts, j.priority, j.queue, j.scheduled_at, j.state::text,
-  case when pg_column_size(j.tags) <= :arrays::int then array(select unnest(j.tags)::text limit :tags::int) end,
+  case
+    when pg_column_size(j.tags) <= 512 and cardinality(j.tags) <= :tags::int then j.tags::text[]
+    when pg_column_size(j.tags) <= :arrays::int then array(select unnest(j.tags)::text limit :tags::int)
+  end,
   case when pg_column_size(j.attempted_by) <= :arrays::int then cardinality(j.attempted_by) > 100
     else j.attempted_by is not null end,
   case when pg_column_size(j.tags) <= :arrays::int then cardinality(j.tags) > :tags::int else j.tags is not null end;
