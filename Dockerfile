@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# Tags move. Whoever wants the same base each time names digests: docs/security.md, "The image".
+# Tags move. To build on the same base each time, name digests: docs/security.md, "The image".
 ARG PYTHON_IMAGE=python:3.13-slim-trixie
 ARG UV_IMAGE=ghcr.io/astral-sh/uv:0.13.9
 
@@ -7,7 +7,7 @@ FROM ${UV_IMAGE} AS uv
 
 FROM ${PYTHON_IMAGE} AS build
 COPY --from=uv /uv /bin/uv
-# One extra of pyproject.toml: `speed` to serve a database of your own, `demo` to carry a Postgres for `riverui demo`.
+# One extra of pyproject.toml: `speed` to serve a database of your own, `demo` to include a Postgres for `riverui demo`.
 ARG EXTRA=speed
 ENV UV_COMPILE_BYTECODE=1 \
     UV_LINK_MODE=copy \
@@ -33,7 +33,7 @@ LABEL org.opencontainers.image.title="riverui" \
 RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin riverui
 COPY --from=build /opt/riverui /opt/riverui
 # Without authentication riverui refuses to listen on 0.0.0.0, so the image is closed until RIVER_BASIC_AUTH_USER and
-# RIVER_BASIC_AUTH_PASS or RIVERUI_HTPASSWD_FILE are set, or RIVERUI_NO_AUTH=1 says that something else guards it.
+# RIVER_BASIC_AUTH_PASS or RIVERUI_HTPASSWD_FILE are set, or RIVERUI_NO_AUTH=1 says that something else protects it.
 ENV PATH="/opt/riverui/bin:$PATH" \
     PORT=8080 \
     PYTHONDONTWRITEBYTECODE=1 \
