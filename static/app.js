@@ -124,8 +124,8 @@
     if (one("dialog[open]")) return "a dialog is open";
     if (one(".menu[open]")) return "a menu is open";
     if (typing()) return "you are typing";
-    if (busy) return "a request is under way";
-    if (one("[data-search]")) return searching() ? "a search is under way" : "this is what a search has found: press . to search again";
+    if (busy) return "a request is in progress";
+    if (one("[data-search]")) return searching() ? "a search is in progress" : "these are search results: press . to search again";
     return "";
   }
 
@@ -149,10 +149,10 @@
     const places = frozen();
     const state = !seconds ? "off" : failing ? "failing" : why || places ? "held" : "live";
     const words = !seconds ? "Live updates are off."
-      : failing ? `Refreshing fails: ${failing}. Trying again.`
+      : failing ? `Refresh failed: ${failing}. Trying again.`
       : why ? `Held: ${why}.`
       : places ? `Held: ${places}.`
-      : final ? "Nothing on this page changes any more."
+      : final ? "Nothing on this page will change any more."
       : `Live: refreshes every ${seconds} s.`;
     dot.dataset.liveDot = state;
     if (beat && state === "live") {

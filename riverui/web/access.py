@@ -32,10 +32,10 @@ RIGHTS = {
     "jobs.delete": "delete jobs",
     "jobs.read": "see jobs, their arguments, errors and logs",
     "jobs.retry": "retry jobs",
-    "metrics.read": "see figures for Prometheus",
+    "metrics.read": "read Prometheus metrics",
     "queues.pause": "pause and resume queues",
     "queues.read": "see queues",
-    "queues.update": "change the limits of queues",
+    "queues.update": "change queue limits",
 }
 """Every right there is. A route needs exactly one of them, or SIGNED_IN, or is PUBLIC."""
 
@@ -109,7 +109,7 @@ async def decide(
     if isinstance(decision, Response):
         return decision
     if not isinstance(decision, Access):
-        raise TypeError(f"authenticate gave {type(decision).__name__}, not Access, Response or None")
+        raise TypeError(f"authenticate returned {type(decision).__name__}; expected Access, Response or None")
     return replace(decision, rights=decision.rights & READ_ONLY) if read_only else decision
 
 
@@ -185,7 +185,7 @@ class BasicAuth:
         if not await self._check(user, password):
             self._throttle.failed(client)
             log.warning("sign-in refused", extra={"client": client, "id": id})
-            raise SignInNeeded("That user name and password do not fit.")
+            raise SignInNeeded("Wrong user name or password.")
         self._remember(digest, generation)
 
     async def _check(self, user: bytes, password: bytes) -> bool:

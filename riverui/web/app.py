@@ -168,7 +168,7 @@ def _authenticate(
     if person is None:
         raise ConfigError(
             "say who may use the dashboard: authenticate=…, basic_auth=…, htpasswd=…, api_tokens=…, "
-            "or no_auth=True where the app around it already decides"
+            "or no_auth=True where the host app already decides"
         )
     return person
 
@@ -188,7 +188,7 @@ def _person(
     if htpasswd is not None:
         lists.append(HtpasswdFile(Path(htpasswd)))
     if (authenticate is not None) + bool(lists) + no_auth > 1:
-        raise ConfigError("choose one of authenticate, basic_auth or htpasswd, and no_auth")
+        raise ConfigError("authenticate, no_auth, and basic_auth or htpasswd exclude each other: choose one")
     if authenticate is not None:
         return authenticate
     if lists:

@@ -39,7 +39,7 @@ def scan(text: str, at: int) -> tuple[object, int]:
     except RecursionError:
         raise BadRequest(f"This JSON is nested more than {MAX_DEPTH} levels deep.") from None
     except json.JSONDecodeError as error:
-        raise BadRequest(f"This is not complete JSON: {error.msg[:1].lower()}{error.msg[1:]}.") from None
+        raise BadRequest(f"This is not valid JSON: {error.msg[:1].lower()}{error.msg[1:]}.") from None
     _check(value, 0)
     return value, end
 
@@ -129,7 +129,7 @@ def _check(value: object, depth: int) -> None:
         for item in value:
             _check(item, depth + 1)
     elif isinstance(value, str) and ("\0" in value or any("\ud800" <= char <= "\udfff" for char in value)):
-        raise BadRequest("The database cannot hold NUL or half a surrogate pair in JSON.")
+        raise BadRequest("Postgres cannot store NUL or a lone surrogate in JSON.")
 
 
 _WORDS: dict[str, object] = {"true": True, "false": False, "null": None}

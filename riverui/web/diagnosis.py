@@ -27,8 +27,8 @@ def stuck(job: JobShowRow, queue: QueueRow | DatabaseError | None, now: datetime
         return None
     if job.cancel_attempted_at and (since := now - job.cancel_attempted_at) > _UNHEARD:
         return (
-            f"Cancelling was asked for {duration(since)} ago and it still runs: "
-            "its worker may be gone, may not listen, or the job does not heed its context."
+            f"Cancellation was requested {duration(since)} ago, but it is still running: "
+            "its worker may be gone or not listening, or the job may be ignoring the cancellation."
         )
     running = now - job.attempted_at
     if silence := _silence(queue, now):
@@ -37,7 +37,7 @@ def stuck(job: JobShowRow, queue: QueueRow | DatabaseError | None, now: datetime
         )
     if running > _RESCUED_AFTER:
         return (
-            f"It has been running for {duration(running)}. Unless it has a long time limit of its own, "
+            f"It has been running for {duration(running)}. Unless it has a long timeout of its own, "
             "its worker may be gone; River's leader rescues such jobs after an hour by default."
         )
     return None
@@ -54,8 +54,8 @@ def waiting(
     """
     if job.state is JobState.PENDING:
         return (
-            "River never starts a pending job by itself: whoever inserted it moves it on, "
-            "a workflow when its dependencies are done, for example."
+            "River does not start pending jobs by itself: whatever inserted the job must release it, "
+            "such as a workflow once its dependencies are done."
         )
     if job.state in (JobState.SCHEDULED, JobState.RETRYABLE):
         return _until_due(job, queue, leader, now)
@@ -68,8 +68,8 @@ def waiting(
     if queue is None or isinstance(queue, DatabaseError):
         return None
     others = max(0, queue.available - 1)
-    ahead = f"{others:,} other jobs wait" if others != 1 else "1 other job waits"
-    running = f"{queue.running:,} run" if queue.running != 1 else "1 runs"
+    ahead = f"{others:,} other jobs are waiting" if others != 1 else "1 other job is waiting"
+    running = f"{queue.running:,} are running" if queue.running != 1 else "1 is running"
     return f"{ahead} in this queue and {running}. The lowest priority number goes first, then the earliest."
 
 
@@ -79,17 +79,17 @@ def _until_due(
     leader: LeaderRow | DatabaseError | None,
     now: datetime,
 ) -> str:
-    reason = "It waits to be tried again" if job.state is JobState.RETRYABLE else "It is scheduled"
+    reason = "It will be retried" if job.state is JobState.RETRYABLE else "It is due"
     led = isinstance(leader, LeaderRow) and leader.expires_at > now
     if job.scheduled_at > now:
         text = f"{reason} in {duration(job.scheduled_at - now)}."
     else:
         late = now - job.scheduled_at
-        text = f"It was due {duration(late)} ago and goes on when River's leader looks next."
+        text = f"It was due {duration(late)} ago, and becomes available when River's leader next checks."
         if led and late > _LATE:
-            text = f"It was due {duration(late)} ago, but River's leader has not moved it on yet."
+            text = f"It was due {duration(late)} ago, but River's leader has not made it available yet."
     if not led and not isinstance(leader, DatabaseError):
-        text += " No client leads at the moment, and only a leader makes scheduled jobs available."
+        text += " There is no leader at the moment, and only the leader makes scheduled jobs available."
     hindrance = _hindrance(queue, now)
     return f"{text} {hindrance}" if hindrance else text
 
@@ -101,7 +101,7 @@ def _hindrance(queue: QueueListRow | DatabaseError | None, now: datetime) -> str
     if queue is None:
         return "No client has ever served its queue."
     if queue.queue.paused_at:
-        return f"Its queue is paused since {absolute(queue.queue.paused_at)}."
+        return f"Its queue has been paused since {absolute(queue.queue.paused_at)}."
     return _silence(queue.queue, now)
 
 

@@ -26,6 +26,8 @@ _HIDDEN = re.compile(
 
 _FAILED = frozenset({JobState.CANCELLED, JobState.DISCARDED, JobState.RETRYABLE})
 """States that the newest error of a job explains; in all others the job has gone on since."""
+_CANCEL_ERROR = "JobCancelError: "
+"""What River writes in front of the reason of a cancelled job."""
 _TAGS = 3
 """Tags of a row that are shown; the rest are in a tooltip."""
 _WIDTHS = (8, 12, 16, 20, 26, 34, 48)
@@ -153,7 +155,7 @@ def count_title(count: Count) -> str:
         return f"{number(count.value)} or more: counting stops there{when}"
     if count.kind is CountKind.ESTIMATED:
         return f"about {number(count.value)}, from the database's statistics{when}"
-    return f"{number(count.value)}, counted one by one{when}"
+    return f"{number(count.value)}, counted exactly{when}"
 
 
 def count(value: Count | int | None, cap: int | None = None) -> Markup:
@@ -250,6 +252,17 @@ def clock(at: datetime, now: datetime) -> str:
     return f"{at:%m-%d %H:%M:%S}" if at.year == now.astimezone(UTC).year else f"{at:%Y-%m-%d %H:%M}"
 
 
+def cancel_reason(error: str) -> str:
+    """Return the error of a cancelled job without the name of its class, which its state tells already."""
+    return error.removeprefix(_CANCEL_ERROR)
+
+
+def newest_error(row: JobListRow) -> str | None:
+    """Return the newest error of a row as lists show it: of a cancelled job the reason alone."""
+    error = row.last_error
+    return cancel_reason(error) if error and row.state is JobState.CANCELLED else error
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Times:
     """Writes instants the way one browser prefers; app.js keeps them going and knows the local zone."""
@@ -288,7 +301,7 @@ class Times:
         parts: list[str] = []
         previews = args_previews(rows) if "%(args)s" in pattern else [""] * len(rows)
         for row, preview in zip(rows, previews, strict=True):
-            state, error = row.state, row.last_error
+            state, error = row.state, newest_error(row)
             started = row.attempted_at if state is JobState.RUNNING else None
             kind, kind_tip = _cell(row.kind, 18)
             queue, queue_tip = _cell(row.queue, 9)

@@ -204,7 +204,7 @@ class _Scanner:
             if not value.quoted and (key := _SEEN_KEY.match(value.text)):
                 raise _Nonsense(_unknown_key(key.group(1)), value.start, value.end)
             if value.starred or not value.text.strip("*"):
-                raise _Nonsense("This is not a word to find in kinds.", value.start, value.end)
+                raise _Nonsense("This cannot be searched for in kinds.", value.start, value.end)
         patterns = (value.text if value.wild else f"*{value.text}*" for value in values)
         return (self.make(Field.KIND, Op.LIKE, patterns),)
 
@@ -224,7 +224,7 @@ class _Scanner:
             return (self.make(field, Op.LIKE, [value.text for value in values]),)
         wild = any(value.wild for value in values)
         if wild and any(value.starred for value in values):
-            raise _Nonsense("A pattern cannot hold a quoted * besides.", start, end)
+            raise _Nonsense("A pattern cannot also contain a quoted *.", start, end)
         return (self.make(field, Op.LIKE if wild else Op.EQ, [value.text for value in values]),)
 
     def numbers(self, field: Field, values: list[_Value]) -> tuple[Term, ...]:
@@ -278,7 +278,7 @@ class _Scanner:
 
     def refuse_negated_range(self, value: _Value) -> None:
         if self.negated:
-            raise _Nonsense("A minus cannot turn a range round: use < or >.", value.start, value.end)
+            raise _Nonsense("A minus cannot exclude a range: use < or >.", value.start, value.end)
 
     def contained(self, field: Field, path: tuple[containment.PathPart, ...]) -> tuple[Term, ...]:
         """The condition of a term on args or metadata; the scanner stands behind the colon."""
@@ -297,7 +297,7 @@ class _Scanner:
                 message = f'{name} is an object: write {name}.{word} or {name}:{{"key":1}}'
                 raise _Nonsense(message, value.start, value.end)
             if value.wild:
-                message = f"{field.value} finds whole values, without *. Quote it to mean a real *."
+                message = f"{field.value} matches whole values only. Quote the * to search for it as it is."
                 raise _Nonsense(message, value.start, value.end)
             texts.append(containment.dump(found))
         return (self.make(field, Op.CONTAINS, texts),)
@@ -323,7 +323,7 @@ class _Scanner:
             raise _Nonsense(f"{key} is an object: write {key}.customer.id:42", start, self.at)
         if not self.text.startswith(":", self.at):
             if self.text.startswith("[", self.at):
-                raise _Nonsense("Only [] is understood: any element of an array.", start, self.at + 1)
+                raise _Nonsense("Only [] works here: it means any element of an array.", start, self.at + 1)
             raise _Nonsense(f"{written} needs a value: {written}:42", start, self.at)
         self.at += 1
         return tuple(parts)
@@ -398,9 +398,9 @@ class _Scanner:
 def _integer(field: Field, text: str, value: _Value) -> int:
     low, high = NUMBERS[field]
     if not _INTEGER.fullmatch(text.removeprefix("-")):
-        raise _Nonsense(f"{field.value}: takes a whole number, not “{text[:40]}”.", value.start, value.end)
+        raise _Nonsense(f"{field.value}: must be a whole number, not “{text[:40]}”.", value.start, value.end)
     if not low <= (number := int(text)) <= high:
-        raise _Nonsense(f"{field.value}: goes from {low} to {high}.", value.start, value.end)
+        raise _Nonsense(f"{field.value}: must be from {low} to {high}.", value.start, value.end)
     return number
 
 
@@ -410,13 +410,13 @@ def _state(value: _Value) -> str:
         return text
     meant = _STATE_WORDS.get(text)
     near = [meant] if meant else difflib.get_close_matches(text, list(JobState), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"they are {', '.join(JobState)}."
-    raise _Nonsense(f"“{value.text[:40]}” is no state: {hint}", value.start, value.end)
+    hint = f"did you mean {near[0]}?" if near else f"use {', '.join(JobState)}."
+    raise _Nonsense(f"“{value.text[:40]}” is not a state: {hint}", value.start, value.end)
 
 
 def _unknown_key(key: str) -> str:
     near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=0.6)
     if near:
-        return f"“{key[:40]}:” is not understood: did you mean {KEYS[near[0]].value}:?"
+        return f"“{key[:40]}:” is not a search term: did you mean {KEYS[near[0]].value}:?"
     keys = ", ".join(f"{field.value}:" for field in Field)
-    return f"“{key[:40]}:” is not understood. Terms begin with {keys}."
+    return f"“{key[:40]}:” is not a search term. Terms begin with {keys}."

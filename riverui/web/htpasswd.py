@@ -38,13 +38,13 @@ def parse(text: bytes, *, name: str) -> Mapping[bytes, bytes]:
             raise ConfigError(f"{where}: expected user:hash")
         if not any(known.fullmatch(hashed) for known in (_BCRYPT, _APR1, _SHA)):
             raise ConfigError(
-                f"{where}: this is no bcrypt, apr1 or SHA hash; make one with `htpasswd -B {name} USER`"
+                f"{where}: this is not a bcrypt, apr1 or SHA hash; make one with `htpasswd -B {name} USER`"
             )
         if user in users:
-            raise ConfigError(f"{where}: a second line for the same user")
+            raise ConfigError(f"{where}: this user is already listed")
         users[user] = hashed
     if not users:
-        raise ConfigError(f"{name} holds no users; add one with `htpasswd -B {name} USER`")
+        raise ConfigError(f"{name} has no users; add one with `htpasswd -B {name} USER`")
     return users
 
 
@@ -112,7 +112,7 @@ class HtpasswdFile:
                 self._read()
             except ConfigError as error:
                 if self._users:
-                    log.error("%s; nobody can sign in until it is mended", error)
+                    log.error("%s; no one can sign in until this is fixed", error)
                 self._users = {}
         return self._stat if self._users else object()
 

@@ -69,14 +69,14 @@ def parse(text: str, now: datetime) -> Moment:
         instant = _shifted(now, shift if span.group(1) == "+" else -shift)
         return Moment(start=instant, end=instant)
     if span:
-        raise BadRequest(f"Say whether it is within or before that span: <{text} or >{text}.")
+        raise BadRequest(f"Say whether it is within or before that time span: <{text} or >{text}.")
     found = _INSTANT.fullmatch(text)
     if not found:
         raise BadRequest(f"“{text[:60]}” is not a time. {_HINT}")
     try:
         return _moment(found)
     except (ValueError, OverflowError):
-        raise BadRequest(f"There is no such time as {text[:60]}.") from None
+        raise BadRequest(f"This time does not exist: {text[:60]}.") from None
 
 
 def text_of(op: Op, instant: datetime) -> str:
@@ -119,11 +119,11 @@ def _span(text: str) -> timedelta:
     try:
         return timedelta(seconds=sum(float(n) * _SECONDS[unit] for n, unit in _SPAN_PART.findall(text)))
     except OverflowError:
-        raise BadRequest(f"The span {text[:40]} is too long.") from None
+        raise BadRequest(f"The time span {text[:40]} is too long.") from None
 
 
 def _shifted(now: datetime, by: timedelta) -> datetime:
     try:
         return now + by
     except OverflowError:
-        raise BadRequest("That span leads out of the calendar.") from None
+        raise BadRequest("That time span is out of range.") from None

@@ -24,9 +24,9 @@ _MOST_ROWS = 1_000
 """Rows that an address may ask for: as many as River's API gives. A page takes the nearest of its sizes."""
 _WHEN = {"waiting": "Due", "running": "Running", "finalized": "Finished", "mixed": "When"}
 _ORDER_LABELS = {
-    "waiting": ("Due first", "Due last"),
+    "waiting": ("Earliest due", "Latest due"),
     "running": ("Longest running", "Latest started"),
-    "finalized": ("Ended first", "Latest ended"),
+    "finalized": ("Earliest finished", "Latest finished"),
     "mixed": ("Earliest", "Latest"),
 }
 
@@ -180,7 +180,7 @@ def _states(values: Sequence[str]) -> tuple[JobState, ...]:
     try:
         return query.normal_states([JobState(value.lower()) for value in values if value])
     except ValueError:
-        raise BadRequest(f"There is no such state; the states are {', '.join(JobState)}.") from None
+        raise BadRequest(f"Unknown state; the states are {', '.join(JobState)}.") from None
 
 
 def _order(value: str, states: Sequence[JobState]) -> JobOrder:
@@ -189,7 +189,7 @@ def _order(value: str, states: Sequence[JobState]) -> JobOrder:
     try:
         return JobOrder(value)
     except ValueError:
-        raise BadRequest(f"There is no such order; the orders are {', '.join(JobOrder)}.") from None
+        raise BadRequest(f"Unknown order; the orders are {', '.join(JobOrder)}.") from None
 
 
 def _limit(value: str, default: int) -> tuple[int, int]:
@@ -225,8 +225,8 @@ def _problem(params: QueryParams, besides: Collection[str]) -> str:
             continue
         field = _field(name)
         if field is None and name not in _OURS:
-            told = f"There is no filter “{plain(name[:40])}”."
-            return f"{told} It may have been meant to leave jobs out, so none are listed."
+            told = f"Unknown filter “{plain(name[:40])}”."
+            return f"{told} It may have been meant to narrow the list, so no jobs are shown."
         values = given.setdefault(field.value if field else name, set())
         if value:
             values.add(value)

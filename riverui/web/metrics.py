@@ -81,7 +81,7 @@ class Metrics:
         )
         self._transactions = Histogram(
             "riverui_database_seconds",
-            "Time that transactions took, the wait for a connection included.",
+            "Time that transactions took, including the wait for a connection.",
             ["access"],
             buckets=_SECONDS,
             registry=self._registry,
@@ -144,7 +144,7 @@ class _Collected:
             [([state.value], count.value) for state, count in counts.items()],
         )
         if figures.led is not None:
-            yield _family("river_leader", "Whether a client leads.", [], [([], figures.led)])
+            yield _family("river_leader", "Whether there is a leader.", [], [([], figures.led)])
         if figures.finished is not None:
             yield _family(
                 "river_jobs_finished_last_minute",
@@ -159,7 +159,7 @@ class _Collected:
 def _queue_families(queues: Sequence[QueueListRow]) -> Iterator[Metric]:
     yield _family(
         "river_queue_jobs",
-        "Unfinished jobs by queue, counted up to the cap of the pages.",
+        "Unfinished jobs by queue, counted up to the same cap as on the pages.",
         ["queue", "state"],
         [sample for row in queues for sample in _queue_counts(row)],
     )
@@ -172,7 +172,7 @@ def _queue_families(queues: Sequence[QueueListRow]) -> Iterator[Metric]:
     now = datetime.now(UTC)
     yield _family(
         "river_queue_oldest_waiting_seconds",
-        "For how long the queue's oldest available job has been due; 0 where none waits.",
+        "How long the queue's oldest available job has been due; 0 if none is waiting.",
         ["queue"],
         [([row.queue.name], _age(row.oldest_waiting_at, now)) for row in queues],
     )

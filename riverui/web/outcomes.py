@@ -36,12 +36,12 @@ FITS = {
 """States in which a verb does something that a person may want."""
 
 REASONS: Mapping[SkipReason, str] = {
-    SkipReason.NOT_FOUND: "no longer there",
-    SkipReason.RUNNING: "running now",
-    SkipReason.FINALIZED: "finished already",
-    SkipReason.ALREADY_AVAILABLE: "waiting to run already",
+    SkipReason.NOT_FOUND: "not found",
+    SkipReason.RUNNING: "still running",
+    SkipReason.FINALIZED: "already finished",
+    SkipReason.ALREADY_AVAILABLE: "already available",
     SkipReason.UNIQUE_CONFLICT: "another active job has the same unique properties",
-    SkipReason.LOCKED: "held by another transaction; try again in a moment",
+    SkipReason.LOCKED: "locked by another transaction; try again in a moment",
 }
 
 _CHANGED = {
@@ -50,7 +50,7 @@ _CHANGED = {
     Verb.DELETE: "{} deleted",
 }
 _NOTHING = {
-    Verb.RETRY: "No job was set to run again",
+    Verb.RETRY: "No job was retried",
     Verb.CANCEL: "No job was cancelled",
     Verb.DELETE: "No job was deleted",
 }
@@ -74,7 +74,7 @@ def jobs(number: int) -> str:
 
 
 def skipped(number: int, reason: SkipReason, ids: Sequence[int] = ()) -> str:
-    """ "2 skipped, finished already: #12, #14"."""
+    """ "2 skipped, already finished: #12, #14"."""
     shown = ", ".join(f"#{job_id}" for job_id in ids[:_SHOWN])
     more = f" and {number - _SHOWN:,} more" if number > _SHOWN and ids else ""
     return f"{number:,} skipped, {REASONS[reason]}{f': {shown}{more}' if shown else ''}"

@@ -52,7 +52,7 @@ class _Words:
 
 
 _WORDS: Mapping[type[Exception], _Words] = {
-    BadRequest: _Words(status=400, kind="bad_request", title="That does not make sense"),
+    BadRequest: _Words(status=400, kind="bad_request", title="Bad request"),
     SignInNeeded: _Words(
         status=401,
         kind="unauthorized",
@@ -60,27 +60,27 @@ _WORDS: Mapping[type[Exception], _Words] = {
         hint="Reload the page to enter a user name and password.",
     ),
     Forbidden: _Words(status=403, kind="forbidden", title="Not allowed"),
-    NotFound: _Words(status=404, kind="not_found", title="Nothing here"),
+    NotFound: _Words(status=404, kind="not_found", title="Not found"),
     TooManyAttempts: _Words(status=429, kind="unauthorized", title="Too many attempts"),
     JobRunning: _Words(status=400, kind="conflict", title="The job is running"),
-    UniqueConflict: _Words(status=409, kind="conflict", title="Another job is in the way"),
+    UniqueConflict: _Words(status=409, kind="conflict", title="Another active job is in the way"),
     LoginRefused: _Words(
         status=503,
         kind="login",
-        title="The database refuses us",
-        hint="Check user and password in DATABASE_URL (or PGUSER and PGPASSWORD), then restart riverui.",
+        title="Database sign-in failed",
+        hint="Check the user and password in DATABASE_URL (or PGUSER and PGPASSWORD), then restart riverui.",
     ),
     DatabaseMissing: _Words(
         status=503,
         kind="database",
-        title="There is no such database",
+        title="Database not found",
         hint="Check the database name in DATABASE_URL (or PGDATABASE), or create it, then reload.",
     ),
     DatabaseUnavailable: _Words(
         status=503,
         kind="database",
         title="The database cannot be reached",
-        hint="Check that it runs and that DATABASE_URL names it. This page works again as soon as it does.",
+        hint="Check that it is running and that DATABASE_URL is right. This page recovers by itself.",
     ),
     SchemaTooOld: _Words(
         status=503,
@@ -99,14 +99,14 @@ _WORDS: Mapping[type[Exception], _Words] = {
     LockTimeout: _Words(
         status=503,
         kind="timeout",
-        title="Another transaction is in the way",
+        title="Locked by another transaction",
         hint="Nothing was changed. Try again in a moment.",
     ),
     QueryTimeout: _Words(
         status=503,
         kind="timeout",
-        title="That took too long",
-        hint="The query was stopped to spare the database. Narrow the search, or try again in a moment.",
+        title="Query timed out",
+        hint="Narrow the search, or try again in a moment.",
     ),
     PermissionDenied: _Words(
         status=503,
@@ -117,16 +117,16 @@ _WORDS: Mapping[type[Exception], _Words] = {
     ReadOnlyDatabase: _Words(
         status=403,
         kind="forbidden",
-        title="Nothing can be changed here",
+        title="Read-only database",
     ),
-    StandbyLacks: _Words(status=503, kind="database", title="A standby cannot tell this"),
-    DatabaseError: _Words(status=503, kind="database", title="The database answered with an error"),
+    StandbyLacks: _Words(status=503, kind="database", title="Not available on a standby"),
+    DatabaseError: _Words(status=503, kind="database", title="The database returned an error"),
 }
 """By exception; the nearest class wins."""
 
 _STATUS_WORDS: Mapping[int, tuple[str, str]] = {
-    404: ("Nothing here", "There is nothing at this address."),
-    405: ("That cannot be done here", "This address does not take that kind of request."),
+    404: ("Not found", "There is nothing at this address."),
+    405: ("Method not allowed", "This address does not accept that kind of request."),
     413: ("Too large", "The request is too large."),
 }
 
@@ -171,7 +171,7 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
     """
     request_id = visit(request).id
     if isinstance(error, HTTPException):
-        title, detail = _STATUS_WORDS.get(error.status_code, ("That did not work", ""))
+        title, detail = _STATUS_WORDS.get(error.status_code, ("Request failed", ""))
         if error.detail != HTTPStatus(error.status_code).phrase:
             detail = error.detail
         kind = "not_found" if error.status_code == 404 else "bad_request"
@@ -192,8 +192,8 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
             return words.status, page
     page = ErrorShow(
         kind="internal",
-        title="Something went wrong here",
-        detail=f"This is a fault of riverui, not yours. Its log tells more under the id {request_id}.",
+        title="Something went wrong",
+        detail=f"This is a fault in riverui, not yours. See its log for request id {request_id}.",
         request_id=request_id,
         retry_url=_retry_url(request),
     )

@@ -21,7 +21,7 @@ FORM_FIELDS = tuple(field for field in Field if field is not Field.STATE)
 
 _PLAIN = re.compile(r"[^\s,\"*]+")
 _CURSOR_ID = re.compile(r"-?[0-9]{1,19}")
-_NO_SUCH_PAGE = "There is no such page of the list: start again from the first one."
+_NO_SUCH_PAGE = "Invalid cursor: start again from the first page."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -125,6 +125,7 @@ def environment() -> Environment:
         "estimate": shown.estimate,
         "json_tree": documents.json_tree,
         "log": documents.log,
+        "newest_error": shown.newest_error,
         "number": shown.number,
         "plain": shown.plain,
         "setting": shown.setting,
@@ -183,7 +184,7 @@ def fail(
     details = tuple(text for text in (page.detail, page.command and f"Run {page.command}") if text)
     if status == 404:
         # What a page in a browser asks about was there when that page was drawn.
-        notice = Notice(level="warning", title="No longer there", details=details, link=page.back)
+        notice = Notice(level="warning", title="No longer exists", details=details, link=page.back)
     else:
         notice = Notice(level="error", title=page.title, details=details)
     return _notice_response(request, notice, status=status, headers=headers or {})
@@ -227,7 +228,7 @@ def _shell(request: Request, *, whole: bool) -> Shell:
 def _read_only(request: Request) -> str:
     board = dashboard(request)
     if board.config.read_only:
-        return "This dashboard changes nothing."
+        return "This dashboard is read-only."
     return board.driver.read_only if visit(request).access else ""
 
 

@@ -154,7 +154,7 @@ def check_host(request: HTTPConnection, hosts: frozenset[str] | None) -> None:
         name = None
     if name not in hosts:
         raise Forbidden(
-            "Without sign-in this dashboard answers to its own host name only: set up authentication, "
+            "Without authentication this dashboard answers only to its own host name: set up authentication, "
             "or start it with --no-auth."
         )
 
@@ -171,15 +171,15 @@ def check_origin(request: HTTPConnection, origins: tuple[str, ...]) -> None:
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         if site not in ("same-origin", "none"):
-            raise Forbidden("This change was asked for by a page of another site, so it was not made.")
+            raise Forbidden("This change was requested by a page of another site, so it was not made.")
         return
     if origin is not None and not same_origin(origin, request.url.scheme, request.headers):
         asked, shown = (text[:_SHOWN] for text in (request.headers.get("host", ""), origin))
         raise Forbidden(
-            f"This change was asked for by a page of another origin ({shown}) while this server was asked as "
-            f"{asked or 'no host'}, so it was not made. If the two are one to you, a proxy in between "
-            "rewrites the Host header: have it pass Host on, or have it send X-Forwarded-Host and start "
-            "riverui with --trust-proxy (RIVERUI_TRUST_PROXY=1)."
+            f"This change was requested by a page of another origin ({shown}) while this server was "
+            f"addressed as {asked or 'no host'}, so it was not made. If the two are the same to you, a "
+            "proxy in between rewrites the Host header: have it pass Host on, or have it send "
+            "X-Forwarded-Host and start riverui with --trust-proxy (RIVERUI_TRUST_PROXY=1)."
         )
 
 

@@ -53,7 +53,7 @@ class StaticFiles:
         file = self._files.get(request.path_params["path"])
         if file is None:
             # No page: this route is public, and a page tells more than strangers need to know.
-            return PlainTextResponse("There is no such file.", status_code=404)
+            return PlainTextResponse("File not found.", status_code=404)
         headers = {
             "Cache-Control": "public, max-age=31536000, immutable"
             if request.path_params["hash"] == file.hash

@@ -41,15 +41,15 @@ _KEYS = {
     Field.TAG: ("tag:", "tag, e.g. tag:vip"),
     Field.ARGS: ("args.", "value inside the args, e.g. args.customer.id:42"),
     Field.ERROR: ("error:", 'text of an error, e.g. error:"connection reset"'),
-    Field.ID: ("id:", "number of a job, e.g. id:9381022"),
+    Field.ID: ("id:", "job id, e.g. id:9381022"),
     Field.ATTEMPT: ("attempt:", "attempts so far, e.g. attempt:>3"),
     Field.PRIORITY: ("priority:", "1 (first) to 4"),
     Field.CREATED: ("created:", "inserted, e.g. created:<1h for the last hour"),
-    Field.FINISHED: ("finished:", "ended, e.g. finished:<2026-11-01"),
+    Field.FINISHED: ("finished:", "finished, e.g. finished:<2026-11-01"),
     Field.STARTED: ("started:", "last attempt began, e.g. started:>10m"),
     Field.SCHEDULED: ("scheduled:", "due, e.g. scheduled:<+1h for the coming hour"),
     Field.METADATA: ("metadata.", "value inside the metadata, e.g. metadata.trace_id:abc"),
-    Field.WORKER: ("worker:", "client that worked it"),
+    Field.WORKER: ("worker:", "client that worked the job"),
 }
 _TIMES = {
     "<15m": "within the last 15 minutes",
@@ -64,9 +64,9 @@ _DUE = {
     "<now": "already due",
     "<+15m": "within the next 15 minutes",
     "<+1h": "within the next hour",
-    ">+1d": "later than in a day",
+    ">+1d": "more than a day from now",
 }
-_ATTEMPTS = {"0": "never tried", "1": "at the first", ">1": "tried again", ">5": "tried often"}
+_ATTEMPTS = {"0": "no attempt yet", "1": "first attempt", ">1": "retried", ">5": "retried often"}
 _PRIORITIES = {"1": "first", "2": "", "3": "", "4": "last"}
 
 _TYPED = re.compile(r"(?P<minus>-?)(?P<key>[A-Za-z_]+)(?P<joint>[:.])(?P<rest>.*)", re.DOTALL)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from riverui.domain.jobs import FINALIZED, AttemptError, JobLog, JobShowRow, JobState
 from riverui.web.bounds import Budget
+from riverui.web.format import cancel_reason
 
 RESCUE_ERROR = "Stuck job rescued by JobRescuer"
 """What River's rescuer writes as the error of an attempt that it gives up."""
@@ -186,7 +187,7 @@ def _words(error: AttemptError | None, outcome: str) -> str | None:
     """What went wrong; of a cancelled attempt the reason alone, as the page says that it was cancelled."""
     if error is None:
         return None
-    return error.error.removeprefix(f"{_CANCEL_ERROR}: ") if outcome == "cancelled" else error.error
+    return cancel_reason(error.error) if outcome == "cancelled" else error.error
 
 
 def _outcome(job: JobShowRow, number: int, error: AttemptError | None, *, last: bool) -> str:
@@ -293,7 +294,7 @@ def _end(job: JobShowRow) -> Step:
     if job.state not in FINALIZED:
         return Step(name="completed", label="Completed", state="todo", at=None, span=None)
     total = job.finalized_at - job.created_at if job.finalized_at else None
-    note = "" if total is None else "waiting included"
+    note = "" if total is None else "including waiting"
     if job.state is JobState.DISCARDED and '"unique_key_conflict"' in job.metadata.text:
         note = "another job with the same unique properties was active"
     return Step(

@@ -63,7 +63,7 @@ def parse(text: str, *, where: str) -> tuple[Token, ...]:
                 f"{where}, line {number}: expected name:sha256:rights, as `riverui token` prints it"
             )
         if any(name == token.name for token in tokens):
-            raise ConfigError(f"{where}, line {number}: a second token called {name}")
+            raise ConfigError(f"{where}, line {number}: duplicate token name {name}")
         tokens.append(Token(name=name, digest=bytes.fromhex(digest), rights=rights_of(rights)))
     return tuple(tokens)
 
@@ -74,7 +74,7 @@ def rights_of(text: str) -> frozenset[str]:
     for word in text.split("+"):
         if word not in _SETS and word not in RIGHTS:
             raise ConfigError(
-                f"there is no right {word!r}: use all, read, or of {', '.join(RIGHTS)} joined by +"
+                f"unknown right {word!r}: use all, read, or any of {', '.join(RIGHTS)} joined by +"
             )
         found |= _SETS.get(word, {word})
     return frozenset(found)
@@ -109,7 +109,7 @@ class Tokens:
                     self._tokens = self._read()
             except (OSError, ConfigError) as error:
                 if self._tokens:
-                    log.error("%s: no token is taken until that is mended", error)
+                    log.error("%s: no token is accepted until this is fixed", error)
                 self._tokens, self._stat = (), None
         return self._tokens
 
@@ -151,7 +151,7 @@ class TokenAuth:
         for throttle, guess in zip(self._throttles, guesses, strict=True):
             throttle.failed(guess)
         log.warning("token refused", extra={"client": client, "id": visit(connection).id})
-        raise SignInNeeded("There is no such token.")
+        raise SignInNeeded("Unknown API token.")
 
 
 def _shown(connection: HTTPConnection) -> str:

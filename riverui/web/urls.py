@@ -50,7 +50,7 @@ def only(request: HTTPConnection, *names: str, many: Collection[str] = ()) -> No
         shown = name[:40].encode("unicode_escape").decode()
         if name not in names and name not in many:
             known = ", ".join(sorted({*names, *many}))
-            raise BadRequest(f"There is no parameter “{shown}” here; the parameters are {known}.")
+            raise BadRequest(f"Unknown parameter “{shown}”; the parameters are {known}.")
         if name not in many and len(set(params.getlist(name))) > 1:
             raise BadRequest(f"“{shown}” can be given only once.")
 

@@ -108,7 +108,7 @@ async def test_all_matching_jobs_are_retried_in_an_operation_with_its_progress(
         await factory.job(site.connection, "discarded", kind="mail_send")
     await factory.job(site.connection, "discarded", kind="other")
     await page.goto("/jobs?state=discarded&q=kind:mail_send&limit=20")
-    await page.get_by_label("Select every job on this page").check()
+    await page.get_by_label("Select all jobs on this page").check()
     await page.get_by_role("button", name=re.compile("Select all 25 matching")).click()
     bar = page.get_by_role("group", name="Selected jobs")
     await bar.get_by_role("link", name=re.compile("Retry all")).click()

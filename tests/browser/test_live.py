@@ -228,7 +228,7 @@ async def test_a_job_that_is_deleted_elsewhere_says_so_once_and_is_not_asked_for
     page.on("request", lambda request: asked.append(request.url))
     await site.connection.execute("delete from river_job where id = %s", [job])
     notice = page.locator("#notices .notice")
-    await expect(notice).to_contain_text(f"No longer there There is no job {job}", use_inner_text=True)
+    await expect(notice).to_contain_text(f"No longer exists Job not found: {job}", use_inner_text=True)
     asked.clear()
     await page.wait_for_timeout(2_500)
     assert asked == []

@@ -40,7 +40,7 @@ async def test_it_goes_on_to_the_end_and_tells_how_far_it_is(site: Site, page: P
     await expect(note.get_by_role("progressbar")).to_be_visible()
     await expect(page.locator("#job-140001")).to_be_visible(timeout=15_000)
     await expect(page.locator("#job-1")).to_be_visible(timeout=15_000)
-    await expect(note).to_contain_text("Searched to the end: 3 found.")
+    await expect(note).to_contain_text("Search finished: 3 found.")
     await expect(page.locator("#jobs-here")).to_have_text("3 jobs")
     await expect(page.get_by_role("button", name="Stop")).to_have_count(0)
     # What was found can be worked with like any list.
@@ -82,8 +82,8 @@ async def test_it_stops_when_told_and_goes_on_when_told(site: Site, page: Page) 
     # A step would have come long since, and live updates leave the list alone as well.
     await page.wait_for_timeout(1_500)
     assert (len(steps), await note.inner_text()) == (stopped, words)
-    await page.get_by_role("button", name="Go on").click()
-    await expect(note).to_contain_text("Searched to the end: 1 found.", timeout=20_000)
+    await page.get_by_role("button", name="Continue").click()
+    await expect(note).to_contain_text("Search finished: 1 found.", timeout=20_000)
     assert all(later.count("after=") == 1 for later in steps)
 
 
@@ -95,7 +95,7 @@ async def test_a_server_that_fails_stops_it_with_a_notice(site: Site, page: Page
     await expect(page.get_by_text("The server does not answer")).to_be_visible()
     watch.forgive("ERR_FAILED", "htmx:error")
     await page.unroute("**/jobs/search?*")
-    await page.get_by_role("button", name="Go on").click()
+    await page.get_by_role("button", name="Continue").click()
     await expect(page.locator("#search-note")).to_contain_text("1 found", timeout=15_000)
 
 
@@ -119,8 +119,8 @@ async def test_without_script_a_link_leads_further_back(site: Site, new_page: Ne
     await page.goto("/jobs?q=tag:rare")
     note = page.locator("#search-note")
     await expect(note).to_contain_text("Nothing found so far.")
-    await expect(note).to_contain_text("No index serves this search.")
-    for script in ("Searching…", "Stopped.", "Stop", "Go on"):
+    await expect(note).to_contain_text("No index covers this search.")
+    for script in ("Searching…", "Stopped.", "Stop", "Continue"):
         await expect(note.get_by_text(script, exact=True)).to_be_hidden()
     await page.get_by_role("link", name="Search further back").click()
     await expect(page.locator("#job-1")).to_be_visible()
@@ -131,9 +131,9 @@ async def test_a_stopped_search_is_accessible(theme: str, site: Site, new_page: 
     await _fill(site, every=JOBS)
     page = await new_page(color_scheme=theme, viewport={"width": 360, "height": 740})
     await page.goto("/jobs?q=tag:rare")
-    await expect(page.locator("#search-note")).to_contain_text("Looked at")
+    await expect(page.locator("#search-note")).to_contain_text("Searched")
     await page.get_by_role("button", name="Stop").click()
-    await expect(page.get_by_role("button", name="Go on")).to_be_visible()
+    await expect(page.get_by_role("button", name="Continue")).to_be_visible()
     found = await Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")

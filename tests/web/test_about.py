@@ -25,7 +25,7 @@ async def test_versions_database_leader_and_rights(
     text = parse((await client.get("/about")).text).one(id="about").text
     for shown in ("riverui", "PostgreSQL", "Starlette", "host_a", "shared_buffers", "delete jobs"):
         assert shown in text, shown
-    assert "Migrations are missing" not in text
+    assert "Missing migrations" not in text
     assert "delete jobs" not in parse((await reader.get("/about")).text).one(id="about").text
     fragment = parse((await client.get("/about", headers=htmx("about"))).text)
     assert not fragment.all("html")
@@ -37,7 +37,7 @@ async def test_missing_and_unknown_migrations_are_named(
     await connection.execute("delete from river_migration where version = 7")
     await connection.execute("insert into river_migration (line, version) values ('main', 900), ('pro', 3)")
     text = parse((await client.get("/about")).text).one(id="about").text
-    assert "Migrations are missing: 7." in text
+    assert "Missing migrations: 7." in text
     assert "900 unknown" in text
     assert "pro" in text
 
@@ -46,9 +46,9 @@ async def test_a_version_that_does_nothing_is_not_missed(
     client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
     await connection.execute("delete from river_migration where version = 8")
-    assert "Migrations are missing" not in (await client.get("/about")).text
+    assert "Missing migrations" not in (await client.get("/about")).text
     await connection.execute("delete from river_migration where version = 6")
-    assert "Migrations are missing: 6." in parse((await client.get("/about")).text).one(id="about").text
+    assert "Missing migrations: 6." in parse((await client.get("/about")).text).one(id="about").text
 
 
 async def test_it_tells_what_is_wrong_with_the_database(empty_database_url: str) -> None:

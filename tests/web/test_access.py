@@ -145,7 +145,7 @@ async def test_a_file_of_users_lets_its_users_in_and_follows_its_changes(
             "a broken file must not leave the old users in"
         )
         assert await status(app, **basic("bob", "plain text")) == 401
-    assert caplog.text.count("nobody can sign in") == 1
+    assert caplog.text.count("no one can sign in") == 1
 
     kept = tmp_path / "kept"
     file.write_text(SHA_SECRET)
@@ -242,7 +242,7 @@ async def test_a_host_app_may_decide_asynchronously_and_send_people_to_its_own_s
 async def test_a_host_app_that_gives_nonsense_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
     app = create_app(DeadDriver(), authenticate=lambda connection: True)  # type: ignore[arg-type,return-value]
     assert await status(app) == 500
-    assert "authenticate gave bool" in caplog.text
+    assert "authenticate returned bool" in caplog.text
 
 
 async def test_read_only_takes_every_right_but_reading() -> None:

@@ -16,7 +16,7 @@ from tests.web.stand_ins import DeadDriver, browser
 FAILURES: list[tuple[Exception, int, str]] = [
     (errors.BadRequest("Priority is 1 to 4."), 400, "Priority is 1 to 4."),
     (errors.Forbidden("You may not delete jobs."), 403, "You may not delete jobs."),
-    (errors.NotFound("There is no job 7."), 404, "There is no job 7."),
+    (errors.NotFound("Job not found: 7."), 404, "Job not found: 7."),
     (errors.UniqueConflict(), 409, "Another active job"),
     (errors.DatabaseUnavailable(), 503, "DATABASE_URL"),
     (errors.LoginRefused(), 503, "PGPASSWORD"),
@@ -31,7 +31,7 @@ FAILURES: list[tuple[Exception, int, str]] = [
     (errors.DatabaseError("odd"), 503, "odd"),
     (HTTPException(418, "Only tea here."), 418, "Only tea here."),
     (HTTPException(404), 404, "nothing at this address"),
-    (RuntimeError("secret"), 500, "under the id"),
+    (RuntimeError("secret"), 500, "for request id"),
 ]
 
 
@@ -85,13 +85,13 @@ async def test_error_words_are_text_not_markup() -> None:
 
 
 async def test_a_failing_error_page_still_tells_what_happened(caplog: pytest.LogCaptureFixture) -> None:
-    app = failing(errors.NotFound("There is no job 7."))
+    app = failing(errors.NotFound("Job not found: 7."))
     app.state.dashboard.environment.loader = None
     app.state.dashboard.environment.cache.clear()
     async with browser(app) as client:
         answer = await client.get("/fail")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
-    assert "There is no job 7." in answer.text
+    assert "Job not found: 7." in answer.text
     assert "the error page itself failed" in caplog.text
 
 

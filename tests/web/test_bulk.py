@@ -62,8 +62,8 @@ async def test_preview_and_operation(
     page = parse((await client.get(where)).text)
     assert "state:discarded kind:mail" in page.one(id="operation").text
     assert "6 of 6 looked at" in page.one(id="operation").text
-    assert page.link("See the jobs") == "/jobs?q=kind:mail&state=discarded"
-    assert "the work has begun" in page.text
+    assert page.link("Show the jobs") == "/jobs?q=kind:mail&state=discarded"
+    assert "all matching: started" in page.text
     assert await states(connection) == ["discarded", *["available"] * 6, "completed", "discarded"]
     assert late
 

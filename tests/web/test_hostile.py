@@ -244,7 +244,7 @@ async def test_a_search_that_is_too_long_is_told_and_never_taken_for_another(
 ) -> None:
     answer = await client.get("/jobs", params={"q": "kind:" + "y" * 50_000})
     page = parse(answer.text)
-    told = "This search is not understood. A search takes at most 2,000 characters."
+    told = "This search is not valid. A search takes at most 2,000 characters."
     assert page.one(class_="banner").text == told
     box = page.one("input", id="q").attributes["value"]
     assert box.startswith("kind:yyy")

@@ -78,7 +78,7 @@ def test_lines_that_name_nobody_or_somebody_twice_are_refused() -> None:
         parse(b":{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", name="users")
     with pytest.raises(ConfigError, match="line 1: expected user:hash"):
         parse(b"just text", name="users")
-    with pytest.raises(ConfigError, match="line 2: a second line for the same user"):
+    with pytest.raises(ConfigError, match="line 2: this user is already listed"):
         parse(b"ada:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\nada:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", name="users")
 
 
@@ -115,5 +115,5 @@ async def test_neither_an_unknown_name_nor_a_cheap_hash_is_told_by_the_time_it_t
 
 @pytest.mark.parametrize("text", [b"", b"# nobody\n\n"])
 def test_a_file_without_users_is_refused(text: bytes) -> None:
-    with pytest.raises(ConfigError, match="holds no users"):
+    with pytest.raises(ConfigError, match="has no users"):
         parse(text, name="users")

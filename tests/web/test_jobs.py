@@ -144,13 +144,13 @@ class TestAddresses:
     @pytest.mark.parametrize(
         ("text", "told"),
         [
-            ("tga=vip", "There is no filter “tga”."),
-            ("state=running&customer=42", "There is no filter “customer”."),
+            ("tga=vip", "Unknown filter “tga”."),
+            ("state=running&customer=42", "Unknown filter “customer”."),
             ("kind=a&kind=b", "“kind” is given more than once. Join the values with a comma"),
             ("tag=a&tags=b", "“tags” is given more than once."),
             ("q=kind:a&q=kind:b", "“q” is given more than once."),
-            ("verb=delete", "There is no filter “verb”."),
-            ("%E2%80%AEx=1", "There is no filter “"),
+            ("verb=delete", "Unknown filter “verb”."),
+            ("%E2%80%AEx=1", "Unknown filter “"),
         ],
     )
     def test_what_is_not_understood_is_told_and_shows_nothing(self, text: str, told: str) -> None:
@@ -335,7 +335,7 @@ async def test_paging_holds_when_rows_vanish(
     await connection.execute("delete from river_job where id <= 35")
     third = await get(client, third_url)
     assert ids(third) == []
-    assert "Nothing further back" in third.text
+    assert "No more jobs" in third.text
     back = await get(client, third.link("Previous"))
     # Going back ends on the first page, and that is always a full one.
     assert ids(back) == list(range(50, 35, -1))
@@ -353,7 +353,7 @@ async def test_a_bounded_search_says_so_and_goes_on(driver: Driver, connection: 
         page = await get(client, "/jobs?q=tag:rare")
         for _ in range(5):
             note = page.one(class_="search-note")
-            assert "Looked at" in note.text
+            assert "Searched" in note.text
             page = await get(client, note.link("Search further back"))
             if ids(page):
                 break
@@ -390,11 +390,11 @@ async def test_a_list_that_times_out_is_a_banner_beside_living_counts(
         answer = await client.get("/jobs?q=kind:a")
         assert answer.status_code == 503
         page = parse(answer.text)
-        assert "took too long" in page.one(class_="banner").text
+        assert "timed out" in page.one(class_="banner").text
         assert rail(page)["Available"] == "1"
         assert page.one("input", id="q").attributes["value"] == "kind:a"
         fragment = await client.get("/jobs?q=kind:a", headers=htmx("jobs-list"))
-        assert "took too long" in parse(fragment.text).one(id="jobs-list").text
+        assert "timed out" in parse(fragment.text).one(id="jobs-list").text
 
 
 async def test_counts_that_time_out_leave_the_list_alone(
@@ -450,8 +450,8 @@ async def test_retry_without_scripts_comes_back_with_a_notice(
     page = await get(client, "/jobs?state=discarded")
     told = notice(page)
     assert "1 job will run again now" in told
-    assert f"1 skipped, running now: #{running}" in told
-    assert "1 skipped, no longer there: #999" in told
+    assert f"1 skipped, still running: #{running}" in told
+    assert "1 skipped, not found: #999" in told
     assert await states(connection) == {dead: "available", running: "running"}
     assert notice(await get(client, "/jobs")) == ""
 
@@ -481,7 +481,7 @@ async def test_a_unique_conflict_is_told_in_words(
     assert "1 job will run again" in told
     assert f"another active job has the same unique properties: #{twin}" in told
     await client.post("/jobs/retry", data={"ids": [str(twin)]})
-    assert "No job was set to run again" in notice(await get(client, "/jobs"))
+    assert "No job was retried" in notice(await get(client, "/jobs"))
 
 
 async def test_delete_asks_first(
@@ -551,7 +551,7 @@ async def test_a_notice_links_to_what_was_changed(
     found = [await job(connection, "discarded") for _ in range(2)]
     await client.post("/jobs/retry", data={"ids": list(map(str, found))})
     page = await get(client, "/jobs")
-    link = page.link("See them")
+    link = page.link("Show them")
     assert parse_qs(urlsplit(link).query)["q"] == [f"id:{found[0]},{found[1]}"]
     assert sorted(ids(await get(client, link))) == found
 
@@ -563,6 +563,18 @@ async def test_counts_are_new_after_an_action(
     assert rail(await get(client, "/jobs"))["Available"] == "1"
     await client.post("/jobs/cancel", data={"ids": str(job_id)})
     assert rail(await get(client, "/jobs"))["Cancelled"] == "1"
+
+
+async def test_a_cancelled_job_shows_its_reason_alone(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    errors = [attempt_error(error="JobCancelError: order was withdrawn")]
+    await job(connection, "cancelled", errors=errors)
+    await job(connection, "discarded", errors=errors)
+    page = await get(client, "/jobs?state=cancelled")
+    assert page.one(class_="job-error").text == "order was withdrawn"
+    page = await get(client, "/jobs?state=discarded")
+    assert page.one(class_="job-error").text == "JobCancelError: order was withdrawn"
 
 
 async def test_many_viewers_at_once(app: Starlette, connection: AsyncConnection[Any]) -> None:

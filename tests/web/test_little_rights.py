@@ -145,7 +145,7 @@ async def test_a_standby_tells_all_but_what_it_lacks(standby: tuple[str, dict[st
     url, jobs = standby
     async with dashboard(url) as client:
         about = (await get(client, "/about")).one(id="about").text
-        assert "Who leads could not be read. A standby does not have the contents of unlogged tables" in about
+        assert "The leader could not be read. A standby cannot read unlogged tables" in about
         assert "This database is read-only: it is a standby" in about
         assert "main" in about, "the migrations are told"
         assert "shared_buffers" in about
@@ -153,7 +153,7 @@ async def test_a_standby_tells_all_but_what_it_lacks(standby: tuple[str, dict[st
             assert (await client.get(path)).status_code == 200, path
         for state, job_id in jobs.items():
             page = (await get(client, f"/jobs/{job_id}")).one(id="job").text
-            assert "No client leads" not in page
+            assert "There is no leader" not in page
             assert ("The leader could not be read. A standby" in page) is (
                 state in ("retryable", "scheduled")
             )
@@ -222,14 +222,14 @@ async def test_a_user_who_may_read_jobs_and_queues_alone(database_url: str, role
         for path in PAGES:
             assert (await client.get(path)).status_code == 200, path
         about = (await get(client, "/about")).one(id="about").text
-        assert "Who leads could not be read." in about
+        assert "The leader could not be read." in about
         assert "permission denied for table river_leader" in about
         assert "permission denied for table river_migration" in about
-        assert "Migrations are missing" not in about
+        assert "Missing migrations" not in about
         assert "shared_buffers" in about
         page = (await get(client, f"/jobs/{jobs['scheduled']}")).one(id="job").text
         assert "permission denied for table river_leader" in page
-        assert "No client leads" not in page
+        assert "There is no leader" not in page
         metrics = (await client.get("/metrics")).text
         assert "riverui_database_up 1.0" in metrics
         assert "river_queue_paused" in metrics

@@ -93,7 +93,7 @@ async def test_stopping(
     assert operation.seen < 2_500
     assert "stopped" in parse((await client.get("/operations/abc")).text).one(id="operation").text
     await client.post("/operations/abc/stop", data={"next": "/operations/abc"})
-    assert "It had ended already" in (await client.get("/operations/abc")).text
+    assert "It had already finished" in (await client.get("/operations/abc")).text
 
 
 async def test_stopping_needs_the_right_to_the_verb(app: Starlette, connection: AsyncConnection[Any]) -> None:

@@ -75,7 +75,7 @@ async def test_the_list_its_counts_and_its_orders(
     assert lines(await get(client, "/queues?order=oldest")) == ["unserved", "b", "a"]
     assert lines(await get(client, "/queues?order=available")) == ["b", "unserved", "a"]
     assert lines(await get(client, "/queues?match=SERVED")) == ["unserved"]
-    assert "No queue contains" in (await get(client, "/queues?match=%25")).text
+    assert "No queue name contains" in (await get(client, "/queues?match=%25")).text
     await get(client, "/queues?order=upwards", 400)
     fragment = parse((await client.get("/queues?match=a", headers=htmx("queues-list"))).text)
     assert not fragment.all("html")
@@ -125,7 +125,7 @@ async def test_one_queue(
 
 
 async def test_an_unknown_queue_is_a_friendly_page(client: httpx2.AsyncClient) -> None:
-    assert "There is no queue “nowhere”" in (await get(client, "/queues/nowhere", 404)).text
+    assert "Queue not found: nowhere" in (await get(client, "/queues/nowhere", 404)).text
     await get(client, f"/queues/{'x' * 5000}", 404)
     assert (await client.get("/queues/a%00b")).status_code in (400, 404)
 
@@ -139,7 +139,7 @@ async def test_pause_and_resume_one(
     assert "Queue a paused" in notice(await get(client, "/queues/a"))
     assert await paused(connection) == {"a"}
     await client.post("/queues/pause", data={"name": "a"})
-    assert "was paused already" in notice(await get(client, "/queues"))
+    assert "was already paused" in notice(await get(client, "/queues"))
     answer = await client.post(
         "/queues/resume", data={"name": "a", "next": "/queues"}, headers=htmx("notices", "/queues")
     )
@@ -176,7 +176,7 @@ async def test_a_queue_called_as_all_of_them(
     assert dict(form.fields())["name"] == "a"
     answer = await client.post(f"/queues/{verb}", data={"name": "*"})
     assert answer.status_code == 400
-    assert f"cannot be {verb}d alone" in parse(answer.text).text
+    assert f"cannot be {verb}d on its own" in parse(answer.text).text
     assert await paused(connection) == set()
     await client.post("/queues/pause", data={"all": "1"})
     assert await paused(connection) == {"a", "*"}

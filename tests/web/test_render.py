@@ -27,7 +27,7 @@ NOTICE = Notice(
     level="success",
     title="2 jobs <retried>",
     details=("1 skipped",),
-    link=("See them", "/jobs?state=available"),
+    link=("Show them", "/jobs?state=available"),
 )
 
 
@@ -63,7 +63,7 @@ async def test_htmx_gets_the_notice_in_place_and_a_word_to_the_live_regions(htmx
         assert answer.headers["hx-trigger"] == "jobs-changed"
         notice = parse(answer.text).one("div", class_="notice")
         assert "2 jobs <retried>" in notice.text
-        assert notice.link("See them") == "/jobs?state=available"
+        assert notice.link("Show them") == "/jobs?state=available"
         assert "set-cookie" not in answer.headers
 
 

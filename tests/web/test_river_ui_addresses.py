@@ -73,7 +73,7 @@ async def test_what_has_no_page_here_says_so_and_shows_what_comes_nearest(
     tick = await job(connection, metadata={"periodic": True})
     for address, found, words in (
         ("/workflows/wf%201", [task], "these are the jobs of this one"),
-        ("/periodic-jobs", [tick], "these are the jobs that they inserted"),
+        ("/periodic-jobs", [tick], "these are the jobs they inserted"),
         ("/workflows", [tick, task], "this is the list of all jobs"),
     ):
         page = parse((await landed(client, address))[1])
@@ -100,7 +100,7 @@ async def test_an_address_that_is_not_understood_shows_nothing_and_offers_nothin
         answer = await client.get(answer.headers["location"])
     assert answer.status_code == 400
     page = parse(answer.text)
-    assert page.one(class_="banner").text.startswith("This address is not understood.")
+    assert page.one(class_="banner").text.startswith("This address is not valid.")
     assert ids(page) == []
     assert page.link("Show the list without it") == "/jobs"
     assert "Select all" not in answer.text
@@ -141,7 +141,7 @@ async def test_the_api_tells_of_parameters_that_it_does_not_understand(
     await job(connection, "running")
     answer = await client.get(f"/api/{path}?{query}")
     assert answer.status_code == 400
-    assert answer.json()["message"].startswith(("There is no parameter “", "“"))
+    assert answer.json()["message"].startswith(("Unknown parameter “", "“"))
 
 
 @pytest.mark.parametrize("query", ["tag=a&state=running", "q=a&q=b", "tags=a"])

@@ -58,12 +58,12 @@ async def test_each_step_brings_its_rows_and_the_address_of_the_next(app: Starle
         url = await _begun(client)
         first = await _step(client, url, htmx("search-note"))
         assert first.one(id="search-note").attributes["data-search"] == "going"
-        assert "Looked at 600 of 850 jobs, 1 found." in first.one(id="search-note").text
+        assert "Searched 600 of 850 jobs, 1 found." in first.one(id="search-note").text
         assert [row.attributes["id"] for row in first.all("tbody")] == ["job-451"]
         last = await _step(
             client, first.one(id="search-note").attributes["hx-get"] or "", htmx("search-note")
         )
-        assert "Searched to the end: 2 found." in last.one(id="search-note").text
+        assert "Search finished: 2 found." in last.one(id="search-note").text
         assert "hx-get" not in last.one(id="search-note").attributes
 
 
@@ -76,11 +76,11 @@ async def test_a_viewer_has_one_search_and_a_newer_one_takes_its_place(app: Star
         told = await _step(client, older.one(id="search-note").attributes["hx-get"] or "", headers)
         note = told.one(id="search-note")
         assert note.attributes["data-search"] == "stopped"
-        assert "Stopped: ada has begun another search." in note.text
-        assert "Looked at 600 of 850 jobs" in note.text
+        assert "Stopped: ada has started another search." in note.text
+        assert "Searched 600 of 850 jobs" in note.text
         # Whoever wants the older one can have it, where it stood.
-        (button,) = [button for button in told.all("button") if button.text == "Go on"]
-        assert "Searched to the end" in (await _step(client, button.attributes["hx-get"] or "", headers)).text
+        (button,) = [button for button in told.all("button") if button.text == "Continue"]
+        assert "Search finished" in (await _step(client, button.attributes["hx-get"] or "", headers)).text
 
 
 async def test_a_fourth_search_waits_for_its_turn(app: Starlette, htmx: Htmx) -> None:
@@ -89,7 +89,7 @@ async def test_a_fourth_search_waits_for_its_turn(app: Starlette, htmx: Htmx) ->
         fourth = await _step(client, await _begun(client), htmx("search-note"))
         note = fourth.one(id="search-note")
         assert note.attributes["data-search"] == "waiting"
-        assert "Waiting for other searches to end." in note.text
+        assert "Waiting for other searches to finish." in note.text
         # One that ends makes room.
         await _step(client, going[0].one(id="search-note").attributes["hx-get"] or "", htmx("search-note"))
         after = await _step(client, note.attributes["hx-get"] or "", htmx("search-note"))

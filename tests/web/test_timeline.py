@@ -236,9 +236,9 @@ LEADER = LeaderRow(leader_id="a", elected_at=NOW - MINUTE, expires_at=NOW + MINU
 @pytest.mark.parametrize(
     ("job", "queue", "leader", "words"),
     [
-        (row(JobState.PENDING), None, None, "never starts a pending job"),
-        (row(JobState.AVAILABLE), LISTED, None, "2 other jobs wait in this queue and 1 runs."),
-        (row(JobState.AVAILABLE), replace(LISTED, available=2, running=4), None, "1 other job waits"),
+        (row(JobState.PENDING), None, None, "does not start pending jobs"),
+        (row(JobState.AVAILABLE), LISTED, None, "2 other jobs are waiting in this queue and 1 is running."),
+        (row(JobState.AVAILABLE), replace(LISTED, available=2, running=4), None, "1 other job is waiting"),
         (row(JobState.AVAILABLE, scheduled_at=NOW + MINUTE), LISTED, None, "due in 1 m 0 s"),
         (row(JobState.AVAILABLE), None, None, "No client has ever served"),
         (
@@ -253,14 +253,14 @@ LEADER = LeaderRow(leader_id="a", elected_at=NOW - MINUTE, expires_at=NOW + MINU
             None,
             "served its queue for 40 m",
         ),
-        (row(JobState.SCHEDULED, scheduled_at=NOW + MINUTE), LISTED, LEADER, "scheduled in 1 m"),
-        (row(JobState.SCHEDULED, scheduled_at=NOW + MINUTE), LISTED, None, "No client leads"),
-        (row(JobState.RETRYABLE), LISTED, LEADER, "leader has not moved it on yet"),
+        (row(JobState.SCHEDULED, scheduled_at=NOW + MINUTE), LISTED, LEADER, "due in 1 m"),
+        (row(JobState.SCHEDULED, scheduled_at=NOW + MINUTE), LISTED, None, "There is no leader"),
+        (row(JobState.RETRYABLE), LISTED, LEADER, "leader has not made it available yet"),
         (
             row(JobState.RETRYABLE, scheduled_at=NOW),
             LISTED,
             replace(LEADER, expires_at=NOW - MINUTE),
-            "only a leader makes",
+            "only the leader makes",
         ),
         (row(JobState.COMPLETED), LISTED, LEADER, None),
         (row(JobState.RUNNING), LISTED, LEADER, None),
@@ -278,7 +278,11 @@ def test_why_a_job_waits(
     [
         ({"attempted_at": NOW - MINUTE}, QUEUE, None),
         ({"attempted_at": NOW - 90 * MINUTE}, QUEUE, "running for 1 h 30 m"),
-        ({"attempted_at": NOW - 3 * MINUTE, "cancel_attempted_at": NOW - 2 * MINUTE}, QUEUE, "asked for 2 m"),
+        (
+            {"attempted_at": NOW - 3 * MINUTE, "cancel_attempted_at": NOW - 2 * MINUTE},
+            QUEUE,
+            "requested 2 m ago",
+        ),
         ({"attempted_at": NOW - MINUTE}, replace(QUEUE, updated_at=NOW - 60 * MINUTE), "may be gone"),
         ({"attempted_at": None}, QUEUE, None),
     ],

@@ -66,9 +66,9 @@ def test_lines_are_parted_by_newlines_or_commas() -> None:
         ("ci:abc:read", "expected name:sha256:rights"),
         (f":{'0' * 64}:read", "expected name:sha256:rights"),
         (f"ci:{'0' * 64}:read:more", "expected name:sha256:rights"),
-        (f"ci:{'0' * 64}:", "no right ''"),
-        (f"ci:{'0' * 64}:everything", "no right 'everything'"),
-        (f"ci:{'0' * 64}:read\nci:{'1' * 64}:all", "line 2: a second token called ci"),
+        (f"ci:{'0' * 64}:", "unknown right ''"),
+        (f"ci:{'0' * 64}:everything", "unknown right 'everything'"),
+        (f"ci:{'0' * 64}:read\nci:{'1' * 64}:all", "line 2: duplicate token name ci"),
     ],
 )
 def test_lines_that_cannot_be_used(text: str, words: str) -> None:
@@ -186,7 +186,7 @@ async def test_a_changed_file_counts_at_once(tmp_path: Path, caplog: pytest.LogC
     assert (await status(app, first), await status(app, second)) == (401, 200)
     file.write_text("nonsense")
     assert await status(app, second) == 401
-    assert "no token is taken until that is mended" in caplog.text
+    assert "no token is accepted until this is fixed" in caplog.text
     file.unlink()
     assert await status(app, second) == 401
     file.write_text(line)

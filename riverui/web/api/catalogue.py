@@ -24,7 +24,7 @@ _OPERATION = Parameter(
 )
 _FACET = Parameter(
     name="facet",
-    told="Which names.",
+    told="Which names to list.",
     schema={"type": "string", "enum": ["job_kind", "queue_name"]},
     needed=True,
 )
@@ -35,10 +35,10 @@ _HEALTH = Parameter(
     where="path",
     needed=True,
 )
-_Q = Parameter(name="q", told="A search text as on the pages.", schema=TEXT)
+_Q = Parameter(name="q", told="A search, as typed on the pages.", schema=TEXT)
 _ORDER = Parameter(
     name="order",
-    told="By the time that matters or by id; a minus is latest first.",
+    told="By the relevant time or by id; a minus means latest first.",
     schema={"type": "string", "enum": list(JobOrder)},
 )
 _JOBS = (
@@ -52,7 +52,7 @@ _JOBS = (
 CATALOGUE: Mapping[str, Described] = {
     "api.features": Described(
         group="Overview",
-        told="Which of River Pro's tables there are, and how lists should begin.",
+        told="Which River Pro tables exist, and whether lists hide args.",
         answer="Features",
     ),
     "api.states": Described(group="Overview", told="How many jobs are in each state.", answer="States"),
@@ -62,40 +62,40 @@ CATALOGUE: Mapping[str, Described] = {
         answer="Names",
         parameters=(
             _FACET,
-            Parameter(name="match", told="Names that contain this, in any case.", schema=TEXT),
+            Parameter(name="match", told="Names that contain this, ignoring case.", schema=TEXT),
             Parameter(name="after", told="Names that come after this one.", schema=TEXT),
             many("exclude", "Names to leave out.", 1000),
         ),
     ),
     "health": Described(
         group="Overview",
-        told="Whether we live; needs no sign-in.",
+        told="Health check; needs no sign-in.",
         answer="Status",
         parameters=(_HEALTH,),
         fails=(404,),
     ),
     "api.jobs.index": Described(
         group="Jobs",
-        told="Jobs of one state: the running ones, longest first, unless another is named.",
+        told="Jobs in one state: by default the running ones, longest first.",
         answer="Jobs",
         parameters=(
-            many("state", "The state; several are riverui's.", 8, {"type": "string", "enum": STATES}),
+            many("state", "The state; riverui accepts several.", 8, {"type": "string", "enum": STATES}),
             *_JOBS,
             limit(20),
-            replace(_Q, told="A search text as on the pages; then of every state.", ours=True),
-            replace(_ORDER, told=f"{_ORDER.told} Then of every state.", ours=True),
-            Parameter(name="cursor", told="The `next_cursor` of the page before.", schema=TEXT, ours=True),
+            replace(_Q, told="A search, as typed on the pages; covers every state by default.", ours=True),
+            replace(_ORDER, told=f"{_ORDER.told} Covers every state by default.", ours=True),
+            Parameter(name="cursor", told="The `next_cursor` of the previous page.", schema=TEXT, ours=True),
         ),
     ),
     "api.jobs.export": Described(
         group="Jobs",
-        told="All jobs of a selection as a file, of every state unless some are named; secrets are left out.",
+        told="All selected jobs as a file, in every state by default; secrets are left out.",
         answer="JobMinimal",
         media=("application/x-ndjson", "text/csv"),
         parameters=(
             Parameter(
                 name="format",
-                told="One JSON object a line, or a table.",
+                told="One JSON object per line, or a table.",
                 schema={"type": "string", "enum": ["ndjson", "csv"], "default": "ndjson"},
             ),
             many("state", "Any of these states.", 8, {"type": "string", "enum": STATES}),
@@ -122,7 +122,7 @@ CATALOGUE: Mapping[str, Described] = {
     ),
     "api.jobs.delete": Described(
         group="Jobs",
-        told="Deletes jobs, all or none; 400 where one is running.",
+        told="Deletes jobs, all or none; 400 if one is running.",
         answer="Status",
         body="Chosen",
         accepted="OperationAnswer",
@@ -130,7 +130,7 @@ CATALOGUE: Mapping[str, Described] = {
     ),
     "api.jobs.retry": Described(
         group="Jobs",
-        told="Makes jobs available now, all or none; 409 where a unique twin is active.",
+        told="Makes jobs available now, all or none; 409 if a unique job conflicts.",
         answer="Status",
         body="Chosen",
         accepted="OperationAnswer",
@@ -138,14 +138,14 @@ CATALOGUE: Mapping[str, Described] = {
     ),
     "api.progress": Described(
         group="Jobs",
-        told="How far a group of jobs is. Every parameter must fit; one is needed.",
+        told="Progress of a group of jobs. Jobs must match every parameter; give at least one.",
         answer="Progress",
         parameters=(
             many("tag", "A tag of the group.", 10),
             _Q,
             Parameter(
                 name="metadata.KEY",
-                told="A value at a dotted path, such as metadata.batch.id=42; likewise args.KEY.",
+                told="A value at a dotted path, such as metadata.batch.id=42, or args.KEY.",
                 schema=TEXT,
             ),
         ),
@@ -159,7 +159,7 @@ CATALOGUE: Mapping[str, Described] = {
     ),
     "api.operations.show": Described(
         group="Operations",
-        told="One action on all matching jobs: how far it is.",
+        told="One action on all matching jobs, with its progress.",
         answer="OperationAnswer",
         parameters=(_OPERATION,),
         fails=(404,),
@@ -167,7 +167,7 @@ CATALOGUE: Mapping[str, Described] = {
     ),
     "api.operations.stop": Described(
         group="Operations",
-        told="Stops it after the jobs at hand; needs the right of its verb as well.",
+        told="Stops it after the current batch; also needs the right to its action.",
         answer="OperationAnswer",
         parameters=(_OPERATION,),
         fails=(404, 413),
@@ -184,7 +184,7 @@ CATALOGUE: Mapping[str, Described] = {
     ),
     "api.queues.pause": Described(
         group="Queues",
-        told="Pauses a queue: running jobs go on, nothing new is started.",
+        told="Pauses a queue: running jobs finish, no new ones start.",
         answer="Status",
         parameters=(_QUEUES,),
         fails=(404, 413),
@@ -198,7 +198,7 @@ CATALOGUE: Mapping[str, Described] = {
     ),
     "api.queues.update": Described(
         group="Queues",
-        told="Sets a queue's limits (River Pro's), null lifts them; other metadata stays.",
+        told="Sets a queue's limits (River Pro); null removes them. Other metadata is kept.",
         answer="Queue",
         parameters=(_QUEUE,),
         body="QueueUpdate",
@@ -207,7 +207,7 @@ CATALOGUE: Mapping[str, Described] = {
     **PRO,
     "metrics": Described(
         group="This API",
-        told="Figures for Prometheus: jobs by state and queue, how long they wait, how fast we answer.",
+        told="Prometheus metrics: jobs by state and queue, waiting times, response times.",
         answer="",
         media=("text/plain",),
         ours=True,

@@ -51,4 +51,4 @@ def many(name: str, told: str, most: int, schema: Schema = TEXT) -> Parameter:
 def limit(default: int, *, least: int = 0) -> Parameter:
     """How many rows at most."""
     schema = {"type": "integer", "minimum": least, "maximum": 1000, "default": default}
-    return Parameter(name="limit", told="Rows at most.", schema=schema)
+    return Parameter(name="limit", told="Maximum number of rows.", schema=schema)

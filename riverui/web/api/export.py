@@ -42,7 +42,7 @@ async def show(request: Request) -> Response:
     """All jobs of a selection, of every state unless some are named, as they come."""
     name = requests.first(request, "format") or "ndjson"
     if name not in _FORMATS:
-        raise BadRequest(f"There is no format {name[:40]!r}; the formats are {' and '.join(_FORMATS)}.")
+        raise BadRequest(f"Unknown format {name[:40]!r}; the formats are {' and '.join(_FORMATS)}.")
     media, header, write = _FORMATS[name]
     headers = {"Content-Disposition": f'attachment; filename="jobs.{name}"'}
     selection = await _frozen(request, _linear(request, selected(request, "format", listing=False)))

@@ -50,7 +50,7 @@ async def show(request: Request) -> Response:
     """One job with its errors and metadata."""
     job_id = requests.integer(request.path_params["job_id"])
     if not job_id:
-        raise BadRequest("A job's id is a whole number.")
+        raise BadRequest("A job id must be a whole number.")
     async with dashboard(request).driver.reading() as executor:
         row = await executor.job_text_get(job_id)
     if row is None:
@@ -133,7 +133,7 @@ async def _rows(
             if selection.ours:
                 return rows, wanted.cursor
             patience = config.page_timeout.total_seconds()
-            raise QueryTimeout(f"Only a part of the jobs could be searched in {patience:g} s.")
+            raise QueryTimeout(f"Only some of the jobs could be searched in {patience:g} s.")
 
 
 async def _page(request: Request, wanted: JobListParams, *, args: int) -> JobMinimalPage:

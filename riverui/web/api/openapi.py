@@ -71,7 +71,7 @@ def method(entry: Entry) -> str:
 
 def right_words(right: str) -> str:
     """Who may use a route, in words."""
-    return RIGHTS.get(right, "" if right == PUBLIC else "whoever is signed in")
+    return RIGHTS.get(right, "" if right == PUBLIC else "anyone signed in")
 
 
 def _operation(entry: Entry, told: Described) -> dict[str, Any]:

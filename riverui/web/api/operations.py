@@ -65,7 +65,7 @@ def _matching(verb: Verb, posted: Mapping[str, Any]) -> JobFilter:
     """What the query finds, in the states for which the verb does something."""
     if unknown := sorted(posted.keys() - {"query", "state"}):
         # Whatever else narrows what is meant must not be passed over.
-        raise BadRequest(f"Beside a `query` there is only `state`, not `{unknown[0][:40]}`.")
+        raise BadRequest(f"With a `query`, only `state` may be given, not `{unknown[0][:40]}`.")
     text, named = posted["query"], posted.get("state") or []
     if not isinstance(text, str) or not isinstance(named, list):
         raise BadRequest("`query` must be a search text, and `state` a list of states.")
@@ -88,7 +88,7 @@ async def _count(request: Request, matching: JobFilter, cutoff: JobCutoff) -> Co
 def _operation(request: Request) -> Operation:
     operation = dashboard(request).operations.get(request.path_params["id"])
     if operation is None:
-        raise NotFound("There is no such operation: they are forgotten when the dashboard restarts.")
+        raise NotFound("Operation not found: operations are forgotten when the dashboard restarts.")
     return operation
 
 

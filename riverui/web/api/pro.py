@@ -33,7 +33,7 @@ _BOOLEANS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false"
 
 
 async def periodic_jobs(request: Request) -> Response:
-    """Durable periodic jobs that were kept up within the last day."""
+    """Durable periodic jobs updated within the last day."""
     limit = requests.limit(request, _LIMIT)
     async with dashboard(request).driver.reading() as executor:
         await _need(executor, {"river_periodic_job"}, "Durable periodic jobs need River Pro's migrations.")
@@ -90,7 +90,7 @@ async def workflow(request: Request) -> Response:
 
 
 async def cancel(request: Request) -> Response:
-    """Cancels what has not ended of a workflow."""
+    """Cancels the unfinished tasks of a workflow."""
     board, workflow_id = dashboard(request), request.path_params["id"]
     await requests.payload(request)
     async with board.driver.reading() as executor:
@@ -100,7 +100,7 @@ async def cancel(request: Request) -> Response:
 
 
 async def retry(request: Request) -> Response:
-    """Lets ended tasks of a workflow run again."""
+    """Retries finished tasks of a workflow."""
     board, workflow_id = dashboard(request), request.path_params["id"]
     posted = await requests.payload(request)
     mode, reset = posted.get("mode") or "all", posted.get("reset_history") or False
@@ -190,7 +190,7 @@ async def diagnostics(request: Request) -> Response:
     per_key = {key: [row.id for row in rows if row.key == key] for key in keys}
     return shapes.reply(
         {
-            "eval_error": "riverui does not evaluate the expressions of waits.",
+            "eval_error": "riverui does not evaluate wait expressions.",
             "inputs": {
                 "deps": [_dep(name, tasks.get(name)) for name in task.deps],
                 "signals": [

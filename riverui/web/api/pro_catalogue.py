@@ -131,7 +131,7 @@ PRO_SCHEMAS: Mapping[str, Schema] = {
 PRO: Mapping[str, Described] = {
     "api.pro.periodic_jobs": Described(
         group="River Pro",
-        told="Durable periodic jobs that were kept up within the last day.",
+        told="Durable periodic jobs updated within the last day.",
         answer="PeriodicJobs",
         parameters=(limit(100),),
     ),
@@ -143,15 +143,15 @@ PRO: Mapping[str, Described] = {
     ),
     "api.pro.workflows": Described(
         group="River Pro",
-        told="Workflows with their tasks counted, the last id first.",
+        told="Workflows with their task counts, highest id first.",
         answer="Workflows",
         parameters=(
             Parameter(
                 name="state",
-                told="With a task that has not ended, or without one.",
+                told="With unfinished tasks, or without.",
                 schema={"type": "string", "enum": ["active", "inactive"]},
             ),
-            Parameter(name="after", told="Go on behind this id.", schema=TEXT),
+            Parameter(name="after", told="Continue after this id.", schema=TEXT),
             limit(100),
         ),
     ),
@@ -164,14 +164,14 @@ PRO: Mapping[str, Described] = {
     ),
     "api.pro.cancel": Described(
         group="River Pro",
-        told="Cancels what has not ended of a workflow.",
+        told="Cancels the unfinished tasks of a workflow.",
         answer="Cancelled",
         parameters=(_WORKFLOW,),
         fails=(404, 413),
     ),
     "api.pro.retry": Described(
         group="River Pro",
-        told="Lets ended tasks of a workflow run again.",
+        told="Retries finished tasks of a workflow.",
         answer="Retried",
         body="WorkflowRetry",
         parameters=(_WORKFLOW,),
@@ -188,19 +188,19 @@ PRO: Mapping[str, Described] = {
             Parameter(name="term_name", told="Only those of this term.", schema=TEXT),
             Parameter(
                 name="scope",
-                told="All, or those that the wait was resolved by.",
+                told="All, or only those that resolved the wait.",
                 schema={"type": "string", "enum": ["history", "evidence"], "default": "history"},
             ),
-            Parameter(name="cursor_id", told="Go on behind this signal.", schema={**ID, "minimum": 0}),
+            Parameter(name="cursor_id", told="Continue after this signal.", schema={**ID, "minimum": 0}),
             Parameter(name="desc", told="The latest first.", schema={**_BOOLEAN, "default": True}),
             Parameter(
                 name="limit",
-                told="Signals at most; 100 is the most.",
+                told="Maximum number of signals, up to 100.",
                 schema={**COUNT, "minimum": 1, "default": 20},
             ),
             Parameter(
                 name="workflow_attempt",
-                told="Of this attempt in place of the last.",
+                told="Of this attempt instead of the latest.",
                 schema={**NUMBER, "minimum": 1},
             ),
         ),
@@ -208,7 +208,7 @@ PRO: Mapping[str, Described] = {
     ),
     "api.pro.diagnostics": Described(
         group="River Pro",
-        told="What a task waits for and what is there of it; expressions are not evaluated.",
+        told="What a task waits for and what has arrived; expressions are not evaluated.",
         answer="Diagnostics",
         parameters=(_WORKFLOW, _TASK),
         fails=(404,),

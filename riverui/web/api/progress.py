@@ -63,7 +63,7 @@ def _group(request: Request) -> JobFilter:
         raise BadRequest("Say which jobs: by tag, by metadata.KEY=VALUE, or by a search text q.")
     group = searched(text, ())
     if not group.terms and not group.states:
-        raise BadRequest("Say which jobs: this means every job.")
+        raise BadRequest("Say which jobs: this matches every job.")
     return group
 
 

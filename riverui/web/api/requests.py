@@ -43,13 +43,13 @@ def ids(posted: Mapping[str, Any]) -> tuple[int, ...]:
     """The field `ids`: 1 to 1,000 numbers, each as a number or as text, in the order given, each once."""
     values = posted.get("ids")
     if values is None:
-        raise BadRequest("`ids` is missing: name the jobs by their ids.")
+        raise BadRequest("`ids` is missing: give the ids of the jobs.")
     if not isinstance(values, list):
         raise BadRequest("`ids` must be a list of job ids.")
     if not values:
-        raise BadRequest("`ids` is empty: name at least one job.")
+        raise BadRequest("`ids` is empty: give at least one job id.")
     if len(values) > MAX_IDS:
-        raise BadRequest(f"`ids` names more than {MAX_IDS:,} jobs, which is as many as one request takes.")
+        raise BadRequest(f"`ids` must not hold more than {MAX_IDS:,} ids.")
     return tuple(dict.fromkeys(map(_id, values)))
 
 
@@ -73,7 +73,7 @@ def limit(request: Request, default: int, *, least: int = 0) -> int:
     if number is None:
         raise BadRequest(f"`limit` is {text[:40]!r}: it must be a whole number.")
     if not least <= number <= _MOST_ROWS:
-        raise BadRequest(f"`limit` must lie between {least} and {_MOST_ROWS:,}.")
+        raise BadRequest(f"`limit` must be between {least} and {_MOST_ROWS:,}.")
     return number
 
 
@@ -92,7 +92,7 @@ def _id(value: object) -> int:
     elif type(value) is int and is_bigint(value):
         number = value
     if number is None:
-        raise BadRequest(f"`ids`: {str(value)[:40]!r} is no job's id.")
+        raise BadRequest(f"`ids`: {str(value)[:40]!r} is not a job id.")
     return number
 
 

@@ -107,7 +107,7 @@ _MINIMAL: Mapping[str, Schema] = {
     "args": {
         "type": "string",
         "contentMediaType": "application/json",
-        "description": 'JSON text, every digit of it; `{"left_out": …}` where it is too long.',
+        "description": 'JSON text, with every digit; `{"left_out": …}` if it is too long.',
     },
     "attempt": COUNT,
     "attempted_at": OPTIONAL_TIME,
@@ -124,7 +124,7 @@ _MINIMAL: Mapping[str, Schema] = {
 }
 
 _CUT: Mapping[str, Schema] = {
-    "cut": {**TEXTS, "description": "Fields too long to be told whole; there where there are any."}
+    "cut": {**TEXTS, "description": "Fields too long to include in full; present only if there are any."}
 }
 
 SCHEMAS: dict[str, Schema] = {
@@ -159,7 +159,8 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Jobs": {
         **rows(
-            "JobMinimal", next_cursor={"type": ["string", "null"], "description": "Where more may follow."}
+            "JobMinimal",
+            next_cursor={"type": ["string", "null"], "description": "Present if more may follow."},
         ),
         "examples": [{"data": [_JOB], "next_cursor": "2026-11-21T09:00:00.123456+00:00~9381022"}],
     },
@@ -170,7 +171,7 @@ SCHEMAS: dict[str, Schema] = {
                 "items": {"anyOf": [ID, {"type": "string", "pattern": "^[+-]?[0-9]{1,19}$"}]},
                 "minItems": 1,
                 "maxItems": 1000,
-                "description": "Numbers, or the same as text.",
+                "description": "Numbers, or numbers as strings.",
             }
         },
         examples=[{"ids": ["9381022", "9381023"]}],
@@ -182,7 +183,7 @@ SCHEMAS: dict[str, Schema] = {
             "failed": {**COUNT, "description": "Discarded and cancelled jobs."},
             "running": COUNT,
             "pending": {**COUNT, "description": "Jobs that will still run: all others."},
-            "exact": {"type": "boolean", "description": "Off where there may be more jobs than were found."},
+            "exact": {"type": "boolean", "description": "False if there may be more jobs than were found."},
             "states": ref("States"),
         },
         examples=[_PROGRESS],

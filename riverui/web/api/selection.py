@@ -78,7 +78,7 @@ def states(values: Sequence[Any]) -> tuple[JobState, ...]:
     try:
         named = {JobState(value) for value in values if value != ""}
     except ValueError:
-        raise BadRequest(f"There is no such state; the states are {', '.join(sorted(JobState))}.") from None
+        raise BadRequest(f"Unknown state; the states are {', '.join(sorted(JobState))}.") from None
     return tuple(state for state in JobState if state in named)
 
 
@@ -112,4 +112,4 @@ def _order(text: str, named: Sequence[JobState]) -> JobOrder:
     try:
         return JobOrder(text)
     except ValueError:
-        raise BadRequest(f"There is no such order; the orders are {', '.join(JobOrder)}.") from None
+        raise BadRequest(f"Unknown order; the orders are {', '.join(JobOrder)}.") from None

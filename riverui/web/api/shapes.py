@@ -89,7 +89,7 @@ def attempt_error(row: ErrorText) -> dict[str, Any]:
 
 def _left_out(job_id: int, field: str) -> str:
     """Return JSON text that stands for a field too long for an answer."""
-    return dump({"left_out": f"too long for this answer: /jobs/{job_id}/raw/{field} has it whole"})
+    return dump({"left_out": f"too long for this response: see /jobs/{job_id}/raw/{field}"})
 
 
 def queue(row: QueueCountRow) -> dict[str, Any]:

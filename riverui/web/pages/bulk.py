@@ -123,7 +123,7 @@ async def _start(request: Request, verb: Verb) -> Response:
     try:
         found = board.signer.loads(posted.get("token", ""), salt=_SALT, max_age=_SECONDS)
     except BadData:
-        raise BadRequest("This preview is too old, or it was changed: look at it again.") from None
+        raise BadRequest("This preview has expired or was changed: open it again.") from None
     if found["verb"] != verb.value:
         raise BadRequest("This preview was made for another action.")
     matching = query.parse(found["filter"], now=datetime.now(UTC), max_length=len(found["filter"])).filter()
@@ -140,7 +140,7 @@ async def _start(request: Request, verb: Verb) -> Response:
         user=access(request).user,
     )
     board.counts.expire()
-    notice = Notice(level="info", title=f"{verb.value.capitalize()} all matching: the work has begun")
+    notice = Notice(level="info", title=f"{verb.value.capitalize()} all matching: started")
     next_url = url(request, "operations.show", id=operation.id)
     return done(request, notice, next=next_url, changed="operations")
 

@@ -113,7 +113,7 @@ async def raw(request: Request) -> Response:
     job_id, field = _path_id(request), request.path_params["field"]
     if field not in _RAW:
         raise NotFound
-    missing = f"Job {job_id} is not there, or has no {field}."
+    missing = f"Job {job_id} not found, or it has no {field}."
     return await _whole(request, missing, partial(_field_piece, job_id, field))
 
 
@@ -122,7 +122,7 @@ async def log(request: Request) -> Response:
     job_id, attempt = _path_id(request), request.path_params["attempt"]
     if not _ATTEMPT.fullmatch(attempt):
         raise NotFound
-    missing = f"Job {job_id} is not there, or its attempt {attempt} left no log."
+    missing = f"Job {job_id} not found, or its attempt {attempt} has no log."
     return await _whole(request, missing, partial(_log_piece, job_id, int(attempt)))
 
 
@@ -192,6 +192,6 @@ def _path_id(request: Request) -> int:
 
 def _no_job(job_id: int) -> str:
     return (
-        f"There is no job {job_id}. It may have been deleted: River's cleaner removes completed and "
-        "cancelled jobs after a day, and discarded ones after a week, unless it is told otherwise."
+        f"Job not found: {job_id}. It may have been deleted: River's cleaner removes completed and "
+        "cancelled jobs after a day, and discarded ones after a week, unless configured otherwise."
     )

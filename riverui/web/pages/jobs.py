@@ -226,7 +226,7 @@ async def delete(request: Request) -> Response:
 def listing_problem(listing: Listing) -> Problem | None:
     """Return what is wrong with the address of a list, in words; None when nothing is."""
     if listing.problem:
-        return Problem(title="This address is not understood.", detail=listing.problem)
+        return Problem(title="This address is not valid.", detail=listing.problem)
     return search_problem(listing.search)
 
 
@@ -239,7 +239,7 @@ def search_problem(search: query.Search) -> Problem | None:
         piece = search.text[error.start : error.end].strip()[:40]
         clear = search.too_long or piece in error.message
         told.append(error.message if clear else f"“{piece}”: {error.message}")
-    return Problem(title="This search is not understood.", detail=plain(" ".join(told)))
+    return Problem(title="This search is not valid.", detail=plain(" ".join(told)))
 
 
 def _problem(request: Request, error: Exception) -> tuple[int, Problem]:
@@ -299,7 +299,7 @@ async def _index(
         limits=tuple(
             Choice(
                 value=str(size),
-                label=f"{size} a page",
+                label=f"{size} per page",
                 url=list_url(request, listing, listing.query(limit=size)),
                 current=size == listing.limit,
             )
@@ -431,7 +431,7 @@ def _link(request: Request, verb: Verb, changes: JobChanges) -> tuple[str, str] 
         return None
     if len(ids) == 1:
         return f"Job {ids[0]}", url(request, "jobs.show", id=ids[0])
-    return "See them", search_url(request, f"id:{','.join(map(str, ids))}")
+    return "Show them", search_url(request, f"id:{','.join(map(str, ids))}")
 
 
 async def _samples(request: Request, ids: Sequence[int]) -> tuple[JobListRow, ...]:
@@ -446,5 +446,5 @@ def _ids(posted: Form) -> tuple[int, ...]:
     if len(texts) > MAX_IDS:
         raise BadRequest(f"One request takes at most {MAX_IDS:,} jobs.")
     if not all(_ID.fullmatch(text) and is_bigint(int(text)) for text in texts):
-        raise BadRequest("An id is not a number of a job.")
+        raise BadRequest("A job id must be a whole number.")
     return tuple(dict.fromkeys(map(int, texts)))

@@ -96,7 +96,7 @@ async def stop(request: Request) -> Response:
     posted = await form(request)
     ended = operation.ended
     board.operations.stop(operation, user=access(request).user)
-    title = "It had ended already" if ended else "It stops after the jobs at hand"
+    title = "It had already finished" if ended else "Stopping after the current batch"
     here = url(request, "operations.show", id=operation.id)
     next_url = local_path(request, posted.get("next"), default=here)
     return done(request, Notice(level="info", title=title), next=next_url, changed="operations")
@@ -105,9 +105,7 @@ async def stop(request: Request) -> Response:
 def _operation(request: Request) -> Operation:
     operation = dashboard(request).operations.get(request.path_params["id"])
     if operation is None:
-        raise NotFound(
-            "This operation is not known here: operations are forgotten when the dashboard restarts."
-        )
+        raise NotFound("Operation not found: operations are forgotten when the dashboard restarts.")
     return operation
 
 

@@ -117,7 +117,7 @@ async def index(request: Request) -> Response:
     match = request.query_params.get("match", "")[:_MATCH_LENGTH]
     order = request.query_params.get("order") or "name"
     if order not in _ORDERS:
-        raise BadRequest(f"There is no such order; the orders are {', '.join(_ORDERS)}.")
+        raise BadRequest(f"Unknown order; the orders are {', '.join(_ORDERS)}.")
     cap = min(board.config.count_cap, _CAP)
     rows: Sequence[QueueListRow] = ()
     problem, status = None, 200
@@ -158,7 +158,7 @@ async def show(request: Request) -> Response:
     async with board.driver.reading() as executor:
         row = await executor.queue_get(name, cap=cap)
     if row is None:
-        raise NotFound(f"There is no queue “{_short(name)}”: no client serves it, and no job is in it.")
+        raise NotFound(f"Queue not found: {_short(name)}. No client serves it, and it has no jobs.")
     kinds: Sequence[tuple[str, Mapping[JobState, Count]]] = ()
     failures: Sequence[JobListRow] = ()
     problem = None
@@ -194,7 +194,7 @@ async def show(request: Request) -> Response:
 
 async def pause(request: Request) -> Response:
     """Pauses a queue, or every queue."""
-    hint = "Running jobs go on; nothing new is started."
+    hint = "Running jobs finish; no new ones start."
     return await _set(request, actions.pause, actions.pause_all, "paused", hint)
 
 
@@ -210,7 +210,7 @@ async def _set(request: Request, one: _Action, every: _Action, done_word: str, h
         name = ALL_QUEUES
         changed = await every(board.driver, time_limit=time_limit)
     elif name is None:
-        raise BadRequest("The form names no queue.")
+        raise BadRequest("Choose a queue.")
     else:
         changed = await one(board.driver, name, time_limit=time_limit)
     next_url = local_path(request, posted.get("next"), default=url(request, "queues.index"))
@@ -220,9 +220,9 @@ async def _set(request: Request, one: _Action, every: _Action, done_word: str, h
     elif changed:
         title = f"{len(changed):,} queues {done_word}"
     elif name == ALL_QUEUES:
-        title = f"Every queue was {done_word} already" if done_word == "paused" else "No queue was paused"
+        title = "All queues were already paused" if done_word == "paused" else "No queue was paused"
     else:
-        title = f"Queue {_short(name)} was {'paused already' if done_word == 'paused' else 'not paused'}"
+        title = f"Queue {_short(name)} was {'already paused' if done_word == 'paused' else 'not paused'}"
     names = ", ".join(_short(queue) for queue in changed[:_NAMED])
     more = f" and {len(changed) - _NAMED:,} more" if len(changed) > _NAMED else ""
     details = ((f"{names}{more}",) if len(changed) > 1 else ()) + ((hint,) if changed and hint else ())

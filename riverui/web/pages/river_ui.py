@@ -37,7 +37,7 @@ async def periodic_jobs(request: Request) -> Response:
     return _told(
         request,
         search_url(request, "metadata.periodic:true"),
-        "There is no page of periodic jobs here yet: these are the jobs that they inserted.",
+        "There is no page for periodic jobs yet: these are the jobs they inserted.",
     )
 
 
@@ -46,7 +46,7 @@ async def workflows(request: Request) -> Response:
     return _told(
         request,
         url(request, "jobs.index"),
-        "There is no page of workflows here yet: this is the list of all jobs.",
+        "There is no page for workflows yet: this is the list of all jobs.",
         "The search metadata.workflow_id:ID finds the jobs of one workflow, "
         "and GET /api/pro/workflows lists them all.",
     )
@@ -58,7 +58,7 @@ async def workflow(request: Request) -> Response:
     return _told(
         request,
         search_url(request, f"{Field.METADATA.value}.workflow_id:{name}"),
-        "There is no page of workflows here yet: these are the jobs of this one.",
+        "There is no page for workflows yet: these are the jobs of this one.",
     )
 
 

@@ -62,7 +62,7 @@ async def step(request: Request) -> Response:
         begin = "begin" in request.query_params
         return await _answer(request, listing, here, progress, Going.WAITING, begin=begin)
     if turn is Turn.OVERTAKEN:
-        reason = f"Stopped: {viewer} has begun another search."
+        reason = f"Stopped: {viewer} has started another search."
         return await _answer(request, listing, here, progress, Going.STOPPED, reason=reason)
     over = True
     try:
