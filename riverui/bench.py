@@ -35,7 +35,7 @@ _PERIOD = 2.0
 
 
 class BenchRefused(RiveruiError):
-    """The benchmark empties river_job, and somebody uses it: say --yes to lose what it holds."""
+    """The benchmark empties river_job, which is in use: pass --yes to delete the jobs in it."""
 
 
 @dataclass(frozen=True, slots=True)

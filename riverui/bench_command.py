@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 @settings_options("database_url", "schema")
 @click.command("bench")
 @click.option(
-    "--duration", default="", metavar="TIME", help="Stop after this time, such as 1m; without it never."
+    "--duration",
+    default="",
+    metavar="TIME",
+    help="Stop after this time, such as 1m. Without it, run until stopped.",
 )
 @click.option(
     "--num-total-jobs",
@@ -26,15 +29,15 @@ if TYPE_CHECKING:
     default=0,
     type=click.IntRange(min=0),
     metavar="N",
-    help="Insert so many jobs first, work them, and stop. Without it, insert and work on and on.",
+    help="Insert N jobs, work them, and stop. Without it, insert and work continuously.",
 )
-@click.option("--yes", is_flag=True, help="Do empty river_job, whatever is in it and whoever works on it.")
+@click.option("--yes", is_flag=True, help="Empty river_job, whatever is in it and whoever is using it.")
 @click.pass_obj
 def bench(environ: Mapping[str, str], /, duration: str, num_total_jobs: int, yes: bool, **flags: Any) -> int:
-    """Measure how many jobs a second can be worked here.
+    """Measure how many jobs per second can be worked here.
 
-    EMPTIES river_job first. Where other jobs than its own are in it, or somebody works on this database, it
-    refuses, unless --yes says that they may be lost.
+    EMPTIES river_job first. Refuses if other jobs than its own are in it, or if a client is working on this
+    database, unless --yes is given.
     """
     from riverui.domain.schedules import go_duration
     from riverui.engine.loop import loop_factory, spare_collector

@@ -112,7 +112,7 @@ def riverui() -> None:
 def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
     """Serve the dashboard of the database in DATABASE_URL.
 
-    Without authentication it listens on this machine only, unless --no-auth says otherwise.
+    Without authentication it listens on this machine only, unless --no-auth is given.
     Each setting is a flag, an environment variable, or both; the flag wins. For secrets, NAME_FILE may name a
     file that holds the value.
     """
@@ -155,8 +155,8 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
     )
     if dashboard_config.secret_key is None:
         log.info(
-            "cookies are signed with a key of this process alone: viewers' preferences last as long as it; "
-            "RIVERUI_SECRET_KEY sets one that lasts, and that several processes can share"
+            "RIVERUI_SECRET_KEY is not set: viewers' preferences are lost when this process ends, and are "
+            "not shared with other processes"
         )
     serve(app, driver, config)
     return 0
@@ -188,7 +188,7 @@ def version() -> None:
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help="Port to listen on; without it PORT, or 8080, or the next one that is free.",
+    help="Port to listen on; without it, PORT or 8080, or the next free one.",
 )
 @click.option(
     "--data-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where the demo keeps its database."
@@ -205,9 +205,9 @@ def demo(
     fresh: bool,
     no_auth: bool,
 ) -> int:
-    """Try it out: a database of its own with a lively workload, gone with Ctrl-C."""
+    """Try it out, with a database of its own and a live workload. Ctrl-C stops it."""
     if not is_loopback(host) and not no_auth:
-        raise ConfigError(f"refusing to listen on {host} without authentication: say --no-auth")
+        raise ConfigError(f"refusing to listen on {host} without authentication: pass --no-auth")
 
     from riverui.demo.run import demo
 

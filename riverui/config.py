@@ -61,7 +61,7 @@ class DashboardConfig:
             raise ConfigError("secret_key is shorter than 16 characters")
         for name, span in (("page_timeout", self.page_timeout), ("action_timeout", self.action_timeout)):
             if span <= timedelta(0):
-                raise ConfigError(f"{name} must be more than nothing")
+                raise ConfigError(f"{name} must be greater than zero")
         for name, number in (("count_cap", self.count_cap), ("search_window", self.search_window)):
             if number < 1:
                 raise ConfigError(f"{name} must be at least 1")
@@ -109,7 +109,7 @@ class ServeConfig:
             raise ConfigError(
                 f"refusing to listen on {self.bind_host} without authentication: "
                 "set RIVER_BASIC_AUTH_USER and RIVER_BASIC_AUTH_PASS, or RIVERUI_HTPASSWD_FILE, "
-                "or say --no-auth"
+                "or pass --no-auth"
             )
 
     @property

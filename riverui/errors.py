@@ -14,14 +14,14 @@ class RiveruiError(Exception):
 
 
 class ConfigError(RiveruiError):
-    """A setting is not usable."""
+    """A setting is not valid."""
 
 
 class QueueAlreadyAdded(ConfigError):
-    """The client works this queue already."""
+    """The client already works this queue."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"The queue {name!r} is worked already.")
+        super().__init__(f"The client already works queue {name!r}.")
         self.name = name
 
 
@@ -29,12 +29,12 @@ class QueueNotFound(ConfigError):
     """The client does not work this queue."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"The queue {name!r} is not worked.")
+        super().__init__(f"The client does not work queue {name!r}.")
         self.name = name
 
 
 class BadRequest(RiveruiError):
-    """The request does not make sense."""
+    """The request is not valid."""
 
 
 class NotFound(RiveruiError):
@@ -54,7 +54,7 @@ class TooManyAttempts(RiveruiError):
 
 
 class DatabaseError(RiveruiError):
-    """The database answered with an error."""
+    """The database returned an error."""
 
     sqlstate: str | None = None
     """Postgres's code of the error, where it told one that has no class of its own here."""
@@ -69,11 +69,11 @@ class LoginRefused(DatabaseUnavailable):
 
 
 class DatabaseMissing(DatabaseUnavailable):
-    """There is no database of that name."""
+    """Database not found."""
 
 
 class TooManyConnections(DatabaseUnavailable):
-    """The database has no connection left: the server's, the database's or the user's limit is reached."""
+    """The database has no connections left: the server's, the database's or the user's limit is reached."""
 
 
 class QueryTimeout(DatabaseError):
@@ -93,7 +93,7 @@ class ReadOnlyDatabase(PermissionDenied):
 
 
 class StandbyLacks(DatabaseError):
-    """A standby does not have the contents of unlogged tables, such as the one that names the leader."""
+    """A standby cannot read unlogged tables, such as the one that holds the leader."""
 
 
 class SchemaMissing(DatabaseError):
@@ -109,7 +109,7 @@ class UniqueConflict(DatabaseError):
 
 
 class JobRunning(RiveruiError):
-    """The job is being worked: only once it has ended can it be deleted."""
+    """The job is running and can't be deleted until it finishes."""
 
 
 class MigrationError(RiveruiError):
@@ -121,7 +121,7 @@ class ListenError(RiveruiError):
 
 
 class PortTaken(ListenError):
-    """Another program listens on that port."""
+    """Another program is listening on that port."""
 
 
 class DemoUnavailable(RiveruiError):
@@ -145,12 +145,12 @@ class UnknownJobKind(InsertError):
 
 
 class OutsideJob(RiveruiError):
-    """This works only inside a job that a client works, or in its middleware and hooks."""
+    """This works only inside a running job, or in its middleware and hooks."""
 
 
 class JobTimedOut(RiveruiError, TimeoutError):
-    """The job took longer than it may."""
+    """The job timed out."""
 
 
 class ResumableError(RiveruiError):
-    """The steps of a resumable job do not fit together."""
+    """The steps of a resumable job do not match."""

@@ -26,7 +26,7 @@ _JOBS_MADE_BY = 2
 """The migration that makes the table of jobs."""
 
 _line = click.option(
-    "--line", default="main", metavar="NAME", show_default=True, help="Migration line to work on."
+    "--line", default="main", metavar="NAME", show_default=True, help="Migration line to use."
 )
 _database = settings_options("database_url", "schema")
 
@@ -35,18 +35,18 @@ def _steps_options(command: click.Command) -> click.Command:
     """The flags that migrate-up and migrate-down share."""
     for option in (
         click.option(
-            "--max-steps", type=click.IntRange(min=1), metavar="N", help="At most so many migrations."
+            "--max-steps", type=click.IntRange(min=1), metavar="N", help="Run at most N migrations."
         ),
         click.option(
-            "--target-version", type=int, metavar="N", help="Version to end at; 0 is before the first."
+            "--target-version", type=int, metavar="N", help="Version to stop at; 0 is before the first."
         ),
-        click.option("--dry-run", is_flag=True, help="Tell what would be done, and do nothing."),
+        click.option("--dry-run", is_flag=True, help="Print what would be done, without doing it."),
         click.option("--show-sql", is_flag=True, help="Print the SQL of each migration."),
         click.option(
             "--statement-timeout",
             default="",
             metavar="TIME",
-            help="Give up a statement that takes longer, such as 2m; without it none is given up.",
+            help="Time limit of each statement, such as 2m; without it there is none.",
         ),
         _line,
     ):
@@ -59,9 +59,9 @@ def _steps_options(command: click.Command) -> click.Command:
 @click.command("migrate-up")
 @click.pass_obj
 def migrate_up(environ: Mapping[str, str], /, **options: Any) -> int:
-    """Make River's tables, or bring them up to date.
+    """Create River's tables, or bring them up to date.
 
-    Applies every migration that is missing, unless --max-steps or --target-version end it sooner.
+    Applies every missing migration, unless --max-steps or --target-version stops it sooner.
     """
     return _migrate(environ, "up", **options)
 
@@ -72,10 +72,10 @@ def migrate_up(environ: Mapping[str, str], /, **options: Any) -> int:
 @click.command("migrate-down")
 @click.pass_obj
 def migrate_down(environ: Mapping[str, str], /, yes: bool, **options: Any) -> int:
-    """Take the newest migration back. Drops what it made, with all its data.
+    """Roll back the newest migration. Drops what it created, with all its data.
 
-    --max-steps or --target-version take back more than one. Before it drops tables that hold jobs it asks, if
-    there is a terminal to answer at.
+    --max-steps or --target-version rolls back more than one. On a terminal, it asks before it drops tables
+    that hold jobs.
     """
     if options["target_version"] == 0:
         options["target_version"] = -1
@@ -102,10 +102,12 @@ def migrate_list(environ: Mapping[str, str], /, line: str, **flags: Any) -> int:
 @_database
 @_line
 @click.option("--all", "every", is_flag=True, help="All migrations; down ones come newest first.")
-@click.option("--up", is_flag=True, help="The SQL that applies.")
-@click.option("--down", is_flag=True, help="The SQL that takes back.")
-@click.option("--version", "versions", multiple=True, metavar="N[,N…]", help="These versions.")
-@click.option("--exclude-version", "excluded", multiple=True, metavar="N[,N…]", help="Not these versions.")
+@click.option("--up", is_flag=True, help="The SQL to apply them.")
+@click.option("--down", is_flag=True, help="The SQL to roll them back.")
+@click.option("--version", "versions", multiple=True, metavar="N[,N…]", help="Only these versions.")
+@click.option(
+    "--exclude-version", "excluded", multiple=True, metavar="N[,N…]", help="All but these versions."
+)
 @click.command("migrate-get")
 @click.pass_obj
 def migrate_get(
@@ -128,9 +130,9 @@ def migrate_get(
     from riverui.storage.migrate import migration_sql
 
     if up == down:
-        raise ConfigError("say either --up or --down")
+        raise ConfigError("give either --up or --down")
     if every == bool(versions):
-        raise ConfigError("say either --all or --version")
+        raise ConfigError("give either --all or --version")
     chosen: Sequence[int] | Literal["all"] = "all" if every else _numbers("--version", versions)
     steps = migration_sql(
         line,
@@ -154,7 +156,7 @@ def validate(environ: Mapping[str, str], /, line: str, **flags: Any) -> int:
     missing = _with_driver(environ, flags, lambda driver: missing_versions(driver, line))
     if missing:
         told = ", ".join(f"{version:03}" for version in missing)
-        click.echo(f"riverui: not applied: {told}; run `riverui migrate-up`", err=True)
+        click.echo(f"riverui: migrations not applied: {told}; run `riverui migrate-up`", err=True)
         return 1
     click.echo(f"Every migration of line {line} is applied.")
     return 0
@@ -192,7 +194,7 @@ def _migrate(
         )
         if asks and not dry_run and await _drops_jobs(driver, line, await run(dry_run=True)):
             click.confirm(
-                f"This drops River's tables in the database {driver.database} with all their jobs. Go on?",
+                f"This drops River's tables in the database {driver.database} with all their jobs. Continue?",
                 abort=True,
                 err=True,
             )

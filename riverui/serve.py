@@ -134,4 +134,4 @@ async def _warn_of_trouble(driver: Driver) -> None:
         async with driver.reading() as db:
             await db.queue_row_get("default")
     except DatabaseError as error:
-        log.warning("%s Pages will say so until it is mended.", error)
+        log.warning("%s Pages will say so until this is fixed.", error)

@@ -86,7 +86,7 @@ SETTINGS = (
         flag="--prefix",
         metavar="PATH",
         default_words="/",
-        help="Path below which everything is served, e.g. /river; a proxy in front keeps it.",
+        help="Path below which everything is served, e.g. /river; a proxy in front must keep it.",
     ),
     Setting(
         name="root_path",
@@ -94,7 +94,7 @@ SETTINGS = (
         env="RIVERUI_ROOT_PATH",
         flag="--root-path",
         metavar="PATH",
-        help="Path that a proxy in front takes off before it passes a request on; links carry it.",
+        help="Path that a proxy in front strips from requests; links include it.",
     ),
     Setting(
         name="trust_proxy",
@@ -102,7 +102,7 @@ SETTINGS = (
         env="RIVERUI_TRUST_PROXY",
         flag="--trust-proxy",
         switch=True,
-        help="Believe X-Forwarded-For, -Host, -Prefix and -Proto. Only where nobody can go round the proxy.",
+        help="Trust X-Forwarded-For, -Host, -Prefix and -Proto. Only if nobody can bypass the proxy.",
     ),
     Setting(
         name="silent_healthchecks",
@@ -117,7 +117,7 @@ SETTINGS = (
         group="Server",
         flag="--healthcheck",
         metavar="NAME",
-        help="Do not serve: ask the running server for its health (minimal or complete), exit 0 or 1.",
+        help="Do not serve: check the running server's health (minimal or complete), exit 0 or 1.",
     ),
     Setting(
         name="basic_user",
@@ -148,7 +148,7 @@ SETTINGS = (
         group="Access",
         env="RIVERUI_API_TOKENS",
         metavar="LINES",
-        help="API tokens, each as the line that `riverui token` prints; commas or newlines part them.",
+        help="API tokens, each as the line that `riverui token` prints, separated by commas or newlines.",
     ),
     Setting(
         name="api_tokens_file",
@@ -189,7 +189,7 @@ SETTINGS = (
         flag="--redact-keys",
         metavar="NAMES",
         default_words="password, token, secret, api_key and the like",
-        help="Comma-separated names: exports leave out args under keys that end so. none leaves out nothing.",
+        help="Comma-separated names: exports leave out args under keys with these endings; none keeps all.",
     ),
     Setting(
         name="secret_key",
@@ -328,9 +328,7 @@ def database_url(values: Values, environ: Mapping[str, str]) -> str | None:
         return url
     if any(environ.get(name) for name in ("PGDATABASE", "PGHOST", "PGHOSTADDR", "PGSERVICE")):
         return None
-    raise ConfigError(
-        "no database: set DATABASE_URL (or PGHOST, PGDATABASE, …), or look around in `riverui demo`"
-    )
+    raise ConfigError("no database: set DATABASE_URL (or PGHOST, PGDATABASE, …), or try `riverui demo`")
 
 
 def texts(flags: Mapping[str, Any]) -> dict[str, str | None]:

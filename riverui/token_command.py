@@ -11,14 +11,14 @@ import click
     "--rights",
     default="read",
     metavar="RIGHTS",
-    help="all, read, or names of rights joined by +, such as jobs.read+jobs.retry.",
+    help="all, read, or rights joined by +, such as jobs.read+jobs.retry.",
     show_default=True,
 )
 def token(name: str, rights: str) -> int:
-    """Make an API token called NAME: prints the token, and the line to keep of it.
+    """Create an API token called NAME; print the token, and the line that lets it in.
 
-    The token is shown this once. The line, which does not give it away, belongs into RIVERUI_API_TOKENS or
-    into the file that RIVERUI_API_TOKENS_FILE names.
+    The token is shown only this once. Put the line, which does not give it away, into RIVERUI_API_TOKENS or
+    the file that RIVERUI_API_TOKENS_FILE names.
     """
     from riverui.web.tokens import new_token
 

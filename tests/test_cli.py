@@ -87,7 +87,7 @@ class TestBadSettings:
             ([], {"CORS_ORIGINS": "https://a.test, *"}, "CORS origin '*'"),
             ([], {"RIVERUI_SECRET_KEY": "short"}, "secret_key"),
             ([], {"DATABASE_URL": "mysql://u:hunter2@h/d"}, "postgres://"),
-            ([], {"DATABASE_URL": "postgres://u:hunter2@h/d?sslmode"}, "cannot be read"),
+            ([], {"DATABASE_URL": "postgres://u:hunter2@h/d?sslmode"}, "is not valid"),
             ([], {"DATABASE_URL_FILE": "/nowhere"}, "DATABASE_URL_FILE: cannot read /nowhere"),
             ([], {"DATABASE_URL_FILE": "/nowhere", "DATABASE_URL": NOWHERE}, "both set"),
             ([], {"RIVER_SCHEMA": 'a"b', "DATABASE_URL": NOWHERE}, "chema"),
@@ -287,7 +287,7 @@ class TestMigrations:
         assert run("validate", **url)[:2] == (0, "Every migration of line main is applied.\n")
 
         assert "applied migration 008 [down]" in run("migrate-down", **url)[1]
-        assert run("validate", **url)[2].startswith("riverui: not applied: 008;")
+        assert run("validate", **url)[2].startswith("riverui: migrations not applied: 008;")
         code, out, _ = run("migrate-down", "--target-version", "0", **url)
         assert code == 0
         assert "migration 001 [down]" in out
@@ -318,7 +318,7 @@ class TestMigrations:
         os.close(ours)
         os.close(theirs)
         assert done.returncode == code, done.stderr
-        assert ("with all their jobs. Go on?" in done.stderr) is bool(answer)
+        assert ("with all their jobs. Continue?" in done.stderr) is bool(answer)
         with psycopg.connect(database_url, autocommit=True) as connection:
             found = connection.execute("select to_regclass('river_job')").fetchone()
         assert found is not None
@@ -349,7 +349,7 @@ class TestMigrations:
 
     def test_what_goes_wrong_is_one_line_and_exit_code_1(self, run: Run, empty_database_url: str) -> None:
         for argv, words in (
-            (["migrate-get", "--up", "--version", "99"], "no migration 99"),
+            (["migrate-get", "--up", "--version", "99"], "Migration 99 not found"),
             (["migrate-up", "--line", "mian", "--database-url", empty_database_url], "main"),
             (["migrate-up", "--target-version", "99", "--database-url", empty_database_url], "99"),
             (["migrate-list", "--database-url", NOWHERE], "cannot be reached"),

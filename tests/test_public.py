@@ -102,5 +102,5 @@ def test_the_json_of_a_row_can_be_had_as_a_dict() -> None:
     assert Job(job, None).metadata_dict == {"output": 7}
     assert row(args='{"n": ' + "7" * 5000 + ', "m": 1}').args_dict == {"n": math.inf, "m": 1}
     for odd in ("[" * 5000 + "]" * 5000, "[1]"):
-        with pytest.raises(ValueError, match=r"nested|object expected"):
+        with pytest.raises(ValueError, match=r"nested|expected a JSON object"):
             _ = row(args=odd).args_dict

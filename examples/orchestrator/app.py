@@ -118,7 +118,7 @@ async def shut_down(client: Client, settings: Settings) -> None:
         async with asyncio.timeout((settings.soft_stop + settings.hard_stop).total_seconds()):
             await client.stop()
     except TimeoutError:
-        log.error("leaving jobs that do not end; they are rescued later")
+        log.error("exiting with jobs still running: they will be rescued later")
         os._exit(1)
 
 

@@ -86,7 +86,7 @@ async def apply_whole(
             if reason is SkipReason.RUNNING and verb is Verb.DELETE:
                 raise JobRunning(f"Job {job_id} is running and can't be deleted until it finishes.")
             if reason is SkipReason.LOCKED:
-                raise LockTimeout(f"Another transaction holds job {job_id}.")
+                raise LockTimeout(f"Job {job_id} is locked by another transaction.")
         return changes
 
 

@@ -141,7 +141,9 @@ class Operations:
         if known := self._operations.get(id):
             return known
         if sum(not operation.ended for operation in self._operations.values()) >= AT_ONCE:
-            raise BadRequest(f"{AT_ONCE} actions on all matching jobs are running: wait for one, or stop it.")
+            raise BadRequest(
+                f"{AT_ONCE} actions on all matching jobs are already running: wait for one, or stop one."
+            )
         operation = Operation(
             id=id,
             verb=verb,
@@ -190,7 +192,7 @@ class Operations:
             operation.error = error.public
             log.warning("%s stopped: %s", operation.verb.value, error, extra={"operation": operation.id})
         except Exception:
-            operation.error = "Something unexpected happened; the server's log has more."
+            operation.error = "Something went wrong; see the server's log."
             log.exception("%s failed", operation.verb.value, extra={"operation": operation.id})
         finally:
             operation.status = status
@@ -307,7 +309,7 @@ class _Walk:
     def _shrink(self) -> None:
         self._timeouts += 1
         if self._timeouts > _TIMEOUTS:
-            raise QueryTimeout(f"The database did not answer in time, not even for {self._chunk} jobs.")
+            raise QueryTimeout(f"The database did not answer in time, even for {self._chunk} jobs.")
         self._ahead = max(_SMALLEST, self._ahead // 2)
         self._chunk = max(_SMALLEST, self._chunk // 2)
         self._window = max(1_000, self._window // 2)

@@ -66,6 +66,6 @@ async def touch(driver: Driver, name: str, *, time_limit: timedelta | None = Non
 async def _refuse_two_meanings(executor: Executor, name: str, done_word: str) -> None:
     if name == ALL_QUEUES and await executor.queue_row_get(name) is not None:
         raise BadRequest(
-            f"To River's clients “*” means every queue, so a queue of that name cannot be {done_word} alone."
-            " Nothing was changed."
+            f"To River's clients “*” means every queue, so a queue of that name cannot be {done_word} on"
+            " its own. Nothing was changed."
         )

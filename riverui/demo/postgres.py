@@ -77,7 +77,7 @@ class EmbeddedPostgres:
         if sys.platform == "win32":
             raise DemoUnavailable(
                 "the built-in Postgres runs on Linux and macOS; on Windows use WSL or Docker, "
-                "or give `riverui serve` a database by DATABASE_URL"
+                "or give `riverui serve` a database with DATABASE_URL"
             )
         # A session of its own: Ctrl-C reaches us alone, and the server goes after its last client.
         self._process = subprocess.Popen(

@@ -87,7 +87,7 @@ async def _run(postgres: EmbeddedPostgres, sock: socket.socket, home: Path, conf
     taken = f"  (port {wished} is taken, so this is the next free one)\n" if wished not in (0, port) else ""
     server.words = (
         f"\n  riverui demo: a made-up shop's River queue, alive\n  {address(sock, config)}\n{taken}\n"
-        f"  Ctrl-C stops it. Its data is kept in {home}; --fresh starts anew."
+        f"  Ctrl-C stops it. Its data is kept in {home}; --fresh starts over."
     )
     try:
         async with working(driver):

@@ -316,7 +316,7 @@ def _server(runner: Runner, home: Path, cluster: Path, socket: Path, *, durable:
                     time.sleep(0.25)
                     process = runner.start("postgres", *arguments, output=log.fileno())
                 elif process.poll() is not None or waited > _READY_WITHIN:
-                    raise Refused(f"Postgres does not start: {_last_words(home / 'postgres.log')}")
+                    raise Refused(f"Postgres did not start: {_last_words(home / 'postgres.log')}")
                 time.sleep(0.01)
             yield
         finally:
@@ -344,7 +344,7 @@ def _in_use(log: Path) -> bool:
 def _last_words(log: Path) -> str:
     lines = log.read_text(errors="replace").strip().splitlines()
     told = [line.partition("FATAL:")[2].strip() for line in lines if "FATAL:" in line]
-    return (told or lines or ["it says nothing"])[-1]
+    return (told or lines or ["its log is empty"])[-1]
 
 
 if __name__ == "__main__":

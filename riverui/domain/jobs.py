@@ -242,7 +242,7 @@ class JobShowRow:
 def _object(text: str) -> dict[str, Any]:
     found = read_json(text)
     if not isinstance(found, dict):
-        raise ValueError(f"a JSON object expected, not {type(found).__name__}")
+        raise ValueError(f"expected a JSON object, got {type(found).__name__}")
     return found
 
 

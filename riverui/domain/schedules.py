@@ -29,7 +29,7 @@ def next_time(schedule: Schedule, after: datetime) -> datetime:
     """What any schedule says; ValueError where that is no later time, for whoever waits for it in a loop."""
     found = schedule.next(after)
     if found.tzinfo is None or found <= after:
-        raise ValueError(f"{schedule!r} says {found}, which does not come after {after}")
+        raise ValueError(f"{schedule!r} returned {found}, which is not after {after}")
     return found
 
 
@@ -41,7 +41,7 @@ class PeriodicInterval:
 
     def __post_init__(self) -> None:
         if self.interval <= timedelta(0):
-            raise ConfigError(f"The interval of a schedule is more than nothing, not {self.interval}.")
+            raise ConfigError(f"The interval of a schedule must be greater than zero, not {self.interval}.")
 
     def next(self, after: datetime) -> datetime:
         """`after` and the interval."""
@@ -102,7 +102,7 @@ class CronSchedule:
     def next(self, after: datetime) -> datetime:
         """The first time after `after`, in UTC; both on whole seconds."""
         if after.tzinfo is None:
-            raise ValueError("a schedule needs to know the time zone of a time")
+            raise ValueError("a schedule needs a time with a time zone")
         at = after.astimezone(UTC).replace(microsecond=0)
         try:
             if self._every is not None:
@@ -190,7 +190,7 @@ def _every(duration: str, text: str) -> timedelta:
     except ValueError as error:
         raise ConfigError(f"“{text}” is not a schedule: {error}.") from None
     if every <= timedelta(0):
-        raise ConfigError(f"“{text}” is not a schedule: the duration is more than nothing.")
+        raise ConfigError(f"“{text}” is not a schedule: the duration must be greater than zero.")
     return timedelta(seconds=max(1, every // timedelta(seconds=1)))
 
 
@@ -198,7 +198,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError):
-        raise ConfigError(f"There is no time zone “{name}” here (does the system have tzdata?).") from None
+        raise ConfigError(f"Time zone “{name}” not found (is tzdata installed?).") from None
 
 
 def _expression(words: list[str], text: str) -> str:
@@ -206,7 +206,7 @@ def _expression(words: list[str], text: str) -> str:
     if len(words) == 1 and words[0].startswith("@"):
         if words[0] not in _DESCRIPTORS:
             known = ", ".join([*_DESCRIPTORS, "@every 1h30m"])
-            raise ConfigError(f"“{text}” is not a schedule: there are {known}.")
+            raise ConfigError(f"“{text}” is not a schedule: use one of {known}.")
         words = _DESCRIPTORS[words[0]].split()
     if len(words) != len(_FIELDS):
         raise ConfigError(f"“{text}” is not a schedule: a cron expression has five fields, not {len(words)}.")
@@ -217,7 +217,7 @@ def _expression(words: list[str], text: str) -> str:
     try:
         CronSim(expression, datetime(2000, 1, 1))  # noqa: DTZ001 (cronsim's own arithmetic, without zones)
     except CronSimError:
-        raise ConfigError(f"“{text}” is not a schedule: there is no such day in these months.") from None
+        raise ConfigError(f"“{text}” is not a schedule: no such day exists in these months.") from None
     return expression
 
 
@@ -238,7 +238,7 @@ def _part(part: str, field: _Field) -> tuple[set[int], bool]:
     if slash:
         step = int(step_text) if step_text.isascii() and step_text.isdigit() else 0
         if step < 1:
-            raise ValueError(f"“{part}” has no step that is a positive number")
+            raise ValueError(f"“{part}” has a step that is not a positive number")
     low, dash, high = span.partition("-")
     if low in ("*", "?") and not dash:
         return set(range(field.first, field.last + 1, step)), step == 1

@@ -26,7 +26,7 @@ def read_json(text: str) -> Any:
     A whole number with more digits than Python converts becomes a float, infinite where it is too large.
     """
     if text.count("[") + text.count("{") > MOST_DEPTH and _depth(text) > MOST_DEPTH:
-        raise UnreadableJson("the JSON is nested too deep")
+        raise UnreadableJson("the JSON is nested too deeply")
     try:
         try:
             return json.loads(text)
@@ -36,7 +36,7 @@ def read_json(text: str) -> Any:
             # A number of many digits. Asking for each number costs more, so only now.
             return json.loads(text, parse_int=_whole_number)
     except RecursionError:
-        raise UnreadableJson("the JSON is nested too deep") from None
+        raise UnreadableJson("the JSON is nested too deeply") from None
 
 
 def read_object(text: str | None) -> dict[str, Any]:

@@ -164,7 +164,7 @@ async def _job_update(executor: Executor, id: int, output: Any) -> JobRow:
 
 async def _queue_list(executor: Executor, first: int) -> Sequence[QueueRow]:
     if not 1 <= first <= MOST:
-        raise ValueError(f"a list has 1 to {MOST:,} rows, not {first}")
+        raise ValueError(f"first must be from 1 to {MOST:,}, not {first}")
     return await executor.queue_row_list(limit=first)
 
 

@@ -106,7 +106,7 @@ def check_instance(args: object) -> None:
         args, KIND
     ):
         raise ArgsError(
-            f"{type(args).__name__} is no type of job args: insert an instance of a class with a kind, or"
+            f"{type(args).__name__} is not a job args type: insert an instance of a class with a kind, or"
             ' JsonArgs("send_mail", {"to": "ann@example.com"})'
         )
 
@@ -165,11 +165,11 @@ def check_object(text: object) -> str:
     if isinstance(text, bytes | bytearray):
         text = text.decode()
     if not isinstance(text, str):
-        raise Unfit(f"text expected, not {type(text).__name__}")
+        raise Unfit(f"expected text, got {type(text).__name__}")
     try:
         value = parse(text)
     except ValueError as error:
-        raise Unfit(f"it is no JSON: {error}") from None
+        raise Unfit(f"it is not valid JSON: {error}") from None
     if type(value) is not dict:
         raise Unfit("args must be a JSON object")
     if "\\u" in text or not text.isascii():

@@ -302,16 +302,16 @@ def _driver(
     if hasattr(database, "autocommit"):
         driver = cast("Driver", database)
         if schema is not None and schema != driver.schema:
-            raise ConfigError("schema differs from the driver's: give it to the driver alone.")
+            raise ConfigError("schema differs from the driver's: set it on the driver only.")
         return driver, False
     if found := connect_engine(database, schema=schema):
         if config.queues:
             raise ConfigError(
-                "A SQLAlchemy engine can insert and look after jobs: to work them, give a URL or a pool."
+                "A SQLAlchemy engine can insert and manage jobs; to work them, give a URL or a pool."
             )
         return found, True
     raise ConfigError(
-        f"{type(database).__module__}.{type(database).__qualname__} is no database: give a URL, a"
+        f"{type(database).__module__}.{type(database).__qualname__} is not a database: give a URL, a"
         " psycopg_pool.AsyncConnectionPool, a SQLAlchemy AsyncEngine, or riverui.connect(…)."
     )
 

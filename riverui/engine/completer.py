@@ -139,7 +139,9 @@ class Completer:
             self._bell.ring()
             if self.waiting >= _CROWDED and self._room.is_set():
                 self._room.clear()
-                self._logger.debug("%s outcomes wait to be written, and jobs wait for them", self.waiting)
+                self._logger.debug(
+                    "%s outcomes are waiting to be written, and hold up new jobs", self.waiting
+                )
         if self._timer is None:
             self._timer = self._loop.call_later(_LONGEST_WAIT, self._due)
 
@@ -220,7 +222,7 @@ class Completer:
                 seconds = _patience(error, failures) if away else failures / 10
                 left = self.waiting + len(batch)
                 self._logger.warning(
-                    "%s outcomes could not be written, again in %.1f s: %s", left, seconds, error
+                    "%s outcomes could not be written, retrying in %.1f s: %s", left, seconds, error
                 )
                 await self._pause(seconds)
         if len(batch) > 1:
@@ -229,7 +231,7 @@ class Completer:
             return [*first, *await self._persist(batch[middle:], write)]
         if not bare:
             return await self._persist([cast(T, _bare(batch[0]))], write, bare=True)
-        self._logger.error("the outcome of a job cannot be written: it will be rescued", exc_info=reason)
+        self._logger.error("the outcome of a job cannot be written: the job will be rescued", exc_info=reason)
         return []
 
     async def _pause(self, seconds: float) -> None:
@@ -250,7 +252,7 @@ class Completer:
         try:
             rows = await self._line.call(lambda executor: executor.job_row_list(params))
         except RiveruiError as error:
-            self._logger.warning("subscribers miss %s events: %s", len(batch), error)
+            self._logger.warning("subscribers missed %s events: %s", len(batch), error)
             return
         for row in rows:
             self._tell(row, batch[row.id], EventKind.JOB_FAILED)

@@ -137,9 +137,9 @@ class ClientConfig:
             _check_span(name, getattr(self, name), or_no_limit=True)
         _check_span("rescue_stuck_jobs_after", self.rescue_after)
         if self.rescue_after < self.job_timeout:
-            raise ConfigError("rescue_stuck_jobs_after may not be shorter than job_timeout.")
+            raise ConfigError("rescue_stuck_jobs_after must not be shorter than job_timeout.")
         if self.fetch_poll_interval < self.fetch_cooldown:
-            raise ConfigError("fetch_poll_interval may not be shorter than fetch_cooldown.")
+            raise ConfigError("fetch_poll_interval must not be shorter than fetch_cooldown.")
         _check_number("max_attempts", self.max_attempts, least=1)
         _check_number("job_log_bytes", self.job_log_bytes, least=1)
         _check_number("job_log_total_bytes", self.job_log_total_bytes, least=1, most=_MOST_LOG_BYTES)
@@ -165,15 +165,15 @@ class ClientConfig:
         """ConfigError where a queue cannot be worked under this name with these settings."""
         if not is_queue_name(name):
             raise ConfigError(
-                f"queues: {name!r} is no queue name: up to 64 lower-case letters and digits, with single"
-                " underscores or hyphens between them."
+                f"queues: {name!r} is not a valid queue name: use up to 64 lower-case letters and digits,"
+                " with single underscores or hyphens between them."
             )
         if not isinstance(queue, QueueConfig):
             raise ConfigError(f"queues: {name!r} needs a QueueConfig.")
         cooldown = queue.fetch_cooldown or self.fetch_cooldown
         if (queue.fetch_poll_interval or self.fetch_poll_interval) < cooldown:
             raise ConfigError(
-                f"queues: {name!r}: fetch_poll_interval may not be shorter than fetch_cooldown."
+                f"queues: {name!r}: fetch_poll_interval must not be shorter than fetch_cooldown."
             )
 
     def check_kinds(self) -> None:

@@ -76,7 +76,7 @@ def metadata_set(key: str, value: Any) -> None:
     ValueError for keys that begin with `river:`, River's own, and for what cannot be stored as JSON.
     """
     if key.startswith(RESERVED):
-        raise ValueError(f"Metadata keys that begin with {RESERVED} are River's own.")
+        raise ValueError(f"Metadata keys that begin with {RESERVED} are reserved for River.")
     attempt = _unended_attempt()
     _json(key)
     attempt.update(key, _json(value))
@@ -92,14 +92,14 @@ async def job_complete_tx(tx: object, job: Job[A]) -> Job[A]:
     executor = await client_from_context().driver.adopt(tx)
     rows = await executor.job_set_state_many([completion])
     if not rows:
-        raise NotFound(f"There is no job {job.id} any more.")
+        raise NotFound(f"Job not found: {job.id}.")
     return Job(rows[0], job.args)
 
 
 def _unended_attempt() -> Attempt:
     attempt = running_attempt()
     if attempt.done:
-        raise OutsideJob("This attempt at the job has ended: what it had to tell is written already.")
+        raise OutsideJob("This attempt has already ended, and its results have been written.")
     return attempt
 
 

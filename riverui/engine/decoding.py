@@ -40,7 +40,7 @@ _MISSING: Any = object()
 
 def refuse_constant(name: str) -> Any:
     """For `parse_constant`: NaN and its like are no JSON, though Python reads them."""
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(parse_constant=refuse_constant).scan_once  # type: ignore[attr-defined]  # typeshed does not tell of it
@@ -119,7 +119,7 @@ def _exactly(cls: type, name: str) -> Reader:
     def read(value: Any) -> Any:
         if type(value) is cls:
             return value
-        raise Unfit(f"{name} expected, not {_name(value)}")
+        raise Unfit(f"expected {name}, got {_name(value)}")
 
     return read
 
@@ -127,17 +127,17 @@ def _exactly(cls: type, name: str) -> Reader:
 def _float(value: Any) -> float:
     if type(value) is float or type(value) is int:
         return float(value)
-    raise Unfit(f"a number expected, not {_name(value)}")
+    raise Unfit(f"expected a number, got {_name(value)}")
 
 
 def _text(parse: Callable[[str], Any], name: str) -> Reader:
     def read(value: Any) -> Any:
         if type(value) is not str:
-            raise Unfit(f"{name} expected, not {_name(value)}")
+            raise Unfit(f"expected {name}, got {_name(value)}")
         try:
             return parse(value)
         except (ValueError, InvalidOperation):
-            raise Unfit(f"{name} expected, not {value[:80]!r}") from None
+            raise Unfit(f"expected {name}, got {value[:80]!r}") from None
 
     return read
 
@@ -154,7 +154,7 @@ def _decimal(value: Any) -> Decimal:
         return Decimal(repr(value))
     found: Decimal = _text(Decimal, "a decimal number")(value)
     if not found.is_finite():
-        raise Unfit("a finite number expected")
+        raise Unfit("expected a finite number")
     return found
 
 
@@ -164,11 +164,11 @@ def _bytes(text: str) -> bytes:
 
 def _duration(value: Any) -> timedelta:
     if type(value) is not int:
-        raise Unfit(f"whole nanoseconds expected, not {_name(value)}")
+        raise Unfit(f"expected whole nanoseconds, got {_name(value)}")
     try:
         return timedelta(microseconds=value // 1000)
     except OverflowError:
-        raise Unfit("a duration of that length does not exist") from None
+        raise Unfit("the duration is out of range") from None
 
 
 _READERS: Mapping[Any, Reader] = {
@@ -214,7 +214,7 @@ def _one_of(choices: Mapping[Any, Any]) -> Reader:
             return known[type(value), value]
         except (KeyError, TypeError):
             names = ", ".join(repr(name) for name in choices)
-            raise Unfit(f"one of {names} expected, not {str(value)[:80]!r}") from None
+            raise Unfit(f"expected one of {names}, got {str(value)[:80]!r}") from None
 
     return read
 
@@ -241,7 +241,7 @@ def _union(members: Sequence[tuple[Any, Reader]]) -> Reader:
 def _list(read_each: Reader, make: Callable[[list[Any]], Any]) -> Reader:
     def read(value: Any) -> Any:
         if type(value) is not list:
-            raise Unfit(f"a list expected, not {_name(value)}")
+            raise Unfit(f"expected a list, got {_name(value)}")
         found: list[Any] = []
         try:
             for each in value:
@@ -256,7 +256,7 @@ def _list(read_each: Reader, make: Callable[[list[Any]], Any]) -> Reader:
 def _fixed(readers: Sequence[Reader]) -> Reader:
     def read(value: Any) -> tuple[Any, ...]:
         if type(value) is not list or len(value) != len(readers):
-            raise Unfit(f"a list of {len(readers)} expected")
+            raise Unfit(f"expected a list of {len(readers)}")
         return tuple(read_each(each) for read_each, each in zip(readers, value, strict=True))
 
     return read
@@ -265,7 +265,7 @@ def _fixed(readers: Sequence[Reader]) -> Reader:
 def _dict(read_key: Reader, read_value: Reader) -> Reader:
     def read(value: Any) -> dict[Any, Any]:
         if type(value) is not dict:
-            raise Unfit(f"an object expected, not {_name(value)}")
+            raise Unfit(f"expected an object, got {_name(value)}")
         found = {}
         for key, each in value.items():
             try:
@@ -351,7 +351,7 @@ def _slots(cls: Any, slots: Sequence[_Slot]) -> Reader:
 
     def read(value: Any) -> Any:
         if type(value) is not dict:
-            raise Unfit(f"an object expected, not {_name(value)}")
+            raise Unfit(f"expected an object, got {_name(value)}")
         arguments = {}
         for name, attribute, plain, read_field, nullable, required, empty in slots:
             found = value.get(name, _MISSING)
@@ -363,7 +363,7 @@ def _slots(cls: Any, slots: Sequence[_Slot]) -> Reader:
             try:
                 if found is _MISSING:
                     if required:
-                        raise Unfit("it is missing, and has no default")
+                        raise Unfit("missing, and has no default")
                 elif found is not None or nullable:
                     arguments[attribute] = read_field(found)
                 elif required:
@@ -373,7 +373,7 @@ def _slots(cls: Any, slots: Sequence[_Slot]) -> Reader:
         try:
             return cls(**arguments)
         except (TypeError, ValueError) as error:
-            raise Unfit(f"{cls.__name__} refused it: {error}") from error
+            raise Unfit(f"{cls.__name__} rejected it: {error}") from error
 
     return read
 

@@ -139,7 +139,7 @@ class Executor:
             if self._completer.crowded:
                 await self._completer.room()
         except (Exception, KeyboardInterrupt, SystemExit):
-            self._logger.exception("the outcome of job %s is lost: it will be rescued", attempt.row.id)
+            self._logger.exception("the outcome of job %s is lost: the job will be rescued", attempt.row.id)
         finally:
             attempt.done = True
             # They refer to this frame, and this frame to them; and args may be large.

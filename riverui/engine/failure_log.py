@@ -17,13 +17,13 @@ def log_failure(
 ) -> None:
     """Log a failed attempt as WARNING, and one after which there is no other as ERROR, with its traceback."""
     state = ended.params.state
-    level, then = logging.WARNING, "is cancelled by the error handler"
+    level, then = logging.WARNING, "was cancelled by the error handler"
     if state is JobState.DISCARDED:
-        level, then = logging.ERROR, "is discarded"
+        level, then = logging.ERROR, "was discarded"
     elif state is not JobState.CANCELLED:
         again = (ended.params.scheduled_at or now).astimezone(UTC)
         seconds = max(0.0, (again - now).total_seconds())
-        then = f"is tried again in {seconds:,.0f} s, at {again:%Y-%m-%d %H:%M:%S} UTC"
+        then = f"will be retried in {seconds:,.0f} s, at {again:%Y-%m-%d %H:%M:%S} UTC"
     logger.log(
         level,
         "job %s (%s) in queue %s failed at attempt %s of %s and %s: %s",

@@ -81,12 +81,12 @@ def finished(text: str) -> str:
         if character in text:
             text = text.replace(character, escape)
     if "\\u0000" in text and _NUL.search(text):
-        raise Unfit("a text contains a NUL character, which Postgres cannot keep")
+        raise Unfit("a string contains a NUL character, which Postgres cannot store")
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise Unfit("a text contains half of a surrogate pair, which is no character") from None
+            raise Unfit("a string contains a lone surrogate, which is not a character") from None
     return text
 
 
@@ -231,7 +231,7 @@ def writer(cls: Any) -> Writer:
 
 
 def _no_way(cls: type, value: object) -> str:
-    raise Unfit(f"there is no JSON for a {cls.__name__}")
+    raise Unfit(f"{cls.__name__} has no JSON form")
 
 
 def _dataclass_writer(cls: type) -> Writer:

@@ -333,7 +333,7 @@ def _unique_args(args: object, encoded: str, unique: Uniqueness | None) -> str |
 def _max_attempts(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
         return min(value, _MOST_ATTEMPTS)
-    raise InsertError(f"max_attempts must be a whole number from 1, not {value!r}")
+    raise InsertError(f"max_attempts must be a whole number of at least 1, not {value!r}")
 
 
 def _priority(value: Any) -> int:
@@ -345,8 +345,8 @@ def _priority(value: Any) -> int:
 def _queue(name: object) -> str:
     if isinstance(name, str) and _fits(name):
         return name
-    allowed = "up to 64 lower-case letters and digits, with single _, - or | between them"
-    raise InsertError(f"{name!r} is no queue name: {allowed}")
+    allowed = "use up to 64 lower-case letters and digits, with single _, - or | between them"
+    raise InsertError(f"{name!r} is not a valid queue name: {allowed}")
 
 
 _fits = lru_cache(maxsize=1024)(is_queue_name)
@@ -356,11 +356,11 @@ def _tags(values: Sequence[str]) -> tuple[str, ...]:
     if not values:
         return ()
     if isinstance(values, str):
-        raise InsertError("tags must be a list of texts, not one text")
+        raise InsertError("tags must be a list of strings, not one string")
     for tag in values:
         if not isinstance(tag, str) or len(tag) > _LONGEST_TAG or not _TAG.fullmatch(tag):
             raise InsertError(
-                f"tags have 3 to {_LONGEST_TAG} of A–Z, a–z, 0–9, _, and - inside, unlike {tag!r}"
+                f"{tag!r} is not a valid tag: use 3 to {_LONGEST_TAG} of A–Z, a–z, 0–9, _, and - inside"
             )
     return tuple(values)
 

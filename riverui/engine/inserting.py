@@ -111,7 +111,7 @@ def _around(outer: _Outer, inner: _Insert) -> _Insert:
 def only(results: Sequence[InsertResult]) -> InsertResult:
     """The result of the one job that was to be inserted."""
     if len(results) != 1:
-        raise InsertError(f"a middleware gave {len(results)} results for one job")
+        raise InsertError(f"a middleware returned {len(results)} results for one job")
     return results[0]
 
 

@@ -71,7 +71,7 @@ class JobListCursor:
                 time=None if time.replace(tzinfo=UTC) == _NO_TIME else time.astimezone(UTC),
             )
         except (binascii.Error, KeyError, OverflowError, RecursionError, TypeError, ValueError):
-            raise ValueError("this is no cursor of a job list") from None
+            raise ValueError("this is not a job list cursor") from None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +101,7 @@ class JobListParams:
         _conditions(self.where)
         unfinished = [state.value for state in self._states() if state not in FINALIZED]
         if self._order is JobListOrder.FINALIZED_AT and unfinished:
-            raise ValueError(f"jobs that are {', '.join(unfinished)} have no finalized_at to be ordered by")
+            raise ValueError(f"jobs that are {', '.join(unfinished)} have no finalized_at to order by")
 
     def select(self) -> JobSelectParams | None:
         """The same for storage; None where nothing can match. ValueError for a cursor of another order."""
@@ -194,7 +194,7 @@ class JobDeleteManyParams:
         _check_first(self.first)
         unfiltered = all(given is None for given in self._filters()) and not _conditions(self.where)
         if self.unsafe_all is not unfiltered:
-            raise ValueError("unsafe_all is for deleting without any filter, and has to be set for that")
+            raise ValueError("unsafe_all must be set to delete without any filter, and only then")
 
     def select(self) -> JobSelectParams | None:
         """The same for storage; None where nothing can match."""
@@ -224,4 +224,4 @@ def _conditions(where: Where | Sequence[Where]) -> tuple[Where, ...]:
 
 def _check_first(first: int) -> None:
     if not 1 <= first <= MOST:
-        raise ValueError(f"a list has 1 to {MOST:,} rows, not {first}")
+        raise ValueError(f"first must be from 1 to {MOST:,}, not {first}")

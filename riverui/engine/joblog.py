@@ -158,7 +158,7 @@ class JobLogs(logging.Handler):
             async with self._client.driver.autocommit() as executor:
                 await executor.job_update(attempt.row.id, metadata=f'{{"{KEY}":{text}}}')
         except DatabaseError as error:
-            self._client.logger.debug("the log of job %s has to wait: %s", attempt.row.id, error)
+            self._client.logger.debug("the log of job %s could not be written yet: %s", attempt.row.id, error)
             if not log.unwritten:
                 log.unwritten = True
                 self._schedule(log, attempt)
@@ -179,7 +179,7 @@ class JobLogs(logging.Handler):
         row = attempt.row
         entries = _entries(row.metadata)
         if entries is None:
-            self._client.logger.warning("job %s has something else than logs in %s", row.id, KEY)
+            self._client.logger.warning("job %s has something other than logs in %s", row.id, KEY)
             return None
         with self.lock or nullcontext():
             newest = _dump({"attempt": row.attempt, "log": log.text()})

@@ -185,14 +185,14 @@ class Elector:
         self._resign_requested = False
         self._lapsed = None
         self._term = term
-        self._logger.info("client %s leads", self._client_id)
+        self._logger.info("client %s is now the leader", self._client_id)
         work = asyncio.ensure_future(self._work(term))
         resign = True
         try:
             resign = await self._keep(term, work)
             failed = work.done()
             if failed and not work.cancelled() and (error := work.exception()):
-                self._logger.error("maintenance failed, this client resigns", exc_info=error)
+                self._logger.error("maintenance failed: this client resigns as leader", exc_info=error)
         finally:
             self._term = None
             term.end()
@@ -200,7 +200,7 @@ class Elector:
             if resign:
                 await self._resign(term)
             await asyncio.gather(work, return_exceptions=True)
-            self._logger.info("client %s leads no more", self._client_id)
+            self._logger.info("client %s is no longer the leader", self._client_id)
         if failed:
             return self._interval
         return between(0.05, 0.1) if self._resign_requested else 0.0
@@ -223,13 +223,13 @@ class Elector:
             if work.done() or self._resign_requested:
                 return True
             if not term.trusted:
-                self._logger.warning("the term could not be renewed in time, this client steps down")
+                self._logger.warning("leadership could not be renewed in time: this client steps down")
                 # It is taken up again should nobody else have led by the time that there is a database.
                 self._lapsed = term
                 return False
             if self._home is not None and self._home.silence > self._terms.silence.total_seconds():
                 self._logger.warning(
-                    "the event loop has been blocked for %.0f s: this client leaves leading to others",
+                    "the event loop has been blocked for %.0f s: this client leaves leadership to others",
                     self._home.silence,
                 )
                 return True
@@ -241,7 +241,7 @@ class Elector:
             except Exception as error:
                 errors += 1
                 pause = min(backoff(min(errors, 3)), term.remaining)
-                self._warn("renew the term", error, errors, pause)
+                self._warn("renew leadership", error, errors, pause)
                 due = self._now() + pause
                 continue
             if renewed is None:

@@ -35,7 +35,7 @@ _LAST_SECONDS = 60.0
 _LAST_SECONDS_ABANDONED = 3.0
 _MOST_THREADS = 64
 _CONNECTIONS = (
-    "A client at work keeps up to four connections of its own beside its pool, however many queues it works:"
+    "A running client keeps up to four connections of its own besides its pool, however many queues it works:"
     " one client with many queues needs fewer than many clients."
 )
 
@@ -46,7 +46,7 @@ class Machinery:
     def __init__(self, client: Client) -> None:
         config = client.config
         if config.workers is None or not config.workers.kinds:
-            raise ConfigError("workers has no worker: register one before the start.")
+            raise ConfigError("workers is empty: add a worker before starting the client.")
         config.check_kinds()
         self.client = client
         self.client_id = client.id
@@ -165,7 +165,7 @@ class Machinery:
         await self._drain()
         producers = tuple(self.producers.values())
         if left := self.running:
-            self.logger.error("%s jobs go on: they are left alone, and will be rescued", left)
+            self.logger.error("%s jobs are still running: they are abandoned and will be rescued", left)
         await asyncio.gather(*(producer.close() for producer in producers))
         await self._end_services()
         if self._completion is not None:
@@ -216,7 +216,7 @@ class Machinery:
                 drained, self._hurry, self._abandoned, seconds=None if soft is None else soft.total_seconds()
             ):
                 if not self._hurry.is_set() and not self._abandoned.is_set():
-                    self.logger.warning("the jobs took too long to end, and are cancelled")
+                    self.logger.warning("the jobs took too long to finish and are being cancelled")
                 self.cancel_jobs()
                 await _either(drained, self._abandoned)
         finally:

@@ -63,7 +63,7 @@ class Notifier:
             try:
                 if self._listener is None:
                     await self.connect()
-                    self._logger.info("notifications are heard again")
+                    self._logger.info("notifications are received again")
                     for callback in tuple(self._reconnected):
                         self._call(callback)
                 await self._listen()
@@ -72,7 +72,7 @@ class Notifier:
                 error = raised
             failures = 1 if loop.time() - began > _STEADY else failures + 1
             seconds = min(backoff(failures), _LONGEST_PAUSE)
-            self._logger.warning("notifications are not heard, again in %.1f s: %s", seconds, error)
+            self._logger.warning("notifications are not received, reconnecting in %.1f s: %s", seconds, error)
             await asyncio.sleep(seconds)
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class Notifier:
         except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
-            self._logger.warning("a notification on %s is no JSON object, and ignored", topic)
+            self._logger.warning("a notification on %s is not a JSON object, and is ignored", topic)
             return
         for callback in tuple(self._callbacks[topic]):
             self._call(callback, message)

@@ -121,11 +121,13 @@ def next_retry(
         if retry_at >= now:
             return retry_at
         logger.warning(
-            "the next retry of job %s is in the past (%s), so River's policy decides", row.id, retry_at
+            "the next retry of job %s is in the past (%s), so River's retry policy is used", row.id, retry_at
         )
     except BaseException:
         # The program's own code, which may raise anything.
-        logger.exception("the next retry of job %s cannot be told, so River's policy decides", row.id)
+        logger.exception(
+            "the next retry of job %s could not be determined, so River's retry policy is used", row.id
+        )
     return default_retry(row, now=now)
 
 

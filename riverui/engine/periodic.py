@@ -40,11 +40,11 @@ class PeriodicJob:
 
     def __post_init__(self) -> None:
         if not callable(self.constructor) or not hasattr(self.schedule, "next"):
-            raise ConfigError("A periodic job has a schedule and a function that makes the job.")
+            raise ConfigError("A periodic job needs a schedule and a function that makes the job.")
         if self.id is not None and not is_kind(self.id):
             raise ConfigError(
-                f"{self.id!r} is no id for a periodic job: 2 to {MOST_KIND_CHARACTERS} letters, digits and"
-                " underscores, after the first also -[]<>/.·:+"
+                f"{self.id!r} is not a valid periodic job id: use 2 to {MOST_KIND_CHARACTERS} letters, digits"
+                " and underscores, after the first also -[]<>/.·:+"
             )
 
     def construct(self) -> InsertManyParams | None:
@@ -86,7 +86,7 @@ class PeriodicJobs:
             taken = {job.id for job in self._jobs.values()}
             for job in jobs:
                 if job.id is not None and job.id in taken:
-                    raise ConfigError(f"There is a periodic job “{job.id}” already.")
+                    raise ConfigError(f"Periodic job “{job.id}” already exists.")
                 taken.add(job.id)
             handles = []
             for job in jobs:

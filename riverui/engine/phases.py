@@ -49,13 +49,13 @@ async def stop_in_phases(
 
     The next phase begins after `soft_stop` and `hard_stop`, None being never, or with something in `asked`.
     """
-    client.logger.info("stopping: running jobs may end%s", _for(soft_stop), extra=_now(client))
+    client.logger.info("stopping: running jobs may finish%s", _for(soft_stop), extra=_now(client))
     if await _ended(client.stop(), asked, soft_stop):
         return True
-    client.logger.warning("cancelling the jobs that still run%s", _for(hard_stop), extra=_now(client))
+    client.logger.warning("cancelling the jobs still running%s", _for(hard_stop), extra=_now(client))
     if await _ended(client.stop_and_cancel(), asked, hard_stop):
         return True
-    client.logger.error("exiting without jobs that do not end: they are rescued later", extra=_now(client))
+    client.logger.error("exiting with jobs still running: they will be rescued later", extra=_now(client))
     await client.stop_and_abandon()
     return False
 

@@ -51,7 +51,7 @@ class QueueReports:
             except RiveruiError as error:
                 failures += 1
                 if failures == 1:
-                    machinery.logger.warning("the queues cannot be looked after: %s", error)
+                    machinery.logger.warning("the queues' rows cannot be read or updated: %s", error)
             else:
                 if due:
                     report_at = time.monotonic() + _REPORT_EVERY

@@ -253,7 +253,7 @@ async def rehearse(
     async with driver.autocommit() as executor:
         begun = await executor.job_begin(row.id, client_id=client.id, now=client.clock())
     if begun is None:
-        raise NotFound(f"There is no unfinished job {row.id}.")
+        raise NotFound(f"Job {row.id} does not exist or is already finished.")
     context = copy_context()
     context.run(at_work.client.set, client)
     events = client.events.subscribe(*(kind for kind in EventKind if kind.startswith("job_")))

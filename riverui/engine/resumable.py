@@ -96,7 +96,7 @@ class Progress:
         found = read_object(metadata) if _MARK in metadata else {}
         step, cursors = found.get(STEP), found.get(CURSOR)
         self.resume_step = step if isinstance(step, str) else ""
-        """The step to go on after."""
+        """The step to resume after."""
         self.cursors: dict[str, Any] = cursors if isinstance(cursors, dict) else {}
         self.cursors_changed = False
         self.completed = ""
@@ -114,7 +114,7 @@ class Progress:
         if not self._register(name):
             return False
         if name in self.pending:
-            self._fail(f"The step {name!r} was left with a cursor: go on with resumable_step_cursor.")
+            self._fail(f"The step {name!r} has a saved cursor: resume it with resumable_step_cursor.")
         if not self.resumed:
             self._skip(name)
             return False
@@ -160,9 +160,9 @@ class Progress:
         if self.error is not None:
             return self.error
         if not self.resumed:
-            return ResumableError(f"The job has no step {self.resume_step!r} to go on after.")
+            return ResumableError(f"The job has no step {self.resume_step!r} to resume after.")
         if self.pending:
-            return ResumableError(f"The job has no step {self.pending[0]!r} to go on in.")
+            return ResumableError(f"The job has no step {self.pending[0]!r} to resume in.")
         return None
 
     def keep(self, attempt: Attempt) -> None:
@@ -213,16 +213,16 @@ async def keeping_progress(attempt: Attempt, work: Callable[[Attempt], Awaitable
 
 async def _set_step_tx(tx: object, job: Job[A], cursor: dict[str, Any]) -> Job[A]:
     if job.state is not JobState.RUNNING:
-        raise ValueError("Only a running job makes progress.")
+        raise ValueError("Only a running job can record progress.")
     progress = _progress()
     progress.inside()
     if progress.pending:
-        raise ResumableError(f"The step {progress.pending[0]!r}, left with a cursor, has to come first.")
+        raise ResumableError(f"The step {progress.pending[0]!r} has a saved cursor, so it must come first.")
     cursors = progress.cursors | cursor
     executor = await client_from_context().driver.adopt(tx)
     row = await executor.job_update(job.id, metadata=_json({STEP: progress.step, CURSOR: cursors or None}))
     if row is None:
-        raise NotFound(f"There is no job {job.id} any more.")
+        raise NotFound(f"Job not found: {job.id}.")
     # Written again at the end, it would bring back what the caller may have rolled back.
     progress.completed = ""
     progress.cursors = cursors

@@ -27,7 +27,7 @@ async def keep_running(name: str, run: Callable[[], Awaitable[None]], logger: lo
             seconds = backoff(failures)
             # Our own errors say it all; others are bugs, and need their traceback.
             trace = None if isinstance(error, RiveruiError) else error
-            logger.error("%s failed, again in %.1f s: %s", name, seconds, error, exc_info=trace)
+            logger.error("%s failed, retrying in %.1f s: %s", name, seconds, error, exc_info=trace)
             await asyncio.sleep(seconds)
 
 

@@ -66,7 +66,7 @@ class SetAside:
             self._told.clear()
         self._told.add(job_id)
         self._logger.error(
-            "%s: job %d cannot be processed and is left as it is, the others go on: %s",
+            "%s: job %d cannot be processed and is skipped for now: %s",
             self._name,
             job_id,
             error,

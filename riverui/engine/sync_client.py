@@ -136,7 +136,7 @@ class SyncClient:
         ValueError for a job that is not running, NotFound for one that was deleted.
         """
         if not self.driver.job_set_state_tx(tx, completion_of(job, self._clock())):
-            raise NotFound(f"There is no job {job.id} any more.")
+            raise NotFound(f"Job not found: {job.id}.")
 
     def close(self) -> None:
         """Gives back connections that it opened itself."""
@@ -156,7 +156,7 @@ def _engine_driver(database: object, schema: str | None) -> SyncDriver:
     if found := connect_engine_sync(database, schema=schema):
         return found
     raise ConfigError(
-        f"{type(database).__module__}.{type(database).__qualname__} is no database: give a URL, a"
+        f"{type(database).__module__}.{type(database).__qualname__} is not a database: give a URL, a"
         " psycopg_pool.ConnectionPool or a SQLAlchemy Engine."
     )
 
@@ -168,4 +168,4 @@ def _run(flow: Coroutine[Any, Any, T]) -> T:
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]  # the coroutine's own type says what it is
     flow.close()
-    raise InsertError("a hook or middleware wants to wait, which only the asyncio client can")
+    raise InsertError("a hook or middleware awaits something, which only the asyncio client can do")

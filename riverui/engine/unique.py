@@ -202,7 +202,5 @@ def _paths(cls: type, path: Path, seen: set[type]) -> list[Path]:
 
 def _checked(key: str) -> str:
     if key.isdecimal():
-        raise InsertError(
-            f"a unique field cannot be named {key!r}: River would take it for a place in a list"
-        )
+        raise InsertError(f"a unique field cannot be named {key!r}: River would take it for a list index")
     return key

@@ -27,8 +27,8 @@ async def watch_loop(attempts: Callable[[], Iterable[Attempt]], logger: logging.
                 attempt.row.kind for attempt in attempts() if attempt.unit and attempt.unit.is_async
             )
             logger.warning(
-                "the event loop was blocked for %.1f s: something does not await what takes long"
-                " (a synchronous worker would run in a thread); async jobs at work: %s",
+                "the event loop was blocked for %.1f s: a job blocks it instead of awaiting"
+                " (a synchronous worker would run in a thread); async jobs running: %s",
                 late,
-                ", ".join(kind for kind, _ in kinds.most_common(_MOST_KINDS)) or "none any more",
+                ", ".join(kind for kind, _ in kinds.most_common(_MOST_KINDS)) or "none now",
             )

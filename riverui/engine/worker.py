@@ -233,7 +233,7 @@ class Workers:
         `args_type` is needed only where the worker's class does not name it as `Worker[ArgsType]`.
         """
         if not isinstance(worker, Worker):
-            raise ConfigError(f"{worker!r} is no Worker: add an instance of a subclass.")
+            raise ConfigError(f"{worker!r} is not a Worker: add an instance of a subclass.")
         self._register(worker, args_type or _args_type(type(worker)))
 
     @overload
@@ -279,7 +279,7 @@ class Workers:
         # All or none, so the checks come first.
         for at, kind in enumerate(kinds):
             if kind in self._units or kind in kinds[:at]:
-                raise ConfigError(f"The job kind {kind!r} has a worker already.")
+                raise ConfigError(f"Job kind {kind!r} already has a worker.")
         decode = decoder(args_type)
         is_async = _is_async(worker.work)
         for kind in kinds:
@@ -293,7 +293,7 @@ def _annotated_args_type(function: Callable[..., Any]) -> type[Any]:
     name = getattr(function, "__name__", repr(function))
     hint = f"annotate it as `def {name}(job: Job[ArgsType])`, or write `@workers.work(ArgsType)`"
     if not callable(function):
-        raise ConfigError(f"{name} is no function that could work jobs.")
+        raise ConfigError(f"{name} is not a function that can work jobs.")
     try:
         parameter = next(iter(inspect.signature(function).parameters.values()), None)
         annotation = Any if parameter is None else parameter.annotation

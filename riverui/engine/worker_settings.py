@@ -65,7 +65,7 @@ def _check_timeout(timeout: Any, name: str) -> None:
         return
     if isinstance(timeout, timedelta):
         if timeout < _NOTHING and timeout != NO_LIMIT:
-            raise ConfigError(f"{name}.timeout may not be negative: NO_LIMIT stands for no limit.")
+            raise ConfigError(f"{name}.timeout must not be negative: use NO_LIMIT for no limit.")
     elif callable(timeout):
         _check_method(timeout, f"{name}.timeout", "the job")
     else:
@@ -82,7 +82,7 @@ def _check_middleware(middleware: Any, name: str) -> None:
         for one in middleware:
             if not isinstance(one, Middleware):
                 raise ConfigError(
-                    f"{name}.middleware may hold instances of Middleware subclasses only, not {one!r}."
+                    f"{name}.middleware must hold only instances of Middleware subclasses, not {one!r}."
                 )
     else:
         _check_method(middleware, f"{name}.middleware", "the job's row")
@@ -90,7 +90,7 @@ def _check_middleware(middleware: Any, name: str) -> None:
 
 def _check_method(method: Callable[..., Any], name: str, argument: str) -> None:
     if inspect.iscoroutinefunction(method):
-        raise ConfigError(f"{name} may not be async: it is called where nothing can be awaited.")
+        raise ConfigError(f"{name} must not be async: it is called where nothing can be awaited.")
     try:
         inspect.signature(method).bind(None)
     except TypeError:

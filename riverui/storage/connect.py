@@ -154,7 +154,7 @@ def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
             pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
         except ValueError:
             raise ConfigError(
-                "The database URL cannot be read: look at the part after the question mark."
+                "The database URL is not valid: check the part after the question mark."
             ) from None
         if is_asyncpg:
             pairs = [("sslmode" if key == "ssl" else key, value) for key, value in pairs]
@@ -171,7 +171,7 @@ def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
         parameters = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
     except psycopg.Error:
         # libpq's own words would quote the line, and with it the password.
-        raise ConfigError("The database URL cannot be read.") from None
+        raise ConfigError("The database URL is not valid.") from None
     size = _size(extra.pop("pool_max_conns", None))
     settings = [
         f"-c {key}=" + re.sub(r"[\\ ]", r"\\\g<0>", value)

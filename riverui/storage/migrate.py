@@ -81,7 +81,7 @@ async def migrate(
                         await migrations.apply(step.sql)
                     except MigrationError as error:
                         raise MigrationError(
-                            f"Version {version:03} ({direction}) was refused and not applied: {error}"
+                            f"Version {version:03} ({direction}) failed and was not applied: {error}"
                         ) from error
                     if not (direction == "down" and line == "main" and version == 1):
                         first = _FIRST_WITH_LINE + (direction == "down")
@@ -157,14 +157,14 @@ def _choose(
         at = chosen.index(target_version)
         return chosen[: at + 1] if direction == "up" else chosen[:at]
     if direction == "down":
-        raise MigrationError(f"Version {target_version} is not among those that would be taken down.")
+        raise MigrationError(f"Version {target_version} is not among those that would be rolled back.")
     return chosen if target_version in pending else []
 
 
 def _known(version: int, known: dict[int, str]) -> int:
     if version not in known:
         there = ", ".join(str(v) for v in sorted(known))
-        raise MigrationError(f"There is no migration {version}; there are {there}.")
+        raise MigrationError(f"Migration {version} not found; the migrations are {there}.")
     return version
 
 
@@ -186,6 +186,6 @@ def _versions(line: str) -> dict[int, str]:
     if line not in _lines():
         close = get_close_matches(line, _lines())
         hint = f"did you mean “{close[0]}”?" if close else f"there is {' and '.join(_lines())}."
-        raise MigrationError(f"There is no migration line “{line}”: {hint}")
+        raise MigrationError(f"Migration line “{line}” not found: {hint}")
     stems = [file.name.removesuffix(".up.sql") for file in sorted((_FOLDER / line).glob("*.up.sql"))]
     return {int(stem[:3]): stem[4:].replace("_", " ") for stem in stems}

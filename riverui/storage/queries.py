@@ -29,7 +29,7 @@ def check_schema(schema: str | None) -> str | None:
         return None
     if not _SCHEMA.fullmatch(schema):
         raise ConfigError(
-            "The schema name may hold only letters, digits and underscores, and starts with no digit."
+            "The schema name may hold only letters, digits and underscores, and must not start with a digit."
         )
     if len(schema) > _SCHEMA_LENGTH:
         raise ConfigError(f"The schema name may be at most {_SCHEMA_LENGTH} characters long.")

@@ -43,10 +43,10 @@ class Where:
     def __post_init__(self) -> None:
         if len(self.sql) > _MOST_CHARACTERS:
             raise ValueError(
-                f"a condition may have {_MOST_CHARACTERS:,} characters: give values as named args"
+                f"a condition may have at most {_MOST_CHARACTERS:,} characters: pass values as named args"
             )
         if len(self.named_args) > _MOST_ARGS:
-            raise ValueError(f"a condition may have {_MOST_ARGS:,} named args: a list is one")
+            raise ValueError(f"a condition may have at most {_MOST_ARGS:,} named args: a list counts as one")
         names = set(self._names())
         if missing := names - self.named_args.keys():
             raise ValueError(f"there are no named args for {_listed(missing)}")

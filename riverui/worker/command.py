@@ -19,7 +19,7 @@ from riverui.worker.settings import WORKER_SETTINGS, WorkerConfig, worker_config
 @click.command("worker")
 @click.argument("target", metavar="MODULE:CLIENT")
 @click.option(
-    "--reload", is_flag=True, help="For development: start anew when Python code below here changes."
+    "--reload", is_flag=True, help="For development: restart when Python code in this folder changes."
 )
 @click.pass_obj
 def worker(environ: Mapping[str, str], /, target: str, reload: bool, **flags: Any) -> int:

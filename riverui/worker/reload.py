@@ -31,7 +31,7 @@ def run_and_reload(command: Sequence[str], folder: Path) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, pass_on)
     for changed in changes(folder, ending):
-        click.echo(f"riverui: {changed.relative_to(folder)} has changed, starting anew", err=True)
+        click.echo(f"riverui: {changed.relative_to(folder)} has changed, restarting", err=True)
         process.terminate()
         process.wait()
         if ending.is_set():

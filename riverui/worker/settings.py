@@ -19,7 +19,7 @@ WORKER_SETTINGS = (
         metavar="NAME[=N]",
         default_words="those of the client",
         repeats=True,
-        help="Work this queue, N jobs at once, and no queue that is not named. May be repeated.",
+        help="Work only this queue, N jobs at once. May be repeated.",
     ),
     Setting(
         name="concurrency",
@@ -28,7 +28,7 @@ WORKER_SETTINGS = (
         flag="--concurrency",
         metavar="N",
         default_words="the client's",
-        help="Jobs at once of every queue for which --queue says nothing else.",
+        help="Jobs at once in each queue, unless --queue says otherwise.",
     ),
     Setting(
         name="soft_stop",
@@ -37,7 +37,7 @@ WORKER_SETTINGS = (
         flag="--soft-stop",
         metavar="TIME",
         default="20s",
-        help="How long running jobs may go on after SIGTERM or SIGINT.",
+        help="How long running jobs may continue after SIGTERM or SIGINT.",
     ),
     Setting(
         name="hard_stop",
@@ -46,7 +46,7 @@ WORKER_SETTINGS = (
         flag="--hard-stop",
         metavar="TIME",
         default="10s",
-        help="How long jobs may take to end once they are cancelled; then the process exits without them.",
+        help="How long cancelled jobs may take to end before the process exits without them.",
     ),
     Setting(
         name="health_port",
@@ -64,7 +64,7 @@ WORKER_SETTINGS = (
         flag="--health-host",
         metavar="ADDRESS",
         default="127.0.0.1",
-        help="Address of that port; 0.0.0.0 lets other machines ask.",
+        help="Address of that port; 0.0.0.0 lets other machines connect.",
     ),
     Setting(
         name="health_file",
@@ -73,7 +73,7 @@ WORKER_SETTINGS = (
         flag="--health-file",
         metavar="FILE",
         default_words="none",
-        help="Touch this file every 5 s while it works; it is gone after the end.",
+        help="Touch this file every 5 s while working; it is removed at the end.",
     ),
     *(setting for setting in SETTINGS if setting.group == "Logs"),
 )

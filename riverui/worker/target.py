@@ -31,18 +31,18 @@ def find(target: str, folder: Path) -> object:
         likely = module_name.removesuffix(".py").strip("./").replace("/", ".")
         raise ConfigError(f"{target!r} names a file: name the module, {likely}:{path}")
     if not all(part.isidentifier() for part in (*module_name.split("."), *path.split("."))):
-        raise ConfigError(f"{target!r} is no module:client, like shop.jobs:client")
+        raise ConfigError(f"{target!r} is not MODULE:CLIENT, such as shop.jobs:client")
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
         with program_errors_told(unless=partial(_is_missing, module_name)):
             module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"there is no module {error.name!r}, neither in {folder} nor installed") from None
+        raise ConfigError(f"module {error.name!r} not found, neither in {folder} nor installed") from None
     found: object = module
     for part in path.split("."):
         if not hasattr(found, part):
-            raise ConfigError(f"there is no {path!r} in {module_name}{_instead(module)}")
+            raise ConfigError(f"{path!r} not found in {module_name}{_instead(module)}")
         found = getattr(found, part)
     return found
 
@@ -86,13 +86,13 @@ async def resolve(found: object, target: str) -> Client:
         try:
             inspect.signature(found).bind()
         except (TypeError, ValueError):
-            raise ConfigError(f"{target} cannot be called without arguments, and is no client") from None
+            raise ConfigError(f"{target} cannot be called without arguments, and is not a client") from None
         with program_errors_told():
             found = found()
             if inspect.isawaitable(found):
                 found = await found
     if not isinstance(found, Client):
-        raise ConfigError(f"{target} is no riverui.Client but a {type(found).__name__}")
+        raise ConfigError(f"{target} is not a riverui.Client, its type is {type(found).__name__}")
     return found
 
 
@@ -109,7 +109,7 @@ def queues(
     if not wanted:
         wanted = dict.fromkeys(given)
     if not wanted:
-        raise ConfigError("the client has no queues: give it some, or name them by --queue default=10")
+        raise ConfigError("the client has no queues: configure some, or pass --queue default=10")
     return {
         name: _queue(name, given.get(name), concurrency if number is None else number)
         for name, number in wanted.items()
@@ -120,9 +120,7 @@ def _queue(name: str, known: QueueConfig | None, max_workers: int | None) -> Que
     if known is not None:
         return known if max_workers is None else replace(known, max_workers=max_workers)
     if max_workers is None:
-        raise ConfigError(
-            f"the client does not know the queue {name!r}: say how many jobs at once, {name}=10"
-        )
+        raise ConfigError(f"the client has no queue {name!r}: say how many jobs at once, as in {name}=10")
     return QueueConfig(max_workers=max_workers)
 
 

@@ -168,7 +168,7 @@ async def test_sent_twice_it_starts_once_and_few_run_at_a_time(
     assert await start(registry, driver, Verb.RETRY, RETRYABLE) is first
     for number in range(operations.AT_ONCE - 1):
         await start(registry, driver, Verb.RETRY, RETRYABLE, id=f"more {number}")
-    with pytest.raises(BadRequest, match="wait for one, or stop it"):
+    with pytest.raises(BadRequest, match="wait for one, or stop one"):
         await start(registry, driver, Verb.RETRY, RETRYABLE, id="too many")
     assert [operation.id for operation in registry.list()] == ["more 1", "more 0", "one"]
     await registry.close()
@@ -238,7 +238,7 @@ async def test_it_gives_up_when_even_small_chunks_time_out(
     registry = Operations(faulty, DashboardConfig())
     operation = await ended(await start(registry, driver, Verb.RETRY, RETRYABLE))
     assert operation.status is Status.FAILED
-    assert "not even for" in operation.error
+    assert "even for" in operation.error
 
 
 async def test_it_waits_for_a_database_that_is_away_for_a_while(

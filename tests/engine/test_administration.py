@@ -498,5 +498,5 @@ async def test_the_database_s_words_for_conditions_that_it_refuses(
     client: Client, connection: AsyncConnection[Any], sql: str, words: str
 ) -> None:
     await job(connection, args={"to": "ann"})
-    with pytest.raises(BadRequest, match=f"refuses the condition: .*{words}"):
+    with pytest.raises(BadRequest, match=f"rejects the condition: .*{words}"):
         await client.job_list(JobListParams(where=Where(sql)))

@@ -242,7 +242,7 @@ def test_what_is_written_is_read_back(args: Values) -> None:
         ({"number": float("nan")}, "number: JSON has no nan"),
         (
             {"addresses": [Address("a"), Address(cast(str, object()))]},
-            "addresses.1.street: there is no JSON for a object",
+            "addresses.1.street: object has no JSON form",
         ),
         ({"by_name": {"k": {1.5: "x"}}}, "by_name.k: a key must be text or a whole number, not float"),
         ({"anything": {1: "a", "1": "b"}}, "anything: two keys are the same as text"),
@@ -271,31 +271,31 @@ def test_a_circle_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"text": 1}, "text: text expected, not a whole number"),
-        ({"whole": 1.0}, "whole: a whole number expected, not a number with decimals"),
-        ({"whole": True}, "whole: a whole number expected, not true or false"),
-        ({"number": "1"}, "number: a number expected, not text"),
-        ({"flag": None}, "flag: true or false expected, not null"),
-        ({"address": {"number": 1}}, "address.street: it is missing, and has no default"),
-        ({"addresses": [{"street": "a"}, {"street": None}]}, "addresses.1.street: text expected, not null"),
-        ({"by_name": {"k": []}}, "by_name.k: an object expected, not a list"),
-        ({"by_number": {"x": True}}, "by_number.x: a whole number expected, not 'x'"),
-        ({"at": "yesterday"}, "at: a time with its zone"),
-        ({"at": "2026-01-01T00:00:00"}, "at: a time with its zone"),
-        ({"day": "2026-13-01"}, "day: a date expected"),
-        ({"span": 1.5}, "span: whole nanoseconds expected"),
-        ({"span": 10**30}, "span: a duration of that length"),
-        ({"data": "?"}, "data: base64 expected"),
-        ({"uuid": "x"}, "uuid: a UUID expected"),
-        ({"price": "x"}, "price: a decimal number expected"),
-        ({"price": "Infinity"}, "price: a finite number expected"),
-        ({"colour": "green"}, "colour: one of 'red', 'blue' expected, not 'green'"),
-        ({"mode": True}, "mode: one of 'fast', 'slow', 3 expected, not 'True'"),
-        ({"mode": []}, "mode: one of"),
-        ({"pair": [1]}, "pair: a list of 2 expected"),
-        ({"pair": [1, 2]}, "pair: text expected"),
-        ({"either": 1.5}, "either: a whole number expected, .*; or text expected"),
-        ({"extra": {}}, "extra.name: it is missing"),
+        ({"text": 1}, "text: expected text, got a whole number"),
+        ({"whole": 1.0}, "whole: expected a whole number, got a number with decimals"),
+        ({"whole": True}, "whole: expected a whole number, got true or false"),
+        ({"number": "1"}, "number: expected a number, got text"),
+        ({"flag": None}, "flag: expected true or false, got null"),
+        ({"address": {"number": 1}}, "address.street: missing, and has no default"),
+        ({"addresses": [{"street": "a"}, {"street": None}]}, "addresses.1.street: expected text, got null"),
+        ({"by_name": {"k": []}}, "by_name.k: expected an object, got a list"),
+        ({"by_number": {"x": True}}, "by_number.x: expected a whole number, got 'x'"),
+        ({"at": "yesterday"}, "at: expected a time with its zone"),
+        ({"at": "2026-01-01T00:00:00"}, "at: expected a time with its zone"),
+        ({"day": "2026-13-01"}, "day: expected a date"),
+        ({"span": 1.5}, "span: expected whole nanoseconds"),
+        ({"span": 10**30}, "span: the duration is out of range"),
+        ({"data": "?"}, "data: expected base64"),
+        ({"uuid": "x"}, "uuid: expected a UUID"),
+        ({"price": "x"}, "price: expected a decimal number"),
+        ({"price": "Infinity"}, "price: expected a finite number"),
+        ({"colour": "green"}, "colour: expected one of 'red', 'blue', got 'green'"),
+        ({"mode": True}, "mode: expected one of 'fast', 'slow', 3, got 'True'"),
+        ({"mode": []}, "mode: expected one of"),
+        ({"pair": [1]}, "pair: expected a list of 2"),
+        ({"pair": [1, 2]}, "pair: expected text"),
+        ({"either": 1.5}, "either: expected a whole number, .*; or expected text"),
+        ({"extra": {}}, "extra.name: missing"),
     ],
 )
 def test_what_does_not_fit_is_told_with_its_place(change: dict[str, Any], words: str) -> None:
@@ -456,9 +456,9 @@ class Written:
     ("text", "words"),
     [
         ("[]", "must be a JSON object"),
-        ("nope", "is no JSON"),
-        ('{"n": NaN}', "is no JSON"),
-        (None, "text expected, not NoneType"),
+        ("nope", "is not valid JSON"),
+        ('{"n": NaN}', "is not valid JSON"),
+        (None, "expected text, got NoneType"),
         (r'{"t": "\u0000"}', "NUL"),
         (r'{"t": "\ud800"}', "surrogate"),
         ('{"t": "\ud800"}', "surrogate"),
@@ -505,7 +505,7 @@ def test_json_args() -> None:
     assert encode(args) == '{"a":{"c":2,"d":1},"b":[1]}'
     assert decoder(dict)('{"a":1}') == {"a": 1}
     assert decoder(Named)('{"a":1}').data == {"a": 1}
-    with pytest.raises(ArgsError, match="an object expected"):
+    with pytest.raises(ArgsError, match="expected an object"):
         decoder(dict)("[]")
 
 
@@ -618,9 +618,9 @@ def test_types_that_cannot_be_args_are_refused_when_a_worker_is_made_for_them() 
     [
         (Kindless, "Kindless is a class: insert an instance"),
         (Forgetful, r"Forgetful is a class: insert an instance, Forgetful\(…\)"),
-        ("sort", "str is no type of job args"),
-        ({"kind": "sort", "strings": []}, r"dict is no type of job args: .* JsonArgs\("),
-        (None, "NoneType is no type of job args"),
+        ("sort", "str is not a job args type"),
+        ({"kind": "sort", "strings": []}, r"dict is not a job args type: .* JsonArgs\("),
+        (None, "NoneType is not a job args type"),
     ],
 )
 def test_what_is_no_args_is_refused_with_what_to_write_instead(args: Any, words: str) -> None:

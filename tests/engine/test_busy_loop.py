@@ -149,7 +149,7 @@ async def test_a_loop_that_stands_still_for_too_long_leaves_leading_to_others(
         assert took_over == [True]
         await play.until(lambda: not client.is_leader)
         assert (await leader_row(play))[0] == "rival"
-        assert "leaves leading to others" in caplog.text
+        assert "leaves leadership to others" in caplog.text
     finally:
         await client.stop()
 

@@ -43,7 +43,7 @@ ONE = QueueConfig(max_workers=1)
         ({"discarded_job_retention_period": -2 * SECOND}, "discarded_job_retention_period"),
         ({"fetch_cooldown": timedelta(0)}, "fetch_cooldown must be at least 1 ms"),
         ({"fetch_poll_interval": timedelta(0)}, "fetch_poll_interval"),
-        ({"fetch_cooldown": 3 * SECOND}, "fetch_poll_interval may not be shorter than fetch_cooldown"),
+        ({"fetch_cooldown": 3 * SECOND}, "fetch_poll_interval must not be shorter than fetch_cooldown"),
         ({"fetch_cooldown": 5}, "fetch_cooldown must be a timedelta"),
         ({"id": ""}, "id"),
         ({"id": "x" * 101}, "id"),
@@ -65,7 +65,7 @@ ONE = QueueConfig(max_workers=1)
         ({"schema": "no schema"}, "schema"),
         ({"schema": "x" * 47}, "schema"),
         ({"queues": {"default": ONE}}, "workers"),
-        ({"queues": {"No": ONE}, "workers": workers()}, "'No' is no queue name"),
+        ({"queues": {"No": ONE}, "workers": workers()}, "'No' is not a valid queue name"),
         ({"queues": {"default": 5}, "workers": workers()}, "QueueConfig"),
         (
             {
@@ -233,7 +233,7 @@ def test_the_annotation_tells_which_jobs_a_function_works(function: Any) -> None
         (untold, r"untold does not say which jobs it works: annotate it as `def untold\(job: Job\[ArgsType"),
         (nothing, r"write `@workers.work\(ArgsType\)`"),
         (unknown, "name 'Nowhere' is not defined"),
-        ("sort", "no function that could work jobs"),
+        ("sort", "not a function that can work jobs"),
     ],
 )
 def test_a_function_that_does_not_say_which_jobs_it_works_is_refused_at_once(
@@ -289,7 +289,7 @@ def test_workers_that_cannot_be_added() -> None:
     found = Workers()
     found.add(MailWorker())
     before = found.kinds
-    with pytest.raises(ConfigError, match="'mail' has a worker already"):
+    with pytest.raises(ConfigError, match="'mail' already has a worker"):
         found.add(MailWorker())
 
     @dataclass
@@ -301,7 +301,7 @@ def test_workers_that_cannot_be_added() -> None:
         found.work(Alias)(print)
     with pytest.raises(ConfigError, match="does not say which jobs"):
         found.add(type("Plain", (Worker,), {})())
-    with pytest.raises(ConfigError, match="no Worker"):
+    with pytest.raises(ConfigError, match="is not a Worker"):
         found.add(print)  # type: ignore[arg-type]
     assert found.kinds == before
     found.add(type("Plain", (Worker,), {})(), args_type=Task)

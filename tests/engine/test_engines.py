@@ -166,9 +166,9 @@ async def test_an_asynchronous_engine_whose_database_is_away(driver: str) -> Non
 def test_what_is_no_database_is_refused_at_once() -> None:
     given: Any
     for given in (object(), 7, Workers()):
-        with pytest.raises(ConfigError, match="is no database: give a URL"):
+        with pytest.raises(ConfigError, match="is not a database: give a URL"):
             SyncClient(given)
-        with pytest.raises(ConfigError, match="is no database: give a URL"):
+        with pytest.raises(ConfigError, match="is not a database: give a URL"):
             Client(given)
     engine: Any = create_engine("postgresql+psycopg://")
     with pytest.raises(ConfigError, match="give it to a SyncClient"):

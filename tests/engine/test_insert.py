@@ -166,7 +166,7 @@ def test_a_period_is_that_of_the_scheduled_time() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"max_attempts": 0}, "max_attempts must be a whole number from 1, not 0"),
+        ({"max_attempts": 0}, "max_attempts must be a whole number of at least 1, not 0"),
         ({"max_attempts": "5"}, "max_attempts"),
         ({"max_attempts": True}, "max_attempts"),
         ({"metadata": ["a"]}, "metadata must be a dict, not list"),
@@ -174,13 +174,13 @@ def test_a_period_is_that_of_the_scheduled_time() -> None:
         ({"metadata": {"t": "\0"}}, "metadata cannot be written as JSON: .*NUL"),
         ({"priority": 0}, "priority must be 1, 2, 3 or 4, not 0"),
         ({"priority": 5}, "priority"),
-        ({"queue": ""}, "'' is no queue name"),
-        ({"queue": "Upper"}, "'Upper' is no queue name"),
-        ({"queue": "a__b"}, "no queue name"),
-        ({"queue": "a_"}, "no queue name"),
-        ({"queue": "default\n"}, "no queue name"),
-        ({"queue": "x" * 65}, "no queue name"),
-        ({"queue": ["q"]}, "no queue name"),
+        ({"queue": ""}, "'' is not a valid queue name"),
+        ({"queue": "Upper"}, "'Upper' is not a valid queue name"),
+        ({"queue": "a__b"}, "is not a valid queue name"),
+        ({"queue": "a_"}, "is not a valid queue name"),
+        ({"queue": "default\n"}, "is not a valid queue name"),
+        ({"queue": "x" * 65}, "is not a valid queue name"),
+        ({"queue": ["q"]}, "is not a valid queue name"),
         ({"scheduled_at": datetime(2026, 1, 1)}, "scheduled_at must be a time with a time zone"),  # noqa: DTZ001
         ({"scheduled_at": "tomorrow"}, "scheduled_at must be"),
         ({"tags": "one"}, "tags must be a list"),
@@ -303,8 +303,8 @@ def test_a_request_can_become_unique_or_stop_being_so() -> None:
         ({"metadata": None}, None),
         ({"metadata": "{}"}, "metadata must be a dict"),
         ({"priority": 9}, "priority"),
-        ({"queue": "No"}, "no queue name"),
-        ({"tags": ["a"]}, "tags"),
+        ({"queue": "No"}, "is not a valid queue name"),
+        ({"not a valid tag": ["a"]}, "tags"),
         ({"scheduled_at": datetime(2026, 1, 1)}, "scheduled_at"),  # noqa: DTZ001
     ],
 )

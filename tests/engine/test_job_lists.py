@@ -89,7 +89,7 @@ def test_times_of_go_are_read_in_any_zone_and_precision() -> None:
     ],
 )
 def test_what_is_no_cursor_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no cursor"):
+    with pytest.raises(ValueError, match="not a job list cursor"):
         JobListCursor.parse(text)
 
 

@@ -235,7 +235,7 @@ async def test_errors_exhaust_the_trust_and_the_leader_steps_down(
         await settled()
     # 15 seconds of the database's, less one to be on the safe side.
     assert 13.5 <= one.clock.steady() - began <= 14.5
-    assert "could not renew the term" in caplog.text
+    assert "could not renew leadership" in caplog.text
     assert "could not be renewed in time" in caplog.text
     await connection.execute("alter table river_leader_away rename to river_leader")
     await connection.execute("update river_leader set expires_at = now() - interval '1 second'")

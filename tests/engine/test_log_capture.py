@@ -154,7 +154,7 @@ def test_whatever_the_host(
         "in the line and in its traceback"
     )
     if told:
-        assert "(talk) in queue default failed at attempt 1 of 25 and is tried again in" in done.stderr
+        assert "(talk) in queue default failed at attempt 1 of 25 and will be retried in" in done.stderr
         assert "Traceback (most recent call last):" in done.stderr
 
 
@@ -254,7 +254,7 @@ async def test_a_failure_is_a_warning_that_says_when_it_is_tried_again(
     )
     assert told.levelname == "WARNING"
     assert told.getMessage().startswith(
-        f"job {row['id']} (task) in queue default failed at attempt 3 of 25 and is tried again in "
+        f"job {row['id']} (task) in queue default failed at attempt 3 of 25 and will be retried in "
     )
     assert told.getMessage().endswith(f" s, at {at:%Y-%m-%d %H:%M:%S} UTC: ValueError: no such shelf")
     assert vars(told).items() >= {
@@ -278,7 +278,7 @@ async def test_what_an_error_handler_cancels(play: Playground, caplog: pytest.Lo
         play, caplog, ValueError("x"), error_handler=lambda job, error: ErrorResult(set_cancelled=True)
     )
     assert told.levelname == "WARNING"
-    assert "and is cancelled by the error handler: ValueError: x" in told.getMessage()
+    assert "and was cancelled by the error handler: ValueError: x" in told.getMessage()
 
 
 async def test_a_cancellation_is_no_failure(play: Playground, caplog: pytest.LogCaptureFixture) -> None:

@@ -60,7 +60,7 @@ async def test_one_callback_that_fails_harms_nobody(
     await play.until(lambda: len(heard) == 2)
     assert heard == [{}, {"queue": "a"}]
     assert "could not be handled" in caplog.text
-    assert "no JSON object" in caplog.text
+    assert "is not a JSON object" in caplog.text
 
 
 async def test_after_a_lost_connection_everybody_is_told(notifier: Notifier, play: Playground) -> None:

@@ -48,7 +48,7 @@ def test_ids_are_those_that_river_takes(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a", "-ab", "two words", "ümlaut", "daily\n", "a" * 128, "a,b", "a'b"])
 def test_other_ids_are_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="no id for a periodic job"):
+    with pytest.raises(ConfigError, match="not a valid periodic job id"):
         periodic(name)
 
 

@@ -272,7 +272,7 @@ async def test_checkpoints_that_cannot_be(play: Playground) -> None:
             await resumable_step("early", early)
 
     row = await play.work(work, metadata={CURSOR: {"count": 4}})
-    assert "has to come first" in row["errors"][0]["error"]
+    assert "must come first" in row["errors"][0]["error"]
 
 
 async def test_synchronous_jobs_go_on_where_they_failed(play: Playground) -> None:

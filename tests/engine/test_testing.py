@@ -276,7 +276,7 @@ async def test_a_job_that_is_there_already(river: Client) -> None:  # noqa: F811
     assert (result.job.id, result.job.state) == (row.id, "completed")
     assert '"output": {"sent": true}' in result.job.metadata
 
-    with pytest.raises(NotFound, match=f"no unfinished job {row.id}"):
+    with pytest.raises(NotFound, match=f"Job {row.id} does not exist"):
         await work(river, Mailer(), row)
 
 

@@ -44,14 +44,14 @@ async def an_async_one(self: object, job: object) -> None: ...
     [
         ({"timeout": 30}, r"TaskWorker.timeout must be a timedelta such as timedelta\(seconds=30\).* not 30"),
         ({"timeout": "30s"}, "not '30s'"),
-        ({"timeout": timedelta(seconds=-5)}, "may not be negative: NO_LIMIT"),
+        ({"timeout": timedelta(seconds=-5)}, "must not be negative: use NO_LIMIT"),
         ({"timeout": lambda self: timedelta(1)}, "TaskWorker.timeout must take one argument, the job"),
-        ({"timeout": an_async_one}, "TaskWorker.timeout may not be async"),
+        ({"timeout": an_async_one}, "TaskWorker.timeout must not be async"),
         ({"middleware": Middleware()}, "must be a list of Middleware"),
         ({"middleware": Middleware}, "must be a list of Middleware"),
         ({"middleware": [Middleware]}, "instances of Middleware"),
-        ({"middleware": an_async_one}, "TaskWorker.middleware may not be async"),
-        ({"next_retry": an_async_one}, "TaskWorker.next_retry may not be async"),
+        ({"middleware": an_async_one}, "TaskWorker.middleware must not be async"),
+        ({"next_retry": an_async_one}, "TaskWorker.next_retry must not be async"),
         ({"next_retry": lambda self: None}, "TaskWorker.next_retry must take one argument"),
     ],
 )

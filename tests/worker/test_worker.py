@@ -44,15 +44,15 @@ def failed(*argv: str, **environ: str) -> tuple[int, str]:
     ("argv", "environ", "words"),
     [
         ([], {}, "MODULE:CLIENT"),
-        (["nowhere:client"], {}, "there is no module 'nowhere'"),
-        (["shop.nowhere:client"], {}, "there is no module 'shop.nowhere'"),
-        (["shop:nobody"], {}, "there is no 'nobody' in shop; its clients are client, without_queues"),
+        (["nowhere:client"], {}, "module 'nowhere' not found"),
+        (["shop.nowhere:client"], {}, "module 'shop.nowhere' not found"),
+        (["shop:nobody"], {}, "'nobody' not found in shop; its clients are client, without_queues"),
         (["shop:"], {}, "cannot be reached"),
-        (["sh op:client"], {}, "no module:client"),
-        (["shop:number"], {}, "shop:number is no riverui.Client but a int"),
+        (["sh op:client"], {}, "is not MODULE:CLIENT"),
+        (["shop:number"], {}, "shop:number is not a riverui.Client, its type is int"),
         (["shop:make_for"], {}, "cannot be called without arguments"),
         (["shop:without_queues"], {}, "the client has no queues"),
-        (["shop:client", "--queue", "new"], {}, "does not know the queue 'new'"),
+        (["shop:client", "--queue", "new"], {}, "has no queue 'new'"),
         (["shop:client", "--queue", "default=many"], {}, "default=10"),
         (["shop:client"], {"RIVERUI_QUEUES": "Not-A-Name=3"}, "Not-A-Name"),
         (["shop:client", "--queue", "default=0"], {}, "from 1 to 10,000"),
@@ -143,7 +143,7 @@ def test_every_line_says_which_job_it_is_about(start_worker: StartWorker) -> Non
         job = worker.insert("broken")
         about = f"job_id={job} job_kind=broken"
         assert worker.said("looking at").endswith(f'level=INFO msg="looking at {job}" {about}\n')
-        told = worker.said("failed at attempt 1 of 25 and is tried again in")
+        told = worker.said("failed at attempt 1 of 25 and will be retried in")
         assert "level=WARN" in told
         assert told.endswith(f': ValueError: nothing there" {about} queue=default attempt=1\n')
         assert worker.said('raise ValueError("nothing there")').startswith("     ")
@@ -244,7 +244,7 @@ class TestStop:
             assert worker.stop() == 0
             assert time.monotonic() - began < 8
             assert worker.job(job) == ("available", 0)
-            assert "running=1" in worker.said("cancelling the jobs that still run")
+            assert "running=1" in worker.said("cancelling the jobs still running")
 
     def test_another_signal_begins_the_next_phase(self, start_worker: StartWorker) -> None:
         with start_worker("shop:client", "--soft-stop", "5m") as worker:
@@ -264,7 +264,7 @@ class TestStop:
             assert worker.stop() == 1
             assert time.monotonic() - began < 8
             assert worker.job(job) == ("running", 1), "for the rescuer"
-            assert "level=ERROR" in worker.said("exiting without jobs that do not end")
+            assert "level=ERROR" in worker.said("exiting with jobs still running")
 
     def test_a_third_signal_ends_it_at_once(self, start_worker: StartWorker) -> None:
         with start_worker("shop:client", "--soft-stop", "5m", "--hard-stop", "5m") as worker:
@@ -283,7 +283,7 @@ def test_it_reloads(start_worker: StartWorker, tmp_path: Path) -> None:
     with start_worker("shop:client", "--reload", "--queue=default=5", folder=tmp_path) as worker:
         assert 'queues="default=5"' in worker.said("worker has started")
         module.write_text(code.replace("quick %s", "lively %s"))
-        worker.said("shop.py has changed, starting anew")
+        worker.said("shop.py has changed, restarting")
         worker.said("worker has started", times=2)
         job = worker.insert("quick")
         worker.said(f"lively {job}")

@@ -154,7 +154,7 @@ class PeriodicEnqueuer:
         if abs(step) < _STEP:
             return now
         self._reading = now, steady
-        self._means.logger.warning("%s: the clock was set by %+g s", self.name, step.total_seconds())
+        self._means.logger.warning("%s: the clock jumped by %+g s", self.name, step.total_seconds())
         for handle, at in self._plan.items():
             if at != NEVER:
                 self._plan[handle] = self._moved(jobs[handle], at, now, step)
@@ -179,7 +179,7 @@ class PeriodicEnqueuer:
             while at < now + _MARGIN:
                 if made == _MOST_MISSED:
                     self._means.logger.error(
-                        "%s: %s was due more than %d times, and goes on from now",
+                        "%s: %s missed more than %d runs, and continues from now",
                         self.name,
                         _named(job),
                         made,
@@ -208,7 +208,7 @@ class PeriodicEnqueuer:
         except BaseException:
             # The program's own code, which may raise anything.
             self._means.logger.exception(
-                "%s: the schedule of %s is broken, it is not inserted any more", self.name, _named(job)
+                "%s: the schedule of %s failed, it will no longer be inserted", self.name, _named(job)
             )
             return NEVER
 
@@ -220,7 +220,7 @@ class PeriodicEnqueuer:
                 return []
             request = self._prepare(made.args, made.insert_opts)
         except BaseException:
-            self._means.logger.exception("%s: %s could not be made", self.name, _named(job))
+            self._means.logger.exception("%s: %s could not be built", self.name, _named(job))
             return []
         if request.scheduled_at is None:
             # It stays available, and is fetched at once: the planned time tells it from the one before.
@@ -260,7 +260,7 @@ class PeriodicEnqueuer:
             del self._waiting[: len(batch)]
         if not self._waiting and self._failing:
             self._failing = False
-            self._means.logger.info("%s: all that was due is inserted", self.name)
+            self._means.logger.info("%s: all due jobs are inserted again", self.name)
         return inserted
 
     async def _send(self, batch: Sequence[InsertRequest]) -> None:
@@ -295,7 +295,7 @@ class PeriodicEnqueuer:
             )
         if self._sent is None and (excess := len(self._waiting) - _MOST_WAITING) > 0:
             del self._waiting[:excess]
-            self._means.logger.error("%s: %d jobs are given up", self.name, excess)
+            self._means.logger.error("%s: %d jobs were dropped", self.name, excess)
 
 
 def _named(job: PeriodicJob) -> str:

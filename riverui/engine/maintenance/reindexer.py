@@ -63,14 +63,14 @@ class Reindexer:
         async with self._means.executor() as executor:
             there = await executor.index_list()
         if missing := [name for name in self._names if name not in there]:
-            self._means.logger.warning("%s: there is no %s", self.name, ", ".join(missing))
+            self._means.logger.warning("%s: index not found: %s", self.name, ", ".join(missing))
         return [name for name in self._names if name in there and await self._rebuild(name, there)]
 
     def _after(self, at: datetime) -> datetime:
         try:
             return next_time(self._schedule, at)
         except Exception:
-            self._means.logger.exception("%s: its schedule is broken, nothing is rebuilt any more", self.name)
+            self._means.logger.exception("%s: its schedule failed, no index will be rebuilt", self.name)
             return NEVER
 
     async def _rebuild(self, name: str, there: Iterable[str]) -> bool:
@@ -78,7 +78,7 @@ class Reindexer:
         # load the server each night; a person has to drop what it left behind, and to give it more time.
         if artefacts := _artefacts(name, there):
             self._means.logger.warning(
-                "%s: left out %s, whose last rebuild was broken off: drop %s and allow a longer"
+                "%s: skipped %s, whose last rebuild was interrupted: drop %s and set a longer"
                 " reindexer_timeout",
                 self.name,
                 name,

@@ -17,7 +17,7 @@ from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.failures import refused, translate_foreign
 from riverui.storage.postgres.sync import PostgresSyncDriver
 
-_INSERTS_ONLY = "A SQLAlchemy engine can insert and look after jobs: to work them, give a URL or a pool."
+_INSERTS_ONLY = "A SQLAlchemy engine can insert and manage jobs; to work them, give a URL or a pool."
 
 
 class EngineDriver:

@@ -117,7 +117,7 @@ def _with_state(
             words = f"{PermissionDenied.__doc__} ({message})"
         return kind(words)
     if state in _MEANINGLESS:
-        return BadRequest(f"The database cannot read a value of this request: {message}.")
+        return BadRequest(f"The database cannot read a value in this request: {message}.")
     if fatal or state.startswith("08"):
         return DatabaseUnavailable(message, public=DatabaseUnavailable.__doc__ or "")
     unknown = DatabaseError(f"{message} (SQLSTATE {state})")
@@ -146,5 +146,5 @@ def _without_state(error: psycopg.Error) -> Exception:
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return DatabaseUnavailable("The connection to the database was lost.")
     if isinstance(error, psycopg.DataError):
-        return BadRequest("The database cannot read a value of this request.")
+        return BadRequest("The database cannot read a value in this request.")
     return DatabaseError(str(error))

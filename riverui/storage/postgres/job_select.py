@@ -70,13 +70,13 @@ class JobSelect(Statements):
         except (BadRequest, DatabaseError) as error:
             state = getattr(error.__cause__, "sqlstate", None) or ""
             if state.startswith(_CONDITIONS_FAULT) and state != _NO_PRIVILEGE:
-                raise BadRequest(f"The database refuses the condition: {error.__cause__}") from error
+                raise BadRequest(f"The database rejects the condition: {error.__cause__}") from error
             raise
 
 
 def _terms(params: JobSelectParams, queries: Queries) -> tuple[list[str], dict[str, Any]]:
     if params.order != "id" and params.order not in _TIMES:
-        raise BadRequest(f"Jobs cannot be put in order of “{params.order}”.")
+        raise BadRequest(f"Jobs cannot be ordered by “{params.order}”.")
     parameters: dict[str, Any] = {"limit": params.limit}
     given: list[tuple[str, Any]] = []
     if params.ids:

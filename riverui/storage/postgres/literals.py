@@ -52,7 +52,7 @@ def copy_texts(values: Sequence[str]) -> list[str]:
 def storable_text(value: str) -> str:
     """The text itself; BadRequest where Postgres cannot store it."""
     if _BETWEEN in value:
-        raise BadRequest("Postgres cannot store a text with a NUL character in it.")
+        raise BadRequest("Postgres cannot store text with a NUL character in it.")
     _check(value)
     return value
 
@@ -60,7 +60,7 @@ def storable_text(value: str) -> str:
 def _joined(values: Sequence[str]) -> str:
     joined = _BETWEEN.join(values)
     if joined.count(_BETWEEN) != len(values) - 1:
-        raise BadRequest("Postgres cannot store a text with a NUL character in it.")
+        raise BadRequest("Postgres cannot store text with a NUL character in it.")
     _check(joined)
     return joined
 
@@ -70,4 +70,4 @@ def _check(text: str) -> None:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise BadRequest("Postgres cannot store half of a surrogate pair.") from None
+            raise BadRequest("Postgres cannot store a lone surrogate.") from None

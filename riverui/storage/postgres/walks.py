@@ -107,7 +107,7 @@ class Walks(Statements):
             return None
         by_id = order in (JobOrder.ID, JobOrder.ID_DESC)
         if cursor is not None and cursor.at is None and not by_id:
-            raise BadRequest("This place in the list belongs to another order.")
+            raise BadRequest("This cursor belongs to another order.")
         plan = _Plan(
             conditions=conditions,
             by_id=by_id,
