@@ -304,7 +304,7 @@ def test_a_request_can_become_unique_or_stop_being_so() -> None:
         ({"metadata": "{}"}, "metadata must be a dict"),
         ({"priority": 9}, "priority"),
         ({"queue": "No"}, "is not a valid queue name"),
-        ({"not a valid tag": ["a"]}, "tags"),
+        ({"tags": ["a"]}, "not a valid tag"),
         ({"scheduled_at": datetime(2026, 1, 1)}, "scheduled_at"),  # noqa: DTZ001
     ],
 )
