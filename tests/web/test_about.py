@@ -79,7 +79,7 @@ async def test_preferences_are_kept(client: httpx2.AsyncClient, htmx: Htmx) -> N
     page = parse((await client.get("/jobs")).text)
     html = page.one("html").attributes
     assert (html["data-theme"], html["data-live"]) == ("dark", "0")
-    assert "20 a page" in page.text
+    assert "20 per page" in page.text
     quiet = await client.post("/preferences", data={"time": "utc"}, headers=htmx())
     assert (quiet.status_code, "hx-refresh" in quiet.headers) == (204, False)
     anew = await client.post("/preferences", data={"show_args": "0"}, headers=htmx())

@@ -61,7 +61,7 @@ async def test_preview_and_operation(
     await finished(app)
     page = parse((await client.get(where)).text)
     assert "state:discarded kind:mail" in page.one(id="operation").text
-    assert "6 of 6 looked at" in page.one(id="operation").text
+    assert "6 of 6 processed" in page.one(id="operation").text
     assert page.link("Show the jobs") == "/jobs?q=kind:mail&state=discarded"
     assert "all matching: started" in page.text
     assert await states(connection) == ["discarded", *["available"] * 6, "completed", "discarded"]
@@ -160,7 +160,7 @@ async def test_tokens_that_are_not_ours_start_nothing(
     monkeypatch.setattr(bulk, "_SECONDS", -1)
     answer = await client.post("/jobs/bulk/retry", data={"token": token})
     assert answer.status_code == 400
-    assert "too old" in answer.text
+    assert "has expired" in answer.text
     assert await states(connection) == ["retryable"]
     assert app.state.dashboard.operations.list() == ()
 

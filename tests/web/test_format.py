@@ -99,7 +99,7 @@ def test_compact_numbers(value: int, text: str) -> None:
 
 def test_counts_say_how_they_were_counted() -> None:
     assert ">1,203<" in shown.count(Count(value=1203))
-    assert "one by one" in shown.count(Count(value=1203))
+    assert "counted exactly" in shown.count(Count(value=1203))
     assert ">10,000+<" in shown.count(Count(value=10_000, kind=CountKind.AT_LEAST))
     estimated = shown.count(Count(value=9_812_345, kind=CountKind.ESTIMATED, at=NOW))
     assert ">≈ 9.8M<" in estimated
