@@ -195,7 +195,7 @@ async def test_the_api_names_what_it_cut(client: httpx2.AsyncClient, corpus: Cor
         "args of a long key": ["args"],
     }
     long = next(job for job in listed if places[job["id"]] == "args of one long text")
-    assert json.loads(long["args"])["left_out"].endswith(f"/jobs/{long['id']}/raw/args has it whole")
+    assert json.loads(long["args"])["left_out"].endswith(f"see /jobs/{long['id']}/raw/args")
 
 
 async def test_the_api_tells_every_job(client: httpx2.AsyncClient, corpus: Corpus) -> None:
@@ -403,7 +403,7 @@ async def test_a_job_too_large_to_be_read_in_time_has_a_page(
     app = create_app(driver, no_auth=True)
     async with browser(app) as client:
         found = await page(client, f"/jobs/{job_id}")
-    assert "too large to be read in time" in found.text
+    assert "too large to load in time" in found.text
     assert "seen" in found.text
     await app.state.dashboard.counts.close()
     await driver.close()

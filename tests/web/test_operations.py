@@ -55,7 +55,7 @@ async def test_the_list_and_one_operation(
     assert "ada <i>" in parse(listed.text).one(id="operation-abc").text
     page = parse((await client.get("/operations/abc")).text)
     text = page.one(id="operation").text
-    assert "3 of 3 looked at" in text
+    assert "3 of 3 processed" in text
     assert all(f"#{job_id}" in text for job_id in running)
     fragment = parse((await client.get("/operations/abc", headers=htmx("operation"))).text)
     assert not fragment.all("html")

@@ -281,7 +281,7 @@ def test_why_a_job_waits(
         (
             {"attempted_at": NOW - 3 * MINUTE, "cancel_attempted_at": NOW - 2 * MINUTE},
             QUEUE,
-            "requested 2 m ago",
+            "requested 2 m 0 s ago",
         ),
         ({"attempted_at": NOW - MINUTE}, replace(QUEUE, updated_at=NOW - 60 * MINUTE), "may be gone"),
         ({"attempted_at": None}, QUEUE, None),
