@@ -107,7 +107,7 @@ ENDLESS.append(ENDLESS)
         (lambda: record_output(ENDLESS), "itself"),
         (lambda: record_output("x" * (32 * 1024 * 1024)), "33,554,434 bytes"),
         (lambda: record_output("é" * (17 * 1024 * 1024)), "bytes"),
-        (lambda: metadata_set("river:log", 1), "River's own"),
+        (lambda: metadata_set("river:log", 1), "reserved for River"),
         (lambda: metadata_set("a\0", 1), "NUL"),
         (lambda: metadata_set("a", {1, object()}), "object"),
     ],
@@ -182,7 +182,7 @@ async def test_what_a_job_leaves_running_has_nothing_more_to_tell(play: Playgrou
 
     await play.work(work)
     ended.set()
-    with pytest.raises(OutsideJob, match="has ended"):
+    with pytest.raises(OutsideJob, match="already ended"):
         await left[0]
 
 

@@ -352,4 +352,4 @@ async def test_a_job_that_blocks_the_event_loop_is_told_of(
 
     await play.work(work)
     assert "the event loop was blocked" in caplog.text
-    assert "at work: task" in caplog.text
+    assert "async jobs running: task" in caplog.text

@@ -269,7 +269,7 @@ async def test_a_discard_is_an_error(play: Playground, caplog: pytest.LogCapture
     told, row = await failures(play, caplog, ValueError("x" * 2000), attempt=24)
     assert row["state"] == "discarded"
     assert told.levelname == "ERROR"
-    assert "failed at attempt 25 of 25 and is discarded: ValueError: xxx" in told.getMessage()
+    assert "failed at attempt 25 of 25 and was discarded: ValueError: xxx" in told.getMessage()
     assert len(told.getMessage()) < 700
 
 

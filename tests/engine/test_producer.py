@@ -293,7 +293,7 @@ async def test_queues_that_cannot_be_added_or_removed(play: Playground) -> None:
         await client.queues.add("default", QueueConfig(max_workers=1))
     with pytest.raises(ConfigError, match="queue name"):
         await client.queues.add("No Name", QueueConfig(max_workers=1))
-    with pytest.raises(ConfigError, match="not worked"):
+    with pytest.raises(ConfigError, match="does not work queue"):
         await client.queues.remove("other")
 
 

@@ -99,7 +99,7 @@ async def test_without_queues_there_is_nothing_to_start(database_url: str) -> No
 
 async def test_without_a_worker_there_is_no_start(play: Playground) -> None:
     client = play.make(workers=Workers())
-    with pytest.raises(ConfigError, match="no worker"):
+    with pytest.raises(ConfigError, match="workers is empty"):
         await client.start()
     assert not client.started
 

@@ -62,7 +62,7 @@ async def test_status_and_validation(empty: PostgresDriver) -> None:
     status = await migration_status(empty)
     assert status[0] == (1, "create river migration", True)
     assert status[-1] == (8, "job id autoincrement", False)
-    with pytest.raises(MigrationError, match="no migration 99"):
+    with pytest.raises(MigrationError, match="Migration 99 not found"):
         await validate(empty, target_version=99)
 
 
@@ -82,9 +82,9 @@ async def test_unknown_lines_and_versions(empty: PostgresDriver) -> None:
         await migrate(empty, "up", line="mian")
     with pytest.raises(MigrationError, match="there is main"):
         migration_sql("workflow")
-    with pytest.raises(MigrationError, match="no migration 99"):
+    with pytest.raises(MigrationError, match="Migration 99 not found"):
         await migrate(empty, "up", target_version=99)
-    with pytest.raises(MigrationError, match="no migration 0"):
+    with pytest.raises(MigrationError, match="Migration 0 not found"):
         migration_sql("main", [0])
     with pytest.raises(MigrationError, match="not among"):
         await migrate(empty, "down", target_version=3)

@@ -225,9 +225,9 @@ async def test_a_job_that_cannot_be_made_does_not_take_others_along(
     jobs.add(every(60, Report("good"), run_on_start=True))
     assert await new().run_once() == 1
     assert await kinds(connection) == ["good"]
-    assert "'failing' could not be made" in caplog.text
+    assert "'failing' could not be built" in caplog.text
     assert "no args today" in caplog.text
-    assert caplog.text.count("could not be made") == 3
+    assert caplog.text.count("could not be built") == 3
 
 
 @pytest.mark.parametrize("broken", ["raises", "stands still", "knows no zone"])

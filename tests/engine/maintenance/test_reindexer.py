@@ -57,7 +57,7 @@ async def test_only_what_is_configured_is_rebuilt(
     assert await Reindexer(means(**settings)).run_once() == [ONE, 'Own "index']
     after = await files(connection)
     assert {name for name in after if after[name] != before[name]} == {ONE}
-    assert "there is no not_there, nor_there" in caplog.text
+    assert "index not found: not_there, nor_there" in caplog.text
 
 
 async def test_an_empty_list_rebuilds_nothing(means: NewMeans, connection: AsyncConnection[Any]) -> None:
