@@ -27,25 +27,24 @@ class Leader(Statements):
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
         """Prolongs that very term; None when it is lost."""
-        parameters: dict[str, Any] = {
-            "leader_id": leader_id,
-            "elected_at": elected_at,
-            "ttl": ttl.total_seconds(),
-            "now": now,
-        }
-        return _leader(await self._row("leader_attempt_reelect", parameters))
+        return await self._prolong("leader_attempt_reelect", leader_id, elected_at, ttl, now)
 
     async def leader_resume(
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
         """Goes on with that very term, also where it has run out; None where somebody else has led since."""
+        return await self._prolong("leader_resume", leader_id, elected_at, ttl, now)
+
+    async def _prolong(
+        self, block: str, leader_id: str, elected_at: datetime, ttl: timedelta, now: datetime | None
+    ) -> LeaderRow | None:
         parameters: dict[str, Any] = {
             "leader_id": leader_id,
             "elected_at": elected_at,
             "ttl": ttl.total_seconds(),
             "now": now,
         }
-        return _leader(await self._row("leader_resume", parameters))
+        return _leader(await self._row(block, parameters))
 
     async def leader_resign(self, leader_id: str, *, elected_at: datetime) -> bool:
         """Ends that very term and tells the other clients; whether there was one to end."""
