@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
@@ -33,6 +34,8 @@ _JOBS = scaled(12_000, 100_000)
 _LATE = _JOBS // 10
 """Jobs that are inserted while things go wrong."""
 _SLOTS = scaled(60, 150)
+_RESCUE_AFTER = 8
+"""Seconds after which a running job counts as stuck; more than the job timeout, which a client insists on."""
 
 # How jobs run: weight, args, options, the state they end in, how often they start if nothing goes wrong.
 _PLANS: list[tuple[int, Row, Row, str, int]] = [
@@ -69,20 +72,21 @@ class Fleet:
     stack: AsyncExitStack
     workers: dict[str, Peer] = field(default_factory=dict)
     """By their id, which is also the name of their journal."""
-    killed: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
+    """Who was killed, or frozen for so long that its jobs were rescued."""
     told: list[str] = field(default_factory=list)
     """What was done, for the tally."""
 
     async def start(self, kind: str) -> Peer:
         """One more worker, `go` or `python`."""
-        name = f"{kind}-{len(self.workers) + len(self.killed)}"
+        name = f"{kind}-{len(self.workers) + len(self.lost)}"
         config: dict[str, Any] = {
             "id": name,
             "job_timeout": 6,
             "journal": str(self.folder / name),
             "queues": {"default": _SLOTS, "second": 10},
             "quiet": True,
-            "rescue_after": 8,
+            "rescue_after": _RESCUE_AFTER,
         }
         begin = (
             go_worker(self.binary, self.server.url, **config)
@@ -94,7 +98,7 @@ class Fleet:
 
     async def kill(self, name: str) -> None:
         """Kills a worker and starts another one of its kind in its place."""
-        self.killed.add(name)
+        self.lost.add(name)
         await self.workers.pop(name).kill()
         await self.start(name.partition("-")[0])
 
@@ -117,12 +121,16 @@ class Fleet:
             await self.ask("update river_leader set expires_at = now() - interval '1 s'")
 
     async def freeze_a_python(self) -> None:
-        worker = next(peer for name, peer in self.workers.items() if name.startswith("python"))
+        name, worker = next(item for item in self.workers.items() if item[0].startswith("python"))
+        frozen_at = time.monotonic()
         os.kill(worker.pid, signal.SIGSTOP)
         try:
             await self.progress(200)
         finally:
             os.kill(worker.pid, signal.SIGCONT)
+        # What it was working on was already stuck for a moment when it froze.
+        if time.monotonic() - frozen_at > _RESCUE_AFTER - 2:
+            self.lost.add(name)
 
     async def restart_postgres(self) -> None:
         await asyncio.to_thread(self.server.stop)
@@ -189,11 +197,12 @@ async def test_every_job_ends_once_in_the_right_state(
     for kind in ("python", "python", "go"):
         await fleet.start(kind)
 
+    started = time.monotonic()
     late = asyncio.create_task(_insert_late(fleet, inserters))
     for fault in _FAULTS * (1 if _JOBS < 50_000 else 4):
         await fleet.progress(_JOBS // (len(_FAULTS) + 1) // (1 if _JOBS < 50_000 else 4))
         await fault(fleet)
-        fleet.told.append(fault.__name__.replace("_", " "))
+        fleet.told.append(f"{fault.__name__.replace('_', ' ')} at {time.monotonic() - started:.1f} s")
     await late
 
     async def left() -> int:
@@ -211,7 +220,8 @@ async def test_every_job_ends_once_in_the_right_state(
     async with await AsyncConnection.connect(fleet.server.url, row_factory=dict_row) as connection:
         rows = await jobs(connection)
     journal = await asyncio.to_thread(Journal.below, fleet.folder)
-    tally = _judge(rows, journal, fleet.killed)
+    print(*fleet.told, sep="\n")
+    tally = _judge(rows, journal, fleet.lost)
     with capsys.disabled():
         print(f"\n{_JOBS} jobs; {', '.join(fleet.told)}:\n  {_sentence(tally)}")
 
@@ -234,7 +244,7 @@ async def _insert_late(fleet: Fleet, inserters: list[Peer]) -> None:
         await asyncio.sleep(0.05)
 
 
-def _judge(rows: list[Row], journal: Journal, killed: set[str]) -> Counter[str]:
+def _judge(rows: list[Row], journal: Journal, lost: set[str]) -> Counter[str]:
     """Fails for whatever was lost or doubled without need; counts the rest."""
     starts, ends = journal.count("start"), journal.count("end")
     assert sorted(row["args"]["n"] for row in rows) == list(range(_JOBS))
@@ -251,7 +261,7 @@ def _judge(rows: list[Row], journal: Journal, killed: set[str]) -> Counter[str]:
             assert starts[row["id"]] == expected, told
             assert ends[row["id"]] == (state != "discarded"), told
         else:
-            _explain(row, journal, killed)
+            _explain(row, journal, lost)
         tally[state] += 1
         tally["rescued"] += rescued > 0
         if ends[row["id"]] > 1:
@@ -261,15 +271,15 @@ def _judge(rows: list[Row], journal: Journal, killed: set[str]) -> Counter[str]:
     return tally
 
 
-def _explain(row: Row, journal: Journal, killed: set[str]) -> None:
-    """A rescued attempt was a killed process's, or never began: the answer that brought it was lost."""
+def _explain(row: Row, journal: Journal, lost: set[str]) -> None:
+    """A rescued attempt was a lost process's, or never began: the answer that brought it was lost."""
     entries = journal.jobs[row["id"]]
     for error in row["errors"]:
         if "on purpose" in error["error"]:
             continue
         attempt = [entry for entry in entries if entry.attempt == error["attempt"]]
-        lost = {entry.process for entry in attempt if entry.what == "start"}
-        assert not lost or lost & killed, f"{row}\n{entries}\nkilled: {killed}"
+        started = {entry.process for entry in attempt if entry.what == "start"}
+        assert not started or started & lost, f"{row}\n{entries}\nlost: {lost}"
 
 
 def _sentence(tally: Counter[str]) -> str:

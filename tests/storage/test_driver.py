@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -29,7 +29,7 @@ from riverui.errors import (
     SchemaMissing,
     SchemaTooOld,
 )
-from riverui.storage.connect import connect
+from riverui.storage.connect import connect as connect_to
 from riverui.storage.interface import Driver
 from riverui.storage.migrate import migrate
 from riverui.storage.params import Field, JobListParams, Op, Term
@@ -41,6 +41,21 @@ from tests.conftest import drop_database
 from tests.storage.conftest import Make, one_page
 
 SHORT = timedelta(milliseconds=100)
+
+Connect = Callable[..., PostgresDriver]
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Connect]:
+    """Makes drivers that are closed behind the test, whatever becomes of it."""
+    async with AsyncExitStack() as opened:
+
+        def connected(*args: Any, **options: Any) -> PostgresDriver:
+            driver = connect_to(*args, **options)
+            opened.push_async_callback(driver.close)
+            return driver
+
+        yield connected
 
 
 async def _settings(executor: PostgresExecutor) -> dict[str, str]:
@@ -60,7 +75,7 @@ async def _settings(executor: PostgresExecutor) -> dict[str, str]:
 @pytest.fixture
 async def own(database_url: str) -> AsyncIterator[PostgresDriver]:
     """With limits of its own, to tell them apart."""
-    driver = connect(
+    driver = connect_to(
         database_url,
         page_timeout=timedelta(seconds=1.5),
         action_timeout=timedelta(seconds=7),
@@ -99,7 +114,7 @@ async def test_reading_cannot_write(driver: Driver, make: Make) -> None:
             await executor.job_delete_many([job_id])
 
 
-async def test_writing_to_a_standby_is_told(database_url: str, make: Make) -> None:
+async def test_writing_to_a_standby_is_told(database_url: str, make: Make, connect: Connect) -> None:
     async with await AsyncConnection.connect(database_url, autocommit=True) as admin:
         await admin.execute("alter role current_user set default_transaction_read_only = off")
     url = (
@@ -108,7 +123,6 @@ async def test_writing_to_a_standby_is_told(database_url: str, make: Make) -> No
     driver = connect(url)
     async with driver.reading() as executor:
         assert (await executor.job_list(JobListParams())).rows == ()
-    await driver.close()
 
 
 async def test_slow_query_is_stopped(driver: PostgresDriver) -> None:
@@ -165,7 +179,7 @@ async def test_savepoints(driver: PostgresDriver, make: Make) -> None:
     assert [row["name"] for row in paused] == ["a", "c"]
 
 
-async def test_cancelled_request_frees_its_connection(database_url: str) -> None:
+async def test_cancelled_request_frees_its_connection(database_url: str, connect: Connect) -> None:
     driver = connect(database_url, max_size=1)
 
     async def slow() -> None:
@@ -179,10 +193,9 @@ async def test_cancelled_request_frees_its_connection(database_url: str) -> None
         with pytest.raises(asyncio.CancelledError):
             await task
     await driver.ping()
-    await driver.close()
 
 
-async def test_first_use_at_the_same_time(database_url: str) -> None:
+async def test_first_use_at_the_same_time(database_url: str, connect: Connect) -> None:
     driver = connect(database_url, max_size=3)
     await asyncio.gather(*(driver.ping() for _ in range(20)))
     async with await AsyncConnection.connect(database_url, autocommit=True) as admin:
@@ -193,10 +206,9 @@ async def test_first_use_at_the_same_time(database_url: str) -> None:
         (opened,) = await cursor.fetchone() or (0,)
     assert 1 <= opened <= 3
     await driver.close()
-    await driver.close()
 
 
-async def test_all_connections_busy(database_url: str) -> None:
+async def test_all_connections_busy(database_url: str, connect: Connect) -> None:
     driver = connect(database_url, max_size=1, pool_timeout=SHORT)
     async with driver.reading():
         with pytest.raises(DatabaseUnavailable, match="free"):
@@ -221,7 +233,15 @@ async def _raises_quickly(driver: Driver, kind: type[DatabaseUnavailable]) -> st
     return str(caught.value)
 
 
-async def test_nobody_listens(tmp_path: Any) -> None:
+async def _recovers(driver: Driver, *, seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        while True:
+            with suppress(DatabaseUnavailable):
+                return await driver.ping()
+            await asyncio.sleep(0.05)
+
+
+async def test_nobody_listens(tmp_path: Any, connect: Connect) -> None:
     for host, port in (("127.0.0.1", 1), (str(tmp_path), 5432), ("no-such-host.invalid", 5432)):
         driver = connect(_url("", host=host, port=port, dbname="x", user="y"))
         await _raises_quickly(driver, DatabaseUnavailable)
@@ -230,29 +250,25 @@ async def test_nobody_listens(tmp_path: Any) -> None:
         results = await asyncio.gather(*(driver.ping() for _ in range(20)), return_exceptions=True)
         assert {type(result) for result in results} == {DatabaseUnavailable}
         assert time.monotonic() - started < 4
-        await driver.close()
 
 
-async def test_no_such_database(admin_url: str) -> None:
+async def test_no_such_database(admin_url: str, connect: Connect) -> None:
     driver = connect(_url(admin_url, dbname="riverui_no_such_database"))
     await _raises_quickly(driver, DatabaseMissing)
-    await driver.close()
 
 
-async def test_no_such_user(admin_url: str) -> None:
+async def test_no_such_user(admin_url: str, connect: Connect) -> None:
     driver = connect(_url(admin_url, user="riverui_no_such_user"))
     words = await _raises_quickly(driver, LoginRefused)
     assert "password" in words
-    await driver.close()
 
 
-async def test_secrets_are_not_in_messages(admin_url: str) -> None:
+async def test_secrets_are_not_in_messages(admin_url: str, connect: Connect) -> None:
     driver = connect(
         _url(admin_url, user="riverui_no_such_user", password="hunter2", port=1, host="127.0.0.1")
     )
     words = await _raises_quickly(driver, DatabaseUnavailable)
     assert "hunter2" not in words
-    await driver.close()
 
 
 async def _lost(url: str) -> None:
@@ -265,7 +281,7 @@ async def _lost(url: str) -> None:
     await asyncio.sleep(0.05)
 
 
-async def test_lost_idle_connections_are_not_noticed(database_url: str) -> None:
+async def test_lost_idle_connections_are_not_noticed(database_url: str, connect: Connect) -> None:
     driver = connect(database_url, max_size=4)
     for _ in range(3):
         await asyncio.gather(*(driver.ping() for _ in range(4)))
@@ -273,10 +289,9 @@ async def test_lost_idle_connections_are_not_noticed(database_url: str) -> None:
         await driver.ping()
         async with driver.transaction() as transaction:
             await transaction.queue_pause("*")
-    await driver.close()
 
 
-async def test_connection_lost_in_the_middle_fails_once(database_url: str) -> None:
+async def test_connection_lost_in_the_middle_fails_once(database_url: str, connect: Connect) -> None:
     driver = connect(database_url)
 
     async def use() -> None:
@@ -288,44 +303,41 @@ async def test_connection_lost_in_the_middle_fails_once(database_url: str) -> No
     with pytest.raises(DatabaseUnavailable):
         await use()
     await driver.ping()
-    await driver.close()
 
 
-async def test_recovery_when_the_database_comes_back(database_url: str) -> None:
+async def test_recovery_when_the_database_comes_back(database_url: str, connect: Connect) -> None:
     door = {"open": False}
     async with _proxy(database_url, lambda: door["open"]) as (host, port):
         driver = connect(_url(database_url, host=host, port=port, sslmode="disable"))
         await _raises_quickly(driver, DatabaseUnavailable)
         for _ in range(2):
             door["open"] = True
-            started = time.monotonic()
-            while True:
-                try:
-                    await driver.ping()
-                    break
-                except DatabaseUnavailable:
-                    await asyncio.sleep(0.05)
-            assert time.monotonic() - started < 2.5
+            await _recovers(driver, seconds=2.5)
             await asyncio.gather(*(driver.ping() for _ in range(8)))
             door["open"] = False
             await _lost(database_url)
             await _raises_quickly(driver, DatabaseUnavailable)
             await _raises_quickly(driver, DatabaseUnavailable)
-        await driver.close()
 
 
+@pytest.mark.parametrize("connections", [1, 2])
 async def test_a_server_that_falls_silent_is_not_waited_for(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    database_url: str, connections: int, monkeypatch: pytest.MonkeyPatch, connect: Connect
 ) -> None:
     """A frozen host or a network that swallows packets: nothing says that a connection is dead."""
     monkeypatch.setattr(patience, "GRACE_SECONDS", 0.3)
     passing = asyncio.Event()
     async with _proxy(database_url, lambda: True, passing) as (host, port):
         driver = connect(
-            _url(database_url, host=host, port=port, sslmode="disable"), max_size=2, page_timeout=SHORT
+            _url(database_url, host=host, port=port, sslmode="disable"),
+            connect_timeout=timedelta(seconds=2),
+            max_size=2,
+            page_timeout=SHORT,
         )
         passing.set()
-        await asyncio.gather(driver.ping(), driver.ping())
+        async with AsyncExitStack() as together:
+            for _ in range(connections):
+                await together.enter_async_context(driver.reading())
 
         # In the middle of a transaction, and at its beginning on a connection out of the pool.
         async def interrupted() -> None:
@@ -340,9 +352,7 @@ async def test_a_server_that_falls_silent_is_not_waited_for(
         await _raises_quickly(driver, DatabaseUnavailable)
 
         passing.set()
-        await asyncio.sleep(1.1)
-        await driver.ping()
-        await driver.close()
+        await _recovers(driver, seconds=5)
 
 
 @asynccontextmanager
@@ -383,19 +393,19 @@ async def _proxy(
 
     served: set[asyncio.Task[Any]] = set()
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    yield "127.0.0.1", server.sockets[0].getsockname()[1]
-    server.close()
-    if passing is not None:
-        # Who was left waiting never hears of the end.
+    try:
+        yield "127.0.0.1", server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
         for task in served:
             task.cancel()
-    await asyncio.gather(*served, return_exceptions=True)
+        await asyncio.gather(*served, return_exceptions=True)
 
 
 # What goes wrong in the database
 
 
-async def test_no_tables(empty_database_url: str) -> None:
+async def test_no_tables(empty_database_url: str, connect: Connect) -> None:
     driver = connect(empty_database_url)
     for attempt in ("job_cutoff", "leader_get"):
         with pytest.raises(SchemaMissing, match="migrate-up") as caught:
@@ -410,21 +420,19 @@ async def test_no_tables(empty_database_url: str) -> None:
     async with driver.reading() as executor:
         assert await executor.migration_list() == []
         assert (await executor.server_get()).job_rows_estimated == -1
-    await driver.close()
 
 
-async def test_no_such_schema(database_url: str) -> None:
+async def test_no_such_schema(database_url: str, connect: Connect) -> None:
     driver = connect(database_url, schema="nowhere")
     with pytest.raises(SchemaMissing):
         await one_page(driver)
     with pytest.raises(SchemaMissing):
         async with driver.reading() as executor:
             await executor.job_count_by_state(cap=10)
-    await driver.close()
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-async def test_tables_from_before_version_5(empty_database_url: str, version: int) -> None:
+async def test_tables_from_before_version_5(empty_database_url: str, version: int, connect: Connect) -> None:
     driver = connect(empty_database_url)
     await migrate(driver, "up", target_version=version)
     with pytest.raises(SchemaMissing) as caught:
@@ -435,10 +443,9 @@ async def test_tables_from_before_version_5(empty_database_url: str, version: in
         await one_page(driver)
     async with driver.reading() as executor:
         assert [row.version for row in await executor.migration_list()] == list(range(1, version + 1))
-    await driver.close()
 
 
-async def test_telling_what_is_missing_waits_for_nobody(database_url: str) -> None:
+async def test_telling_what_is_missing_waits_for_nobody(database_url: str, connect: Connect) -> None:
     driver = connect(database_url, page_timeout=SHORT)
     async with await AsyncConnection.connect(database_url) as migrating:
         await migrating.execute("drop table river_leader")
@@ -449,7 +456,6 @@ async def test_telling_what_is_missing_waits_for_nobody(database_url: str) -> No
             async with driver.reading() as executor:
                 await executor.leader_get()
         assert time.monotonic() - started < 2
-    await driver.close()
 
 
 @pytest.fixture
@@ -463,14 +469,13 @@ async def stranger(database_url: str, make: Make) -> AsyncIterator[str]:
     await make.connection.execute(sql.SQL("drop owned by {n}; drop role {n}").format(n=sql.Identifier(name)))
 
 
-async def test_missing_privilege(stranger: str) -> None:
+async def test_missing_privilege(stranger: str, connect: Connect) -> None:
     driver = connect(stranger)
     with pytest.raises(PermissionDenied, match="river_job"):
         await one_page(driver)
-    await driver.close()
 
 
-async def test_a_user_who_may_only_read(stranger: str, make: Make) -> None:
+async def test_a_user_who_may_only_read(stranger: str, make: Make, connect: Connect) -> None:
     job_id = await make.job("scheduled")
     user = sql.Identifier(str(conninfo_to_dict(stranger)["user"]))
     await make.connection.execute(sql.SQL("grant select on all tables in schema public to {}").format(user))
@@ -483,11 +488,10 @@ async def test_a_user_who_may_only_read(stranger: str, make: Make) -> None:
     with pytest.raises(PermissionDenied):
         async with driver.transaction() as transaction:
             await transaction.job_delete_many([job_id])
-    await driver.close()
 
 
 @pytest.mark.parametrize("style", ["SQL, DMY", "German", "Postgres, MDY"])
-async def test_server_with_other_habits(database_url: str, make: Make, style: str) -> None:
+async def test_server_with_other_habits(database_url: str, make: Make, style: str, connect: Connect) -> None:
     name = sql.Identifier(urlsplit(database_url).path[1:])
     for setting, value in (("datestyle", style), ("timezone", "Asia/Kathmandu"), ("bytea_output", "escape")):
         await make.connection.execute(
@@ -502,11 +506,10 @@ async def test_server_with_other_habits(database_url: str, make: Make, style: st
         assert job.finalized_at == (await make.row(job_id))["finalized_at"]
         assert job.finalized_at is not None
         assert job.finalized_at.utcoffset() == timedelta(0)
-    await driver.close()
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
-async def test_database_in_another_encoding(admin_url: str, encoding: str) -> None:
+async def test_database_in_another_encoding(admin_url: str, encoding: str, connect: Connect) -> None:
     name = f"riverui_test_{encoding.lower()}_{time.monotonic_ns()}"
     async with await AsyncConnection.connect(admin_url, autocommit=True) as admin:
         await admin.execute(
@@ -531,7 +534,7 @@ async def test_database_in_another_encoding(admin_url: str, encoding: str) -> No
     drop_database(admin_url, name)
 
 
-async def test_server_that_prefers_another_isolation(database_url: str, make: Make) -> None:
+async def test_server_that_prefers_another_isolation(database_url: str, make: Make, connect: Connect) -> None:
     """An action waits for a row and sees what became of it, whatever the database's default."""
     (row,) = await make.rows("select quote_ident(current_database()) as name")
     await make.connection.execute(
@@ -568,7 +571,7 @@ async def _pool(url: str, **options: Any) -> AsyncIterator[AsyncConnectionPool[A
 
 @pytest.mark.parametrize("autocommit", [False, True])
 async def test_hosts_connections_come_back_as_they_were(
-    database_url: str, make: Make, autocommit: bool
+    database_url: str, make: Make, autocommit: bool, connect: Connect
 ) -> None:
     job_id = await make.job("scheduled")
     kwargs = {"autocommit": autocommit, "row_factory": dict_row, "prepare_threshold": 0}
@@ -596,7 +599,7 @@ async def test_hosts_connections_come_back_as_they_were(
         assert not pool.closed
 
 
-async def test_listener_beside_a_hosts_pool(database_url: str) -> None:
+async def test_listener_beside_a_hosts_pool(database_url: str, connect: Connect) -> None:
     async with _pool(database_url, kwargs={"row_factory": dict_row}) as pool:
         driver = connect(pool=pool)
         listener = await driver.listener()
@@ -611,13 +614,13 @@ async def test_listener_beside_a_hosts_pool(database_url: str) -> None:
         await listener.close()
 
 
-async def test_hosts_pool_that_is_not_open(database_url: str) -> None:
+async def test_hosts_pool_that_is_not_open(database_url: str, connect: Connect) -> None:
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(database_url, open=False)
     with pytest.raises(DatabaseUnavailable, match="never opened"):
         await connect(pool=pool).ping()
 
 
-async def test_hosts_pool_on_a_database_that_is_not_there(admin_url: str) -> None:
+async def test_hosts_pool_on_a_database_that_is_not_there(admin_url: str, connect: Connect) -> None:
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
         _url(admin_url, dbname="riverui_no_such_database"), open=False, min_size=0, max_size=2
     )
@@ -627,14 +630,14 @@ async def test_hosts_pool_on_a_database_that_is_not_there(admin_url: str) -> Non
     await pool.close()
 
 
-async def test_hosts_pool_that_is_used_up(database_url: str) -> None:
+async def test_hosts_pool_that_is_used_up(database_url: str, connect: Connect) -> None:
     async with _pool(database_url) as pool, pool.connection(), pool.connection():
         driver = connect(pool=pool, pool_timeout=SHORT)
         with pytest.raises(DatabaseUnavailable, match="free"):
             await driver.ping()
 
 
-async def test_hosts_pool_with_lost_connections(database_url: str) -> None:
+async def test_hosts_pool_with_lost_connections(database_url: str, connect: Connect) -> None:
     async with _pool(_url(database_url, application_name="riverui")) as pool:
         driver = connect(pool=pool)
         await asyncio.gather(driver.ping(), driver.ping())
@@ -642,7 +645,7 @@ async def test_hosts_pool_with_lost_connections(database_url: str) -> None:
         await driver.ping()
 
 
-async def test_two_drivers_on_one_database(database_url: str, make: Make) -> None:
+async def test_two_drivers_on_one_database(database_url: str, make: Make, connect: Connect) -> None:
     await make.connection.execute("create schema second")
     second = connect(database_url, schema="second")
     await migrate(second, "up")

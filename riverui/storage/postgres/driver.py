@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
@@ -193,7 +194,7 @@ class PostgresDriver:
                 async with self._lent() as connection:
                     if not await _begin(connection, begin, last=attempt == self._pool.size):
                         # Without a database, the pool would keep us waiting for another one: ask at once.
-                        await self._pool.pulse.feel(anew=True)
+                        await self._pool.reachability.check(since=time.monotonic())
                         continue
                     self._database = connection.info.dbname
                     self._read_only = read_only(connection)
@@ -233,7 +234,7 @@ class PostgresDriver:
                 async with self._lent() as connection:
                     if hung_up(connection) and attempt < self._pool.size:
                         await connection.close()
-                        await self._pool.pulse.feel(anew=True)
+                        await self._pool.reachability.check(since=time.monotonic())
                         continue
                     self._database = connection.info.dbname
                     prepares = await self._pool.prepares(connection)
@@ -305,7 +306,7 @@ class PostgresDriver:
     async def _unavailable(self) -> DatabaseUnavailable:
         """Why the pool gives no connection."""
         try:
-            await self._pool.pulse.feel()
+            await self._pool.reachability.check()
         except DatabaseUnavailable as error:
             return error
         return DatabaseUnavailable("No database connection became free in time.")

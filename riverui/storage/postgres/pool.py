@@ -31,57 +31,82 @@ _LIFETIME = 1800.0
 _KEYWORDS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
 
 
-class Pulse:
-    """Whether there is a database: psycopg's pool keeps to itself why it gives no connection."""
+class Reachability:
+    """Tells whether the database can be reached: psycopg's pool does not say why it gives no connection."""
 
     def __init__(self, dial: Callable[[], Awaitable[Connection]]) -> None:
         self._dial = dial
-        self._dialling = asyncio.Lock()
-        self._failure: DatabaseUnavailable | None = None
-        self._felt_at = -_ANSWER_HOLDS
+        self._answer: asyncio.Task[DatabaseUnavailable | None] | None = None
+        self._begun_at = self._ended_at = 0.0
 
-    async def feel(self, *, anew: bool = False) -> None:
-        """LoginRefused, DatabaseMissing or DatabaseUnavailable where no connection can be made.
+    async def check(self, *, since: float = 0.0) -> None:
+        """Raise LoginRefused, DatabaseMissing or DatabaseUnavailable where no connection can be made.
 
-        One dial answers everyone for a second. `anew` is for who met a dead connection: only a failure is
-        believed then.
+        One dial answers everyone who asks while it lasts and for a second. `since` (of time.monotonic) is
+        for who has reason to doubt: a good answer to a dial that began before is not believed then.
         """
-        async with self._dialling:
-            fresh = time.monotonic() < self._felt_at + _ANSWER_HOLDS
-            if not fresh or (anew and not self._failure):
-                self._failure = None
-                try:
-                    await (await self._dial()).close()
-                except DatabaseUnavailable as error:
-                    self._failure = error
-                self._felt_at = time.monotonic()
-            if self._failure:
-                raise self._failure
+        while True:
+            if self._answer is None or (self._answer.done() and not self._holds(self._answer, since)):
+                self._answer = asyncio.create_task(self._ask())
+                self._begun_at = time.monotonic()
+            begun_at = self._begun_at
+            # Who is cancelled leaves the dial to those who come next.
+            if failure := await asyncio.shield(self._answer):
+                raise failure
+            if begun_at >= since:
+                return
 
     @asynccontextmanager
-    async def felt(self) -> AsyncIterator[None]:
-        """Ends what is waited for inside, and raises as `feel`, once there is no database any more."""
-        doubts: list[asyncio.Task[None]] = []
+    async def checked(self) -> AsyncIterator[None]:
+        """End what is waited for inside, and raise as `check`, once the database cannot be reached."""
+        started = time.monotonic()
+        checks: list[asyncio.Task[None]] = []
+        failures: list[DatabaseUnavailable] = []
+
+        async def keep_checking(wait: asyncio.Timeout) -> None:
+            try:
+                while True:
+                    await self.check(since=started)
+                    await asyncio.sleep(_ANSWER_HOLDS)
+            except DatabaseUnavailable as error:
+                failures.append(error)
+                wait.reschedule(asyncio.get_running_loop().time())
+
         try:
             async with asyncio.timeout(None) as wait:
                 loop = asyncio.get_running_loop()
                 # A task only where it comes to a wait: mostly there is none.
-                alarm = loop.call_later(_DOUBT, lambda: doubts.append(loop.create_task(self._doubt(wait))))
+                alarm = loop.call_later(_DOUBT, lambda: checks.append(loop.create_task(keep_checking(wait))))
                 try:
                     yield
                 finally:
                     alarm.cancel()
-                    for doubt in doubts:
-                        doubt.cancel()
+                    for task in checks:
+                        task.cancel()
         except TimeoutError as error:
-            raise (self._failure or DatabaseUnavailable()) from error
+            raise (failures[0] if failures else DatabaseUnavailable()) from error
 
-    async def _doubt(self, wait: asyncio.Timeout) -> None:
-        with suppress(DatabaseUnavailable):
-            while True:
-                await self.feel()
-                await asyncio.sleep(_ANSWER_HOLDS)
-        wait.reschedule(asyncio.get_running_loop().time())
+    async def close(self) -> None:
+        """End a dial that is still under way; whoever waits for it gets DatabaseUnavailable."""
+        if self._answer is not None:
+            self._answer.cancel()
+            await asyncio.wait([self._answer])
+
+    def _holds(self, answer: asyncio.Task[DatabaseUnavailable | None], since: float) -> bool:
+        if time.monotonic() > self._ended_at + _ANSWER_HOLDS:
+            return False
+        return answer.cancelled() is False and (answer.result() is not None or self._begun_at >= since)
+
+    async def _ask(self) -> DatabaseUnavailable | None:
+        try:
+            await (await self._dial()).close()
+        except DatabaseUnavailable as error:
+            return error
+        except asyncio.CancelledError:
+            return DatabaseUnavailable()
+        finally:
+            self._ended_at = time.monotonic()
+        return None
 
 
 class OwnPool:
@@ -89,7 +114,7 @@ class OwnPool:
 
     def __init__(self, conninfo: str, *, size: int, timeout: float) -> None:
         self.size = size
-        self.pulse = Pulse(self.dial)
+        self.reachability = Reachability(self.dial)
         self._conninfo = conninfo
         self._opening = asyncio.Lock()
         self._pool: AsyncConnectionPool[Connection] | None = None
@@ -101,9 +126,9 @@ class OwnPool:
         """Lends a connection; PoolTimeout when none is free in time, DatabaseUnavailable without database."""
         pool = await self._open()
         if not pool.get_stats().get("pool_size", 0):
-            await self.pulse.feel()
+            await self.reachability.check()
         async with AsyncExitStack() as stack:
-            async with self.pulse.felt():
+            async with self.reachability.checked():
                 connection = await stack.enter_async_context(pool.connection(timeout=self._timeout))
             yield connection
 
@@ -123,6 +148,7 @@ class OwnPool:
     async def close(self) -> None:
         """Closes idle connections now and lent ones when they come back."""
         pool, self._pool = self._pool, None
+        await self.reachability.close()
         if pool is not None:
             await pool.close()
 
@@ -152,7 +178,7 @@ class HostPool:
     """The host app's pool: its connections are given back as they were, and it is never closed from here."""
 
     def __init__(self, pool: AsyncConnectionPool[Any], *, timeout: float) -> None:
-        self.pulse = Pulse(self.dial)
+        self.reachability = Reachability(self.dial)
         self._pool = pool
         self._timeout = timeout
 
@@ -165,7 +191,7 @@ class HostPool:
     async def connection(self) -> AsyncIterator[Connection]:
         """Lends a connection in autocommit mode; the pool's own errors are raised as they are."""
         async with AsyncExitStack() as stack:
-            async with self.pulse.felt():
+            async with self.reachability.checked():
                 connection = await stack.enter_async_context(self._pool.connection(timeout=self._timeout))
             autocommit = connection.autocommit
             if not autocommit:
@@ -194,7 +220,8 @@ class HostPool:
             raise refused(error) from error
 
     async def close(self) -> None:
-        """Nothing: the pool is the host's."""
+        """End what was begun here; the pool is the host's."""
+        await self.reachability.close()
 
 
 class NoPool:
@@ -204,7 +231,7 @@ class NoPool:
 
     def __init__(self, dial: Callable[[], Awaitable[Connection]]) -> None:
         self.dial = dial
-        self.pulse = Pulse(dial)
+        self.reachability = Reachability(dial)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -221,7 +248,8 @@ class NoPool:
         return False
 
     async def close(self) -> None:
-        """Nothing: no connection is kept."""
+        """End what is under way; no connection is kept."""
+        await self.reachability.close()
 
 
 async def _value(given: Any) -> Any:
