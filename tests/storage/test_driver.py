@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -355,9 +355,28 @@ async def test_a_server_that_falls_silent_is_not_waited_for(
         await _recovers(driver, seconds=5)
 
 
+async def test_a_late_request_to_stop_does_not_stop_the_next_statement(
+    database_url: str, connect: Connect
+) -> None:
+    """Such a request comes on a connection of its own, which may be slower than the statement."""
+    open_way = asyncio.Event()
+    open_way.set()
+    async with _proxy(database_url, lambda: True, begin=open_way.wait) as (host, port):
+        driver = connect(_url(database_url, host=host, port=port, sslmode="disable"), max_size=1)
+        async with driver.autocommit(timeout=SHORT) as executor:
+            open_way.clear()
+            asyncio.get_running_loop().call_later(0.6, open_way.set)
+            await executor._rows("slow", sql="select pg_sleep(0.3)")
+        async with driver.autocommit(timeout=timedelta(seconds=5)) as executor:
+            await executor._rows("slow", sql="select pg_sleep(0.6)")
+
+
 @asynccontextmanager
 async def _proxy(
-    url: str, let_in: Callable[[], bool], passing: asyncio.Event | None = None
+    url: str,
+    let_in: Callable[[], bool],
+    passing: asyncio.Event | None = None,
+    begin: Callable[[], Awaitable[object]] | None = None,
 ) -> AsyncIterator[tuple[str, int]]:
     """A TCP door to the test server that can be shut; while `passing` is not set it swallows all and says
     nothing.
@@ -376,6 +395,8 @@ async def _proxy(
         if task := asyncio.current_task():
             served.add(task)
         try:
+            if begin is not None:
+                await begin()
             if let_in():
                 there = await (
                     asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")

@@ -325,5 +325,5 @@ async def _begin(connection: Connection, begin: bytes, *, last: bool) -> bool:
 
 async def _say(connection: Connection, statement: bytes) -> None:
     """Sends words of our own in one message, whatever kind of cursor the host's connections have."""
-    with patience(connection, 0):
+    async with patience(connection, 0):
         await AsyncRawCursor(connection).execute(statement, prepare=False)

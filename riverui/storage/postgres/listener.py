@@ -122,7 +122,7 @@ class PostgresListener:
         # psycopg waits for the socket itself meanwhile, and hands notifications to `_keep`.
         self._unwatch(asyncio.get_running_loop())
         cursor = AsyncRawCursor(self._connection, row_factory=tuple_row)
-        with patience(self._connection, self._answer_seconds - GRACE_SECONDS):
+        async with patience(self._connection, self._answer_seconds - GRACE_SECONDS):
             await cursor.execute(words.encode(), prepare=False)
         return await cursor.fetchall() if cursor.description else []
 

@@ -64,7 +64,7 @@ async def let_prepare(connection: Connection, limit: float) -> bool:
 
     Behind that, the process is another one each time, and what is prepared or set would stay with strangers.
     """
-    with patience(connection, limit):
+    async with patience(connection, limit):
         cursor = AsyncRawCursor(connection, row_factory=tuple_row)
         await cursor.execute(b"select pg_backend_pid()", prepare=False)
         row = await cursor.fetchone()
@@ -79,6 +79,6 @@ async def configure(connection: Connection, limit: float) -> bool:
     if not await let_prepare(connection, limit):
         return False
     settings = _SETTINGS.format(statement=max(1, round(limit * 1000)))
-    with patience(connection, limit):
+    async with patience(connection, limit):
         await AsyncRawCursor(connection).execute(settings.encode(), prepare=False)
     return True

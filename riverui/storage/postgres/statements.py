@@ -168,7 +168,7 @@ class Statements:
     async def _run(self, statement: str) -> None:
         """A statement of our own wording that gives no rows, such as `savepoint`."""
         try:
-            with patience(self._connection, self._limit, stop=not self._bounded):
+            async with patience(self._connection, self._limit, stop=not self._bounded):
                 await AsyncRawCursor(self._connection).execute(statement.encode(), prepare=False)
         except psycopg.Error as error:
             raise translate(error) from error
@@ -181,7 +181,7 @@ class Statements:
         if self._connection.pgconn.parameter_status(b"TimeZone") != b"UTC":
             cursor.adapters.register_loader("timestamptz", WideTimes)
         try:
-            with patience(self._connection, self._limit, stop=not self._bounded):
+            async with patience(self._connection, self._limit, stop=not self._bounded):
                 # Binary, so that neither DateStyle nor other settings of the session change what is read.
                 await cursor.execute(text.encode(), values or None, prepare=prepare, binary=True)
             result = cursor.pgresult
@@ -204,8 +204,10 @@ class Statements:
         if self._watch:
             self._watch(name, text, [])
         try:
-            with patience(self._connection, self._limit, stop=not self._bounded):
-                async with AsyncRawCursor(self._connection).copy(text.encode()) as copy:
-                    await copy.write(rows)
+            async with (
+                patience(self._connection, self._limit, stop=not self._bounded),
+                AsyncRawCursor(self._connection).copy(text.encode()) as copy,
+            ):
+                await copy.write(rows)
         except psycopg.Error as error:
             raise translate(error) from error
