@@ -1,4 +1,6 @@
-"""River for Python: a Client that inserts and works jobs, and `create_app`, the dashboard as an ASGI app."""
+"""River for Python: a Client that inserts and works jobs, and `create_app`, the dashboard as an
+ASGI app.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,32 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from riverui import errors as errors, testing as testing
-    from riverui.config import DashboardConfig
+    from riverui.contrib.otel import OpenTelemetryPlugin as OpenTelemetryPlugin
     from riverui.domain.jobs import AttemptError, JobRow, JobState
     from riverui.domain.queues import QueueRow
     from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
-    from riverui.engine.args import JobArgs, JsonArgs, Unique
+    from riverui.engine.args.job_args import JobArgs, JsonArgs, Unique
     from riverui.engine.client import AsyncClient, Client
     from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
-    from riverui.engine.context import (
+    from riverui.engine.events import Event, EventKind, JobStats
+    from riverui.engine.hooks import DoInner, Hook, Metric, Middleware, Plugin
+    from riverui.engine.insert.job_builder import (
+        InsertManyParams,
+        InsertOpts,
+        InsertRequest,
+        InsertResult,
+        UniqueOpts,
+    )
+    from riverui.engine.job_lists import (
+        JobDeleteManyParams,
+        JobListCursor,
+        JobListOrder,
+        JobListParams,
+        JobListResult,
+    )
+    from riverui.engine.lead.periodic import PeriodicJob
+    from riverui.engine.sync_client import SyncClient
+    from riverui.engine.work.context import (
         cancel_requested,
         client_from_context,
         current_job,
@@ -27,19 +47,7 @@ if TYPE_CHECKING:
         raise_if_cancelled,
         record_output,
     )
-    from riverui.engine.events import Event, EventKind, JobStats
-    from riverui.engine.hooks import DoInner, Hook, Metric, Middleware, Plugin
-    from riverui.engine.insert import InsertManyParams, InsertOpts, InsertRequest, InsertResult, UniqueOpts
-    from riverui.engine.job_lists import (
-        JobDeleteManyParams,
-        JobListCursor,
-        JobListOrder,
-        JobListParams,
-        JobListResult,
-    )
-    from riverui.engine.otel import OpenTelemetryPlugin as OpenTelemetryPlugin
-    from riverui.engine.periodic import PeriodicJob
-    from riverui.engine.resumable import (
+    from riverui.engine.work.resumable import (
         resumable_set_cursor,
         resumable_set_step_cursor_tx,
         resumable_set_step_tx,
@@ -48,8 +56,7 @@ if TYPE_CHECKING:
         resumable_step_cursor_sync,
         resumable_step_sync,
     )
-    from riverui.engine.sync_client import SyncClient
-    from riverui.engine.worker import (
+    from riverui.engine.work.worker import (
         ErrorResult,
         Job,
         JobCancel,
@@ -61,9 +68,10 @@ if TYPE_CHECKING:
     )
     from riverui.storage.connect import connect
     from riverui.storage.interface import Driver
-    from riverui.storage.migrate import migrate
+    from riverui.storage.migrations import migrate
     from riverui.storage.where import Where
-    from riverui.web.access import Access, Authenticate
+    from riverui.web.auth.access import Access, Authenticate
+    from riverui.web.config import DashboardConfig
 
 __version__ = "0.1.0"
 __all__ = [
@@ -135,35 +143,41 @@ __all__ = [
 ]
 
 _PLACES = {
-    "config": "DashboardConfig",
+    "web.config": "DashboardConfig",
     "domain.jobs": "AttemptError JobRow JobState",
     "domain.queues": "QueueRow",
     "domain.schedules": "CronSchedule NeverSchedule PeriodicInterval Schedule",
-    "engine.args": "JobArgs JsonArgs Unique",
+    "engine.args.job_args": "JobArgs JsonArgs Unique",
     "engine.client": "AsyncClient Client",
     "engine.config": "ClientConfig NO_LIMIT QueueConfig",
-    "engine.context": (
+    "engine.work.context": (
         "cancel_requested client_from_context current_job job_complete_tx metadata_set "
         "raise_if_cancelled record_output"
     ),
     "engine.events": "Event EventKind JobStats",
     "engine.hooks": "DoInner Hook Metric Middleware Plugin",
-    "engine.insert": "InsertManyParams InsertOpts InsertRequest InsertResult UniqueOpts",
-    "engine.job_lists": "JobDeleteManyParams JobListCursor JobListOrder JobListParams JobListResult",
-    "engine.periodic": "PeriodicJob",
-    "engine.resumable": (
+    "engine.insert.job_builder": (
+        "InsertManyParams InsertOpts InsertRequest InsertResult UniqueOpts"
+    ),
+    "engine.job_lists": (
+        "JobDeleteManyParams JobListCursor JobListOrder JobListParams JobListResult"
+    ),
+    "engine.lead.periodic": "PeriodicJob",
+    "engine.work.resumable": (
         "resumable_set_cursor resumable_set_step_cursor_tx resumable_set_step_tx resumable_step "
         "resumable_step_cursor resumable_step_cursor_sync resumable_step_sync"
     ),
     "engine.sync_client": "SyncClient",
-    "engine.worker": "ErrorResult Job JobCancel JobSnooze StuckJob StuckResult Worker Workers",
+    "engine.work.worker": "ErrorResult Job JobCancel JobSnooze StuckJob StuckResult Worker Workers",
     "storage.connect": "connect",
-    "storage.migrate": "migrate",
+    "storage.migrations": "migrate",
     "storage.where": "Where",
-    "web.access": "Access",
+    "web.auth.access": "Access",
 }
-"""Where the public names live: loaded when asked for, so that who wants a part pays for that part alone."""
-_EXTRAS = {"OpenTelemetryPlugin": "engine.otel"}
+"""Where the public names live: loaded when asked for, so that who wants a part pays for that part
+alone.
+"""
+_EXTRAS = {"OpenTelemetryPlugin": "contrib.otel"}
 """Those that need an extra of their own, so that `from riverui import *` leaves them out."""
 _MODULES = ("errors", "testing")
 """Public modules, that `import riverui` alone makes known too."""
@@ -181,22 +195,25 @@ def create_app(
     no_auth: bool = False,
     hosts: frozenset[str] | None = None,
 ) -> Starlette:
-    """The dashboard of a River database as an ASGI app, to be served alone or mounted under any prefix.
+    """The dashboard of a River database as an ASGI app, to be served alone or mounted under any
+    prefix.
 
-    `database` is a URL, the host app's psycopg AsyncConnectionPool (never closed from here), a Client or its
-    Driver; None leaves it to libpq's `PG*` variables. It is reached at first use, so the app needs no
-    lifespan; where one does reach it, its end closes connections that riverui opened.
+    `database` is a URL, the host app's psycopg AsyncConnectionPool (never closed from here), a
+    Client or its Driver; None leaves it to libpq's `PG*` variables. It is reached at first use, so
+    the app needs no lifespan; where one does reach it, its end closes connections that riverui
+    opened.
 
-    Who may use it has to be said: `authenticate` (a function from Starlette's HTTPConnection to an Access, to
-    None for nobody, or to a Response to send instead), `basic_auth` (user and password), `htpasswd` (a file),
-    or `no_auth` where the app around it already decides. `api_tokens` (lines as `riverui token` prints them,
-    or the Path of a file of them) let in programs besides, or alone. ConfigError tells what cannot be used.
+    Who may use it has to be said: `authenticate` (a function from Starlette's HTTPConnection to an
+    Access, to None for nobody, or to a Response to send instead), `basic_auth` (user and password),
+    `htpasswd` (a file), or `no_auth` where the app around it already decides. `api_tokens` (lines
+    as `riverui token` prints them, or the Path of a file of them) let in programs besides, or
+    alone. ConfigError tells what cannot be used.
     """
     from psycopg_pool import AsyncConnectionPool
 
-    from riverui.config import DashboardConfig
     from riverui.storage.connect import connect
     from riverui.web import app
+    from riverui.web.config import DashboardConfig
 
     config = config or DashboardConfig()
     driver: Driver

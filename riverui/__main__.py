@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from riverui.cli import main
+from riverui.cli.main import main
 
 if __name__ == "__main__":
     main()

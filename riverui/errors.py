@@ -10,7 +10,9 @@ class RiveruiError(Exception):
         default = (type(self).__doc__ or "").strip().splitlines()[0]
         super().__init__(message or default)
         self.public = public or str(self)
-        """What those may be told who use the dashboard, where the message says more: a server's address."""
+        """What those may be told who use the dashboard, where the message says more: a server's
+        address.
+        """
 
 
 class ConfigError(RiveruiError):
@@ -73,7 +75,9 @@ class DatabaseMissing(DatabaseUnavailable):
 
 
 class TooManyConnections(DatabaseUnavailable):
-    """The database has no connections left: the server's, the database's or the user's limit is reached."""
+    """The database has no connections left: the server's, the database's or the user's limit is
+    reached.
+    """
 
 
 class QueryTimeout(DatabaseError):

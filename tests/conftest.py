@@ -15,14 +15,16 @@ from psycopg.rows import DictRow, dict_row
 
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
-from riverui.storage.migrate import migrate
+from riverui.storage.migrations import migrate
 
 pytest_plugins = ["tests.needs", "tests.pgbouncer", "tests.postgres"]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Make what a test logged fit for pytest-xdist's messages, which take no half surrogate pairs."""
+    """Make what a test logged fit for pytest-xdist's messages, which take no half surrogate
+    pairs.
+    """
     report = yield
     report.sections = [
         (name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections
@@ -39,10 +41,15 @@ def create_database(admin_url: str, *, template: str = "template1") -> str:
     """A new database's name."""
     name = f"riverui_test_{token_hex(6)}"
     with psycopg.connect(admin_url, autocommit=True) as connection:
-        # Copying files is several times as fast as logging them; servers before 15 know no other way.
-        strategy = sql.SQL(" strategy file_copy" if connection.info.server_version >= 150_000 else "")
+        # Copying files is several times as fast as logging them; servers before 15 know no other
+        # way.
+        strategy = sql.SQL(
+            " strategy file_copy" if connection.info.server_version >= 150_000 else ""
+        )
         connection.execute(
-            sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template))
+            sql.SQL("create database {} template {}").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
             + strategy
         )
     return name
@@ -51,7 +58,9 @@ def create_database(admin_url: str, *, template: str = "template1") -> str:
 def drop_database(admin_url: str, name: str) -> None:
     """Drops a database, whoever is still connected."""
     with psycopg.connect(admin_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+        connection.execute(
+            sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -104,5 +113,7 @@ async def driver(database_url: str) -> AsyncIterator[Driver]:
 @pytest.fixture
 async def connection(database_url: str) -> AsyncIterator[AsyncConnection[DictRow]]:
     """A plain autocommit connection to this test's database, for setting up and looking behind."""
-    async with await AsyncConnection.connect(database_url, autocommit=True, row_factory=dict_row) as opened:
+    async with await AsyncConnection.connect(
+        database_url, autocommit=True, row_factory=dict_row
+    ) as opened:
         yield opened

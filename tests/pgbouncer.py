@@ -25,21 +25,27 @@ def bouncer_url(database_url: str, tmp_path: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     parts = conninfo_to_dict(database_url)
     server = " ".join(
-        f"{name}={parts[name]}" for name in ("host", "port", "user", "password", "dbname") if parts.get(name)
+        f"{name}={parts[name]}"
+        for name in ("host", "port", "user", "password", "dbname")
+        if parts.get(name)
     )
     settings = tmp_path / "pgbouncer.ini"
     settings.write_text(
-        f"[databases]\nriver = {server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
+        f"[databases]\nriver = {server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port ="
+        f" {port}\n"
         "auth_type = any\npool_mode = transaction\ndefault_pool_size = 2\nunix_socket_dir =\n"
         # Nothing is tidied up behind us between transactions.
         "server_reset_query =\n"
     )
     line = [program, str(settings)]
     if os.geteuid() == 0:
-        # It does not run as root. In a user namespace it only seems not to, and reaches the server's private
-        # socket; where there are no namespaces, the server runs as nobody itself.
+        # It does not run as root. In a user namespace it only seems not to, and reaches the
+        # server's private socket; where there are no namespaces, the server runs as nobody itself.
         somebody_else = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
-        if subprocess.run([*somebody_else, "true"], capture_output=True, check=False).returncode == 0:
+        if (
+            subprocess.run([*somebody_else, "true"], capture_output=True, check=False).returncode
+            == 0
+        ):
             line = [*somebody_else, *line]
         else:
             for folder in (tmp_path, *tmp_path.parents[:2]):
@@ -56,7 +62,9 @@ def bouncer_url(database_url: str, tmp_path: Path) -> Iterator[str]:
                 break
             except psycopg.OperationalError:
                 if process.poll() is not None or time.monotonic() > deadline:
-                    pytest.fail(f"PgBouncer did not start: {(tmp_path / 'log').read_text()}", pytrace=False)
+                    pytest.fail(
+                        f"PgBouncer did not start: {(tmp_path / 'log').read_text()}", pytrace=False
+                    )
                 time.sleep(0.05)
         yield url
     finally:

@@ -29,7 +29,9 @@ def _server() -> Iterator[str]:
     binaries = os.environ.get("RIVERUI_PG_BIN")
     memory = Path("/dev/shm")
     # A thousand databases come and go: in memory where there is such a place.
-    with TemporaryDirectory(prefix="riverui-", dir=memory if os.access(memory, os.W_OK) else None) as folder:
+    with TemporaryDirectory(
+        prefix="riverui-", dir=memory if os.access(memory, os.W_OK) else None
+    ) as folder:
         # Where root may not make user namespaces, as in most containers, the server runs as nobody.
         Path(folder).chmod(0o711)
         with EmbeddedPostgres(

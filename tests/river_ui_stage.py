@@ -1,4 +1,6 @@
-"""What River UI's own pages are shown in the tests: jobs of every state, queues, a workflow; always alike."""
+"""What River UI's own pages are shown in the tests: jobs of every state, queues, a workflow; always
+alike.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,30 @@ from psycopg import AsyncConnection
 from tests.pro_tables import PRO_TABLES
 
 RUNNING, CONFLICT, TWIN, TAGGED = 61, 62, 63, 64
-"""Ids of a running job, a discarded one that cannot be retried, its active twin, and a tagged one."""
+"""Ids of a running job, a discarded one that cannot be retried, its active twin, and a tagged one.
+"""
 TASKS = range(65, 69)
 """Ids of the workflow's tasks."""
 
 _WAIT = {
     "expr": "approved || late",
     "terms": [
-        {"name": "approved", "kind": "signal", "label": "Approved", "signal_key": "approval", "expr": "true"},
+        {
+            "name": "approved",
+            "kind": "signal",
+            "label": "Approved",
+            "signal_key": "approval",
+            "expr": "true",
+        },
         {
             "name": "late",
             "kind": "timer",
             "label": "Too late",
-            "timer": {"name": "late", "after_us": 1_800_000_000, "anchor": {"kind": "workflow_created_at"}},
+            "timer": {
+                "name": "late",
+                "after_us": 1_800_000_000,
+                "anchor": {"kind": "workflow_created_at"},
+            },
         },
     ],
 }
@@ -34,21 +47,26 @@ _WAITS = {
     },
 }
 _FILL = """
-insert into river_job (args, kind, max_attempts, state, attempt, attempted_at, attempted_by, finalized_at)
+insert into river_job (args, kind, max_attempts, state, attempt, attempted_at, attempted_by,
+finalized_at)
 select jsonb_build_object('number', n, 'big', 1970670598291982290), 'mail_send', 25, 'completed', 1,
   now() - interval '1 h', '{worker_1}', now() - n * interval '1 s'
 from generate_series(1, 50) n;
-insert into river_job (args, kind, max_attempts, state, metadata, priority, queue, attempt, attempted_at,
+insert into river_job (args, kind, max_attempts, state, metadata, priority, queue, attempt,
+attempted_at,
   attempted_by, finalized_at, scheduled_at, errors)
-select '{"order": {"id": 42, "lines": [1, 2]}}', 'order_ship', 25, state::river_job_state, '{"trace": "abc"}',
+select '{"order": {"id": 42, "lines": [1, 2]}}', 'order_ship', 25, state::river_job_state,
+'{"trace": "abc"}',
   1 + n % 4, 'shipping', case when state in ('retryable', 'discarded') then 1 else 0 end,
   case when state in ('retryable', 'discarded') then now() - interval '1 m' end,
   case when state in ('retryable', 'discarded') then '{worker_2}'::text[] end,
   case when state in ('cancelled', 'discarded') then now() end,
-  now() + case when state in ('scheduled', 'retryable') then interval '1 h' else interval '-1 h' end,
+  now() + case when state in ('scheduled', 'retryable') then interval '1 h' else interval '-1 h'
+  end,
   case when state in ('retryable', 'discarded') then array[jsonb_build_object(
     'at', now(), 'attempt', 1, 'error', 'it broke <x>', 'trace', 'main.go:1')] end
-from unnest(array['available', 'available', 'available', 'scheduled', 'retryable', 'retryable', 'pending',
+from unnest(array['available', 'available', 'available', 'scheduled', 'retryable', 'retryable',
+'pending',
   'cancelled', 'discarded', 'discarded']) with ordinality as s (state, n);
 insert into river_job (args, kind, max_attempts, state, attempt, attempted_at, attempted_by)
 values ('{}', 'report', 25, 'running', 1, now() - interval '1 m', '{worker_1}');
@@ -88,10 +106,12 @@ async def fill(connection: AsyncConnection[Any]) -> None:
 
 
 async def picture(connection: AsyncConnection[Any]) -> dict[str, str]:
-    """What the pages can change, by job and queue: states, asked-for cancellations, pauses and limits."""
+    """What the pages can change, by job and queue: states, asked-for cancellations, pauses and
+    limits.
+    """
     jobs = await connection.execute(
-        "select id, state::text || case when metadata ? 'cancel_attempted_at' then ', asked to stop'"
-        " else '' end as what from river_job"
+        "select id, state::text || case when metadata ? 'cancel_attempted_at' then ', asked to"
+        " stop' else '' end as what from river_job"
     )
     found = {f"job {row['id']}": row["what"] for row in await jobs.fetchall()}
     queues = await connection.execute(
@@ -112,11 +132,17 @@ _STEADY = ("id", "name", "kind", "state", "attempt", "args", "queue", "priority"
 
 
 def outline(answer: Any) -> Any:
-    """What of an answer is alike whenever it is asked for: names, rows, messages, counts; no times."""
+    """What of an answer is alike whenever it is asked for: names, rows, messages, counts; no
+    times.
+    """
     if not isinstance(answer, dict):
         return type(answer).__name__
     if isinstance(data := answer.get("data"), list):
-        return {"data": [row["id"] if isinstance(row, dict) and "id" in row else _name(row) for row in data]}
+        return {
+            "data": [
+                row["id"] if isinstance(row, dict) and "id" in row else _name(row) for row in data
+            ]
+        }
     if "extensions" in answer or {"message", "status"} & answer.keys():
         return answer
     if all(type(value) is int for value in answer.values()):

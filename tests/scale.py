@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 
 FULL = os.environ.get("RIVERUI_FULL", "") not in ("", "0")
-"""Whether to take the full measure. Read here, since tests do not see the environment's settings."""
+"""Whether to take the full measure. Read here, since tests do not see the environment's settings.
+"""
 
 
 def scaled(quick: int, full: int) -> int:

@@ -1,4 +1,6 @@
-"""`python -m tests.screens`: photographs the demo's pages, light, dark and on a phone, into docs/screens."""
+"""`python -m tests.screens`: photographs the demo's pages, light, dark and on a phone, into
+docs/screens.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ SCREENS = {
     "help": "help",
     "not-found": "jobs/1",
 }
-"""File name and address; where the name begins with `job-`, the first job of that list is opened."""
+"""File name and address; where the name begins with `job-`, the first job of that list is opened.
+"""
 
 SHOWN = ("jobs", "jobs-running", "job-failed", "queues")
 """What the documentation shows."""
@@ -52,7 +55,16 @@ def demo() -> Iterator[str]:
     """The address of a fresh demo that has been moving for a while."""
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
-            [sys.executable, "-m", "riverui", "demo", "--port", "0", "--data-dir", f"{folder}/data"],
+            [
+                sys.executable,
+                "-m",
+                "riverui",
+                "demo",
+                "--port",
+                "0",
+                "--data-dir",
+                f"{folder}/data",
+            ],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -92,13 +104,17 @@ async def open_screen(page: Page, url: str, name: str) -> None:
 
 
 async def main() -> None:
-    """Takes the pictures that the documentation shows, all there are, or those whose names are given."""
+    """Takes the pictures that the documentation shows, all there are, or those whose names are
+    given.
+    """
     parser = argparse.ArgumentParser(prog="python -m tests.screens", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(SCREENS)}")
     parser.add_argument("--all", action="store_true", help="every page there is")
     parser.add_argument("--to", type=Path, default=FOLDER, help="folder (docs/screens)")
     parser.add_argument("--url", help="of a running dashboard, instead of a demo started for this")
-    parser.add_argument("--wait", type=float, default=20, help="seconds to let the demo move (%(default)s)")
+    parser.add_argument(
+        "--wait", type=float, default=20, help="seconds to let the demo move (%(default)s)"
+    )
     arguments = parser.parse_args()
     names = arguments.names or list(SCREENS if arguments.all else SHOWN)
     if unknown := set(names) - SCREENS.keys():
@@ -110,7 +126,9 @@ async def main() -> None:
     with nullcontext(arguments.url) if arguments.url else demo() as url:
         await asyncio.sleep(arguments.wait)
         async with async_playwright() as playwright:
-            browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            browser = await playwright.chromium.launch(
+                executable_path=chromium, args=["--no-sandbox"]
+            )
             for theme, phone in itertools.product(THEMES, (False, True)):
                 context = await browser.new_context(
                     color_scheme=theme,

@@ -13,19 +13,23 @@ import pytest
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
-from riverui.bench import Benchmark, BenchRefused
+from riverui.cli.bench_runs import Benchmark, BenchRefused
 from riverui.storage.interface import Driver
 from tests import factory
 
 _ROOT = Path(__file__).parents[1]
-_LAP = re.compile(r"bench: jobs worked \[ +\d+ \], inserted \[ +\d+ \], job/sec \[ +[\d.]+ \] \[[\d.]+s\]")
+_LAP = re.compile(
+    r"bench: jobs worked \[ +\d+ \], inserted \[ +\d+ \], job/sec \[ +[\d.]+ \] \[[\d.]+s\]"
+)
 _TOTAL = re.compile(
     r"bench: total jobs worked \[ +(\d+) \], total jobs inserted \[ +(\d+) \],"
     r" overall job/sec \[ +[\d.]+ \], running [\d.]+s"
 )
 
 
-async def test_works_so_many_jobs_down(driver: Driver, connection: AsyncConnection[DictRow]) -> None:
+async def test_works_so_many_jobs_down(
+    driver: Driver, connection: AsyncConnection[DictRow]
+) -> None:
     said: list[str] = []
     benchmark = Benchmark(driver, say=said.append)
     await benchmark.prepare(consent=False)
@@ -43,15 +47,19 @@ async def test_works_so_many_jobs_down(driver: Driver, connection: AsyncConnecti
     assert rows == [{"state": "completed", "count": 300}]
 
 
-async def test_goes_on_until_its_time_is_over(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.bench.MIN_JOBS", 500)
-    monkeypatch.setattr("riverui.bench.INSERT_BATCH", 100)
+async def test_goes_on_until_its_time_is_over(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riverui.cli.bench_runs.MIN_JOBS", 500)
+    monkeypatch.setattr("riverui.cli.bench_runs.INSERT_BATCH", 100)
     tally = await Benchmark(driver, say=_nowhere).run(duration=1.0)
     assert tally.worked > 500, "it inserts while it works"
     assert 0 < tally.seconds <= 2
 
 
-async def test_empties_only_a_table_of_its_own(driver: Driver, connection: AsyncConnection[DictRow]) -> None:
+async def test_empties_only_a_table_of_its_own(
+    driver: Driver, connection: AsyncConnection[DictRow]
+) -> None:
     await Benchmark(driver, say=_nowhere).run(total=10)
     await Benchmark(driver, say=_nowhere).prepare(consent=False)
     assert await _jobs(connection) == 0

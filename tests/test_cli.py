@@ -21,11 +21,11 @@ import psycopg
 import pytest
 
 from riverui import __version__
-from riverui.cli import SETTINGS, double_dashes, main, riverui, serve_config
-from riverui.config import ServeConfig, is_loopback
+from riverui.cli.main import SETTINGS, double_dashes, main, riverui, serve_config
+from riverui.cli.server import address, listen
+from riverui.cli.settings import Values, choose
 from riverui.errors import ConfigError, ListenError
-from riverui.serve import address, listen
-from riverui.settings import Values, choose
+from riverui.web.config import ServeConfig, is_loopback
 from tests.conftest import with_database
 
 ROOT = Path(__file__).parents[1]
@@ -79,7 +79,11 @@ class TestBadSettings:
             ([], {"RIVER_BASIC_AUTH_USER": "ada"}, "RIVER_BASIC_AUTH_PASS is not set"),
             ([], {"RIVER_BASIC_AUTH_PASS": "secret"}, "RIVER_BASIC_AUTH_USER is not set"),
             ([], {"RIVER_BASIC_AUTH_USER": "a:b", "RIVER_BASIC_AUTH_PASS": "secret"}, "colon"),
-            ([], {"RIVERUI_HTPASSWD_FILE": "/nowhere", "DATABASE_URL": NOWHERE}, "cannot read /nowhere"),
+            (
+                [],
+                {"RIVERUI_HTPASSWD_FILE": "/nowhere", "DATABASE_URL": NOWHERE},
+                "cannot read /nowhere",
+            ),
             ([], {"RIVER_LOG_LEVEL": "loud"}, "log level 'loud'"),
             ([], {"RIVER_LOG_FORMAT": "xml"}, "log format 'xml'"),
             ([], {"RIVER_DEBUG": "maybe"}, "RIVER_DEBUG is 'maybe'"),
@@ -142,7 +146,9 @@ class TestSettings:
             file.write_bytes(broken)
             with pytest.raises(ConfigError, match="RIVER_BASIC_AUTH_PASS_FILE"):
                 choose({}, {"RIVER_BASIC_AUTH_PASS_FILE": str(file)})
-        assert choose({}, {"RIVER_SCHEMA_FILE": "/nowhere"}).text("schema") == "", "a schema is no secret"
+        assert choose({}, {"RIVER_SCHEMA_FILE": "/nowhere"}).text("schema") == "", (
+            "a schema is no secret"
+        )
 
     @pytest.mark.parametrize(
         ("text", "on"), [("1", True), ("true", True), ("TRUE", True), ("0", False), ("", False)]
@@ -206,7 +212,9 @@ class TestSettings:
 
     def test_the_table_is_sound(self) -> None:
         for attribute in ("name", "env", "flag"):
-            used = [getattr(setting, attribute) for setting in SETTINGS if getattr(setting, attribute)]
+            used = [
+                getattr(setting, attribute) for setting in SETTINGS if getattr(setting, attribute)
+            ]
             assert len(used) == len(set(used)), attribute
         for setting in SETTINGS:
             assert setting.env or setting.flag
@@ -224,9 +232,9 @@ class TestSettings:
             for name in (setting.flag, setting.env):
                 assert not name or re.search(rf"(?<![\w-]){name}(?!\w)", out), name
             if setting.env:
-                assert re.findall(rf"^#{setting.env}=(.*)$", example, re.MULTILINE) == [setting.default], (
-                    setting.env
-                )
+                assert re.findall(rf"^#{setting.env}=(.*)$", example, re.MULTILINE) == [
+                    setting.default
+                ], setting.env
         told = set(re.findall(r"^#?(\w+)=", example, re.MULTILINE))
         assert told == {setting.env for setting in SETTINGS if setting.env}
 
@@ -253,7 +261,7 @@ def test_the_version_is_told(run: Run) -> None:
 
 def test_help_does_not_load_the_server() -> None:
     heavy = {"jinja2", "psycopg", "starlette", "uvicorn"}
-    code = f"import sys, riverui.cli; print(*{heavy} & set(sys.modules))"
+    code = f"import sys, riverui.cli.main; print(*{heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 
@@ -268,7 +276,14 @@ class TestMigrations:
         assert "not applied: 001, 002, 003" in err
 
         code, out, _ = run(
-            "migrate-up", "--dry-run", "--show-sql", "--max-steps", "2", "--statement-timeout", "2m", **url
+            "migrate-up",
+            "--dry-run",
+            "--show-sql",
+            "--max-steps",
+            "2",
+            "--statement-timeout",
+            "2m",
+            **url,
         )
         assert code == 0
         assert "would apply migration 001 [up]" in out
@@ -278,7 +293,9 @@ class TestMigrations:
 
         code, out, _ = run("migrate-up", "-target-version", "3", **url)
         assert code == 0
-        assert re.search(r"applied migration 003 \[up\] river job tags non null +\[[\d.]+ ms\]", out)
+        assert re.search(
+            r"applied migration 003 \[up\] river job tags non null +\[[\d.]+ ms\]", out
+        )
         code, out, _ = run("migrate-list", **url)
         assert "* 003 river job tags non null\n  004 pending and more\n" in out
 
@@ -332,7 +349,9 @@ class TestMigrations:
         assert run("validate", DATABASE_URL=empty_database_url)[0] == 1
 
     def test_get_prints_sql_and_needs_no_database(self, run: Run) -> None:
-        code, out, _ = run("migrate-get", "--version", "2,3", "--version", "4", "--up", "--schema", "queue")
+        code, out, _ = run(
+            "migrate-get", "--version", "2,3", "--version", "4", "--up", "--schema", "queue"
+        )
         assert code == 0
         assert re.findall(r"-- River main migration (\d+) \[up\]", out) == ["002", "003", "004"]
         assert '"queue".river_job' in out
@@ -347,7 +366,9 @@ class TestMigrations:
             "002",
         ]
 
-    def test_what_goes_wrong_is_one_line_and_exit_code_1(self, run: Run, empty_database_url: str) -> None:
+    def test_what_goes_wrong_is_one_line_and_exit_code_1(
+        self, run: Run, empty_database_url: str
+    ) -> None:
         for argv, words in (
             (["migrate-get", "--up", "--version", "99"], "Migration 99 not found"),
             (["migrate-up", "--line", "mian", "--database-url", empty_database_url], "main"),
@@ -440,7 +461,9 @@ def start() -> Start:
 
 
 def _plain_environment() -> Mapping[str, str]:
-    return {name: os.environ[name] for name in ("PATH", "HOME", "SSL_CERT_FILE") if name in os.environ}
+    return {
+        name: os.environ[name] for name in ("PATH", "HOME", "SSL_CERT_FILE") if name in os.environ
+    }
 
 
 class TestServe:
@@ -490,8 +513,13 @@ class TestServe:
         assert "has stopped" in server.lines[-1]
         assert not [line for line in server.lines if "level=WARN" in line or "Traceback" in line]
 
-    def test_a_request_under_way_is_finished_before_the_end(self, start: Start, database_url: str) -> None:
-        with start(DATABASE_URL=database_url) as server, psycopg.connect(database_url) as connection:
+    def test_a_request_under_way_is_finished_before_the_end(
+        self, start: Start, database_url: str
+    ) -> None:
+        with (
+            start(DATABASE_URL=database_url) as server,
+            psycopg.connect(database_url) as connection,
+        ):
             assert server.get("/queues").status == 200
             connection.execute("lock table river_queue in access exclusive mode")
             statuses: list[int] = []
@@ -524,7 +552,9 @@ class TestServe:
         ) as server:
             assert server.get("/").headers["location"] == "/river/"
             assert server.get("/river/jobs").status == 401
-            page = server.get("/river/jobs", Authorization="Basic YWRhOnMzY3JldA==", Host="any.name")
+            page = server.get(
+                "/river/jobs", Authorization="Basic YWRhOnMzY3JldA==", Host="any.name"
+            )
             assert page.status == 200
             assert "staging &lt;b&gt;" in page.text  # type: ignore[attr-defined]
             assert _healthcheck(server, "complete", "--prefix", "/river") == (0, "")
@@ -546,7 +576,9 @@ class TestServe:
         self, start: Start, database_url: str
     ) -> None:
         def kept(server: Server, cookie: str = "") -> tuple[str, bool]:
-            """The cookie that keeps a preference, and whether the theme of the one sent is known."""
+            """The cookie that keeps a preference, and whether the theme of the one sent is
+            known.
+            """
             connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
             with contextlib.closing(connection):
                 form = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -579,7 +611,9 @@ class TestServe:
             assert r'path="/x\ntime=2026 level=ERROR msg=forged\u001b[31m"' in line
 
     def test_read_only_and_wide_open(self, start: Start, database_url: str) -> None:
-        with start("--read-only", "--no-auth", "--host", "0.0.0.0", DATABASE_URL=database_url) as server:
+        with start(
+            "--read-only", "--no-auth", "--host", "0.0.0.0", DATABASE_URL=database_url
+        ) as server:
             page = server.get("/jobs", Host="any.name")
             assert page.status == 200
             assert "read-only" in page.text  # type: ignore[attr-defined]

@@ -23,13 +23,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from riverui.cli import SETTINGS, riverui
-from riverui.worker.settings import WORKER_SETTINGS
+from riverui.cli.main import SETTINGS, riverui
+from riverui.cli.worker.settings import WORKER_SETTINGS
 from tests.needs import need
 
 ROOT = Path(__file__).parents[1]
 UID = 10001
-DOCKERFILE_IMAGES = dict(re.findall(r"(?m)^ARG (\w+_IMAGE)=(\S+)$", (ROOT / "Dockerfile").read_text()))
+DOCKERFILE_IMAGES = dict(
+    re.findall(r"(?m)^ARG (\w+_IMAGE)=(\S+)$", (ROOT / "Dockerfile").read_text())
+)
 """The images that it is built on, by the argument that may name others."""
 
 
@@ -43,7 +45,9 @@ class Dockerfile:
         self.stages = [stage.splitlines() for stage in stages]
 
     def all(self, word: str, *, stage: int = -1) -> list[str]:
-        return [line.partition(" ")[2] for line in self.stages[stage] if line.startswith(f"{word} ")]
+        return [
+            line.partition(" ")[2] for line in self.stages[stage] if line.startswith(f"{word} ")
+        ]
 
     def command(self, word: str) -> list[str]:
         (found,) = self.all(word)
@@ -51,7 +55,11 @@ class Dockerfile:
         return command
 
     def environment(self, *, stage: int = -1) -> dict[str, str]:
-        pairs = [pair.partition("=") for line in self.all("ENV", stage=stage) for pair in shlex.split(line)]
+        pairs = [
+            pair.partition("=")
+            for line in self.all("ENV", stage=stage)
+            for pair in shlex.split(line)
+        ]
         return {name: value for name, _, value in pairs}
 
 
@@ -82,11 +90,15 @@ def test_the_image_is_small_and_powerless(dockerfile: Dockerfile) -> None:
     copied = dockerfile.all("COPY")
     assert copied == ["--from=build /opt/riverui /opt/riverui"], "no sources, no tools"
     assert dockerfile.environment()["RIVER_HOST"] == "0.0.0.0"
-    assert not {name for name in dockerfile.environment() if "AUTH" in name}, "the image must stay closed"
+    assert not {name for name in dockerfile.environment() if "AUTH" in name}, (
+        "the image must stay closed"
+    )
 
 
 def test_the_build_takes_the_lock_and_known_extras(dockerfile: Dockerfile) -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     syncs = [line for line in dockerfile.all("RUN", stage=-2) if "uv sync" in line]
     assert len(syncs) == 2
     assert all("--locked --no-dev" in line for line in syncs)
@@ -97,7 +109,9 @@ def test_the_build_takes_the_lock_and_known_extras(dockerfile: Dockerfile) -> No
             assert (ROOT / source).is_file()
 
 
-def test_the_images_own_steps_give_a_server_that_serves(dockerfile: Dockerfile, database_url: str) -> None:
+def test_the_images_own_steps_give_a_server_that_serves(
+    dockerfile: Dockerfile, database_url: str
+) -> None:
     with build(dockerfile) as venv:
         environ = {
             **dockerfile.environment(),
@@ -168,11 +182,17 @@ def test_docker_compose_reads_the_file_as_it_was_meant(
     services = resolved(tmp_path / "compose.yaml")["services"]
     passwords = [
         services["postgres"]["environment"]["POSTGRES_PASSWORD"],
-        *(services[name]["environment"]["PGPASSWORD"] for name in ("migrate", "dashboard", "worker")),
+        *(
+            services[name]["environment"]["PGPASSWORD"]
+            for name in ("migrate", "dashboard", "worker")
+        ),
     ]
     assert set(passwords) == {"chosen by whoever starts it"}
     assert set(services) == {"postgres", "migrate", "dashboard", "worker", "demo"}
-    assert services["dashboard"]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
+    assert (
+        services["dashboard"]["depends_on"]["migrate"]["condition"]
+        == "service_completed_successfully"
+    )
     assert services["migrate"]["environment"]["PGHOST"] == "postgres"
     assert services["demo"]["profiles"] == ["demo"]
     assert services["worker"]["profiles"] == ["worker"]
@@ -201,7 +221,9 @@ def test_what_the_compose_file_says_is_true_of_riverui() -> None:
     file = compose()
     for name, service in file["services"].items():
         for published in service.get("ports", []):
-            assert published.startswith("127.0.0.1:"), "nothing is open to the network unless someone says so"
+            assert published.startswith("127.0.0.1:"), (
+                "nothing is open to the network unless someone says so"
+            )
         for other in service.get("depends_on", {}):
             assert other in file["services"]
         if name == "postgres":
@@ -215,15 +237,26 @@ def test_what_the_compose_file_says_is_true_of_riverui() -> None:
         command, *flags = service.get("command", ["serve"])
         if "healthcheck" in service and "test" in service["healthcheck"]:
             assert service["healthcheck"]["test"][2] in riverui.commands
-        known = {option for parameter in riverui.commands[command].params for option in parameter.opts}
+        known = {
+            option for parameter in riverui.commands[command].params for option in parameter.opts
+        }
         assert {flag for flag in flags if flag.startswith("--")} <= known
 
 
 def test_the_build_context_holds_what_the_wheel_needs_and_no_more() -> None:
     sent = context()
-    assert {"pyproject.toml", "uv.lock", "README.md", "LICENSE", "riverui/cli.py", "static/app.css"} <= sent
+    assert {
+        "pyproject.toml",
+        "uv.lock",
+        "README.md",
+        "LICENSE",
+        "riverui/cli/main.py",
+        "static/app.css",
+    } <= sent
     assert "templates/base.html" in sent
-    assert not [path for path in sent if path.split("/")[0] in ("tests", ".git", ".venv", "docs", ".env")]
+    assert not [
+        path for path in sent if path.split("/")[0] in ("tests", ".git", ".venv", "docs", ".env")
+    ]
     assert not [path for path in sent if path.endswith(".pyc")]
 
 
@@ -234,15 +267,32 @@ def compose() -> dict[str, Any]:
 
 
 def resolved(file: Path) -> dict[str, Any]:
-    """The file as Docker Compose understands it; AssertionError with its words where it does not."""
-    if shutil.which("docker") and run_to_end(["docker", "compose", "version"], dict(os.environ)) == 0:
-        command = ["docker", "compose", "--file", str(file), "--profile", "*", "config", "--format", "json"]
+    """The file as Docker Compose understands it; AssertionError with its words where it does
+    not.
+    """
+    if (
+        shutil.which("docker")
+        and run_to_end(["docker", "compose", "version"], dict(os.environ)) == 0
+    ):
+        command = [
+            "docker",
+            "compose",
+            "--file",
+            str(file),
+            "--profile",
+            "*",
+            "config",
+            "--format",
+            "json",
+        ]
     else:
         need("Go")
         program = ROOT / ".cache" / "compose"
         program.parent.mkdir(exist_ok=True)
         subprocess.run(
-            ["go", "build", "-o", program, "."], cwd=Path(__file__).parent / "container/compose", check=True
+            ["go", "build", "-o", program, "."],
+            cwd=Path(__file__).parent / "container/compose",
+            check=True,
         )
         command = [str(program), str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -301,11 +351,20 @@ def build(dockerfile: Dockerfile) -> Iterator[Path]:
         command = shlex.split(sync[sync.index("uv sync") :].replace("${EXTRA}", "speed"))
         steps = [[*command, "--python", interpreter()]]
         if shutil.which("uv") is None:
-            steps = [[interpreter(), "-m", "venv", str(venv)], [f"{venv}/bin/pip", "install", ".[speed]"]]
-        environ = {**os.environ, **dockerfile.environment(stage=-2), "UV_PROJECT_ENVIRONMENT": str(venv)}
+            steps = [
+                [interpreter(), "-m", "venv", str(venv)],
+                [f"{venv}/bin/pip", "install", ".[speed]"],
+            ]
+        environ = {
+            **os.environ,
+            **dockerfile.environment(stage=-2),
+            "UV_PROJECT_ENVIRONMENT": str(venv),
+        }
         environ.pop("VIRTUAL_ENV", None)
         for step in steps:
-            done = subprocess.run(step, cwd=source, env=environ, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                step, cwd=source, env=environ, capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, done.stderr
         shutil.rmtree(source)
         yield venv
@@ -313,7 +372,11 @@ def build(dockerfile: Dockerfile) -> Iterator[Path]:
 
 def interpreter() -> str:
     """A Python that the image's user can start too."""
-    for candidate in (os.path.realpath(sys.executable), "/usr/bin/python3", "/usr/local/bin/python3"):
+    for candidate in (
+        os.path.realpath(sys.executable),
+        "/usr/bin/python3",
+        "/usr/local/bin/python3",
+    ):
         folders = Path(candidate).parents
         if Path(candidate).exists() and (
             os.geteuid() or all(path.stat().st_mode & 0o001 for path in folders)
@@ -323,7 +386,9 @@ def interpreter() -> str:
 
 
 def reachable(database_url: str) -> str:
-    """The database's URL, usable by the image's user: the test server's socket may be for us alone."""
+    """The database's URL, usable by the image's user: the test server's socket may be for us
+    alone.
+    """
     (host,) = parse_qs(urlsplit(database_url).query).get("host", [""])
     if host.startswith("/") and os.geteuid() == 0:
         Path(host).chmod(0o711)
@@ -335,7 +400,9 @@ def reachable(database_url: str) -> str:
 def as_container(
     command: list[str], environ: dict[str, str], *, cwd: str | Path = "/"
 ) -> subprocess.Popen[str]:
-    """Starts it as the image does: its own user, a folder that is not, nothing but its environment."""
+    """Starts it as the image does: its own user, a folder that is not, nothing but its
+    environment.
+    """
     other = UID if os.geteuid() == 0 else None
     executable = shutil.which(command[0], path=environ["PATH"])
     assert executable
@@ -373,7 +440,9 @@ def ask(port: str, path: str, authorization: str = "") -> int:
     from http.client import HTTPConnection
 
     connection = HTTPConnection("127.0.0.1", int(port), timeout=10)
-    connection.request("GET", path, headers={"Authorization": authorization} if authorization else {})
+    connection.request(
+        "GET", path, headers={"Authorization": authorization} if authorization else {}
+    )
     status = connection.getresponse().status
     connection.close()
     return status

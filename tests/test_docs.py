@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from riverui.cli import riverui
-from riverui.settings import SETTINGS, Setting
-from riverui.storage.params import Field
-from riverui.web.access import RIGHTS
+from riverui.cli.main import riverui
+from riverui.cli.settings import SETTINGS, Setting
+from riverui.cli.worker.settings import WORKER_SETTINGS
+from riverui.storage.interface.params import Field
 from riverui.web.api.openapi import method
-from riverui.worker.settings import WORKER_SETTINGS
+from riverui.web.auth.access import RIGHTS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -58,7 +58,10 @@ def test_every_flag_of_every_command_is_documented() -> None:
 
 def test_every_flag_in_the_documents_exists() -> None:
     known = {
-        option for command in riverui.commands.values() for each in command.params for option in each.opts
+        option
+        for command in riverui.commands.values()
+        for each in command.params
+        for option in each.opts
     }
     known |= {"--help", "--version"}
     for page in PAGES:

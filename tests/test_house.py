@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 import riverui
-from riverui.storage.queries import read_blocks
+from riverui.storage.sql import read_blocks
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "riverui"
 TESTS = ROOT / "tests"
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 PYTHON = sorted([*PACKAGE.rglob("*.py"), *TESTS.rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
-SQL = PACKAGE / "storage/postgres/sql"
+SQL = PACKAGE / "storage/postgres"
 
 VAGUE = {"base", "common", "helpers", "manager", "misc", "shared", "util", "utils"}
 LONGEST = 700
@@ -28,7 +28,7 @@ LONGEST = 700
 
 # Where each may read what comes from outside, and why.
 OUTSIDE = {
-    "cli.py": "it is the one that reads for all others",
+    "cli/main.py": "it is the one that reads for all others",
     "demo/run.py": "the demo has its own two: XDG_CACHE_HOME and RIVERUI_PG_BIN",
     "demo/watchdog.py": "a program of its own, called by the demo",
 }
@@ -56,14 +56,22 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
 def test_no_file_has_grown_out_of_hand(folder: str) -> None:
     kinds = {".css", ".html", ".js", ".py", ".sql"}
     files = [
-        path for path in (ROOT / folder).rglob("*") if path.suffix in kinds and "vendor" not in path.parts
+        path
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in kinds and "vendor" not in path.parts
     ]
-    long = {name(path): lines for path in files if (lines := len(path.read_text().splitlines())) > LONGEST}
+    long = {
+        name(path): lines
+        for path in files
+        if (lines := len(path.read_text().splitlines())) > LONGEST
+    }
     assert long == {}, "ask which second room is hiding in there"
 
 
 def pieces(path: Path) -> Iterator[str]:
-    """Parts of names that are put together at run time: job_get_text_ of f"job_get_text_{field}"."""
+    """Parts of names that are put together at run time: job_get_text_ of
+    f"job_get_text_{field}".
+    """
     for node in ast.walk(ast.parse(path.read_text())):
         for part in node.values if isinstance(node, ast.JoinedStr) else ():
             if isinstance(part, ast.Constant) and re.fullmatch(r"[a-z_]{5,}", str(part.value)):
@@ -74,7 +82,9 @@ def test_every_sql_block_is_used_by_its_name() -> None:
     modules = list((PACKAGE / "storage").rglob("*.py"))
     code = set().union(*(words(path.read_text()) for path in modules))
     parts = tuple(part for path in modules for part in pieces(path) if "_" in part)
-    blocks = {block: name(path) for path in SQL.glob("*.sql") for block in read_blocks(path.read_text())}
+    blocks = {
+        block: name(path) for path in SQL.glob("*/*.sql") for block in read_blocks(path.read_text())
+    }
     assert blocks
     unused = {
         block: path
@@ -91,14 +101,20 @@ def test_every_demo_block_is_used_by_its_name() -> None:
 
 
 def test_sql_lives_in_sql_files() -> None:
-    """In code there are names of blocks; at most a transaction's own few words are put together there."""
+    """In code there are names of blocks; at most a transaction's own few words are put together
+    there.
+    """
     statement = re.compile(
         r"^\s*(select\s.+\sfrom|insert\s+into|update\s+\w+\s+set|delete\s+from)\s", re.I | re.S
     )
     found = []
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and statement.match(node.value):
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and statement.match(node.value)
+            ):
                 found.append(f"{name(path)}:{node.lineno}")
     assert found == []
 
@@ -110,7 +126,9 @@ def outside(path: Path) -> Iterator[int]:
             if (node.value.id, node.attr) in {("os", "environ"), ("os", "getenv"), ("sys", "argv")}:
                 yield node.lineno
         elif isinstance(node, ast.ImportFrom) and node.module in ("os", "sys"):
-            yield from (node.lineno for alias in node.names if alias.name in ("environ", "getenv", "argv"))
+            yield from (
+                node.lineno for alias in node.names if alias.name in ("environ", "getenv", "argv")
+            )
 
 
 def test_only_the_command_line_reads_from_outside() -> None:
@@ -125,7 +143,9 @@ def test_only_the_command_line_reads_from_outside() -> None:
 
 def test_only_three_modules_make_markup() -> None:
     """Everything else goes through the templates' escaping."""
-    allowed = {PACKAGE / f"web/{room}.py" for room in ("charts", "documents", "format")}
+    allowed = {
+        PACKAGE / f"web/{room}.py" for room in ("view/charts", "view/long_text", "view/format")
+    }
     makers = [
         name(path)
         for path in PACKAGE.rglob("*.py")
@@ -143,14 +163,18 @@ def test_templates_hold_no_script_no_style_and_nothing_unescaped(path: Path) -> 
     assert not re.search(r"<script\b(?![^>]*\ssrc=)", text), "an inline script"
     assert not re.search(r"\|\s*safe\b", text), "a value that is not escaped"
     assert not re.search(r"{%-?\s*autoescape\b", text), "autoescape turned off"
-    assert not re.search(r"(?:href|src|action)=[\"'](?:https?:)?//", text), "an address outside this server"
+    assert not re.search(r"(?:href|src|action)=[\"'](?:https?:)?//", text), (
+        "an address outside this server"
+    )
 
 
 def test_template_names_are_used() -> None:
     code = "\n".join(path.read_text() for path in [*PACKAGE.rglob("*.py"), *TEMPLATES])
     names = [path.relative_to(ROOT / "templates").as_posix() for path in TEMPLATES]
     assert [
-        template for template in names if f'"{template}"' not in code and f"'{template}'" not in code
+        template
+        for template in names
+        if f'"{template}"' not in code and f"'{template}'" not in code
     ] == []
 
 
@@ -160,12 +184,16 @@ def test_the_changelog_tells_of_this_version() -> None:
 
 
 def test_nothing_that_was_built_is_tracked() -> None:
-    """Each of these has come in by accident somewhere: wheels, archives, caches, compiled programs."""
+    """Each of these has come in by accident somewhere: wheels, archives, caches, compiled
+    programs.
+    """
     built = re.compile(
         r"\.(whl|egg|gz|zip|tar|pyc|so|o|exe|db|log)$|(^|/)(dist|build|node_modules|__pycache__)/"
     )
     allowed = re.compile(r"(^|/)(uv\.lock|go\.sum)$")
-    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     names = tracked.stdout.split("\0")[:-1]
     assert "README.md" in names
     assert [name for name in names if built.search(name)] == []
@@ -184,8 +212,11 @@ def test_python_versions_agree() -> None:
 def test_importing_riverui_is_quick_and_does_nothing() -> None:
     """A host app that only wants `create_app` at hand pays for it when it calls it."""
     script = (
-        "import sys, riverui; print(*(m for m in ('starlette', 'psycopg', 'jinja2') if m in sys.modules))"
+        "import sys, riverui; print(*(m for m in ('starlette', 'psycopg', 'jinja2') if m in"
+        " sys.modules))"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert told.stdout.split() == []
     assert told.stderr == ""

@@ -29,7 +29,9 @@ def run(*command: str | Path, **options: str | Path) -> str:
     """The command's output; the test fails, with it, when the command does."""
     cwd = options.pop("cwd", None)
     environment = {**os.environ, **{name: str(value) for name, value in options.items()}}
-    ended = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
     assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
     return ended.stdout
 
@@ -108,8 +110,12 @@ def test_nothing_that_belongs_in_the_wheel_is_ignored() -> None:
     for folder in PACKED:
         for file in (ROOT / folder).rglob("*"):
             if "__pycache__" not in file.parts and file.is_file():
-                told = subprocess.run(["git", "check-ignore", "--quiet", file], cwd=ROOT, check=False)
-                assert told.returncode != 0, f"{file} is ignored by git, so the build would leave it out"
+                told = subprocess.run(
+                    ["git", "check-ignore", "--quiet", file], cwd=ROOT, check=False
+                )
+                assert told.returncode != 0, (
+                    f"{file} is ignored by git, so the build would leave it out"
+                )
 
 
 def test_the_wheel_holds_every_file(wheel: Path) -> None:
@@ -122,11 +128,15 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
                 assert (path if folder == "riverui" else f"riverui/_assets/{path}") in packed
     assert "riverui/py.typed" in packed
     assert any(
-        re.fullmatch(r"riverui/storage/postgres/migrations/main/\d+_\w+\.up\.sql", name) for name in packed
+        re.fullmatch(r"riverui/storage/postgres/migrations/main/\d+_\w+\.up\.sql", name)
+        for name in packed
     )
-    assert any(re.fullmatch(r"riverui/storage/postgres/sql/\w+\.sql", name) for name in packed)
+    assert any(re.fullmatch(r"riverui/storage/postgres/\w+/\w+\.sql", name) for name in packed)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in packed)
-    assert all(name.startswith(("riverui/", f"riverui-{riverui.__version__}.dist-info/")) for name in packed)
+    assert all(
+        name.startswith(("riverui/", f"riverui-{riverui.__version__}.dist-info/"))
+        for name in packed
+    )
 
 
 def test_the_sdist_holds_what_a_packager_needs(sdist: Path) -> None:
@@ -137,7 +147,10 @@ def test_the_sdist_holds_what_a_packager_needs(sdist: Path) -> None:
 
 
 def test_it_is_installed_alone(bare_python: Path) -> None:
-    assert run(bare_python.parent / "riverui", "--version").split() == ["riverui", riverui.__version__]
+    assert run(bare_python.parent / "riverui", "--version").split() == [
+        "riverui",
+        riverui.__version__,
+    ]
     script = "import importlib.util as u, sys; sys.exit(any(map(u.find_spec, sys.argv[1:])))"
     run(
         bare_python,
@@ -153,8 +166,15 @@ def test_it_is_installed_alone(bare_python: Path) -> None:
     )
 
 
-def test_it_migrates_serves_a_page_and_a_static_file(bare_python: Path, empty_database_url: str) -> None:
-    run(bare_python.parent / "riverui", "migrate-up", DATABASE_URL=empty_database_url, cwd=bare_python.parent)
+def test_it_migrates_serves_a_page_and_a_static_file(
+    bare_python: Path, empty_database_url: str
+) -> None:
+    run(
+        bare_python.parent / "riverui",
+        "migrate-up",
+        DATABASE_URL=empty_database_url,
+        cwd=bare_python.parent,
+    )
     with serving(bare_python, DATABASE_URL=empty_database_url) as url:
         page = httpx2.get(f"{url}/jobs")
         assert page.status_code == 200

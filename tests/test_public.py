@@ -11,13 +11,23 @@ from typing import Any
 import pytest
 
 import riverui
-from riverui import Client, ClientConfig, Job, JobRow, PeriodicInterval, PeriodicJob, QueueConfig, SyncClient
+from riverui import (
+    Client,
+    ClientConfig,
+    Job,
+    JobRow,
+    PeriodicInterval,
+    PeriodicJob,
+    QueueConfig,
+    SyncClient,
+)
 
 SECRET = "postgresql://app:hunter2@db/shop"
 
 
 @pytest.mark.parametrize(
-    "name", ["errors.ConfigError", "testing.rolled_back", "connect", "migrate", "OpenTelemetryPlugin"]
+    "name",
+    ["errors.ConfigError", "testing.rolled_back", "connect", "migrate", "OpenTelemetryPlugin"],
 )
 def test_one_import_reaches_everything_public(name: str) -> None:
     done = subprocess.run(
@@ -52,14 +62,22 @@ def test_a_client_offers_what_programs_use() -> None:
         "subscribe",
     }
     assert not any(name.startswith("_") for name in offered)
-    assert not offered & {"events", "notify_limiter", "prepare_insert", "insert_requests", "extensions"}
+    assert not offered & {
+        "events",
+        "notify_limiter",
+        "prepare_insert",
+        "insert_requests",
+        "extensions",
+    }
 
 
 def the_config() -> ClientConfig:
     workers = riverui.Workers()
     return ClientConfig(
         id="me",
-        periodic_jobs=[PeriodicJob(PeriodicInterval(timedelta(hours=1)), lambda: None, id="hourly")],
+        periodic_jobs=[
+            PeriodicJob(PeriodicInterval(timedelta(hours=1)), lambda: None, id="hourly")
+        ],
         queues={"default": QueueConfig(max_workers=10), "mail": QueueConfig(max_workers=2)},
         workers=workers,
     )

@@ -1,4 +1,6 @@
-"""Engine and dashboard in one ASGI app, as `docs/embedding.md` tells it, served by a real server."""
+"""Engine and dashboard in one ASGI app, as `docs/embedding.md` tells it, served by a real
+server.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ OPS = httpx2.BasicAuth("ops", "a long password")
 async def serving(app: Any) -> AsyncIterator[tuple[httpx2.AsyncClient, uvicorn.Server]]:
     """A browser for the app, and the uvicorn that serves it as anybody would."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
-        config = uvicorn.Config(app, lifespan="on", log_config=None, ws="none", timeout_graceful_shutdown=10)
+        config = uvicorn.Config(
+            app, lifespan="on", log_config=None, ws="none", timeout_graceful_shutdown=10
+        )
         server = uvicorn.Server(config)
         task = asyncio.create_task(server.serve(sockets=[sock]))
         try:
@@ -65,7 +69,10 @@ async def until(happened: Callable[[], Any], *, seconds: float = 15) -> Any:
 
 @pytest.fixture(params=["starlette", "fastapi"])
 def app(
-    request: pytest.FixtureRequest, tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Any:
     """The document's own code."""
     part = DOCUMENT.read_text().partition("## With the workers in the same process")[2]
@@ -84,7 +91,9 @@ def app(
     return module.app
 
 
-async def test_a_job_of_a_request_is_worked_and_seen(app: Any, connection: AsyncConnection[DictRow]) -> None:
+async def test_a_job_of_a_request_is_worked_and_seen(
+    app: Any, connection: AsyncConnection[DictRow]
+) -> None:
     async with serving(app) as (browser, _):
         answer = await browser.post("/users/ada")
         assert answer.status_code == 201
@@ -106,7 +115,9 @@ async def test_a_job_of_a_request_is_worked_and_seen(app: Any, connection: Async
         assert "default" in (await browser.get("/riverui/queues", auth=OPS)).text
 
 
-async def test_what_fails_together_leaves_nothing(app: Any, connection: AsyncConnection[DictRow]) -> None:
+async def test_what_fails_together_leaves_nothing(
+    app: Any, connection: AsyncConnection[DictRow]
+) -> None:
     async with serving(app) as (browser, _):
         assert (await browser.post(f"/users/{'a' * 30}")).status_code == 500
         assert (await browser.post("/users/ada")).status_code == 201
@@ -123,7 +134,8 @@ async def test_nothing_stays_open(app: Any, connection: AsyncConnection[DictRow]
 
     async def alone() -> bool:
         rows = await connection.execute(
-            "select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            "select from pg_stat_activity where datname = current_database() and pid <>"
+            " pg_backend_pid()"
         )
         return rows.rowcount == 0
 
@@ -137,12 +149,18 @@ class Nap:
     kind: ClassVar[str] = "nap"
 
 
-async def test_the_end_comes_in_order(database_url: str, connection: AsyncConnection[DictRow]) -> None:
-    """Requests under way end, then the jobs, then the pool closes; the app can use it until then."""
+async def test_the_end_comes_in_order(
+    database_url: str, connection: AsyncConnection[DictRow]
+) -> None:
+    """Requests under way end, then the jobs, then the pool closes; the app can use it until
+    then.
+    """
     happened: list[str] = []
     workers = riverui.Workers()
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(database_url, open=False)
-    config = riverui.ClientConfig(queues={"default": riverui.QueueConfig(max_workers=2)}, workers=workers)
+    config = riverui.ClientConfig(
+        queues={"default": riverui.QueueConfig(max_workers=2)}, workers=workers
+    )
     client = riverui.Client(pool, config)
     begun = asyncio.Event()
     leave = asyncio.Event()
@@ -174,7 +192,9 @@ async def test_the_end_comes_in_order(database_url: str, connection: AsyncConnec
 
     asked = asyncio.Event()
     dashboard = riverui.create_app(client, no_auth=True)
-    app = Starlette(lifespan=lifespan, routes=[Route("/slow", slow), Mount("/riverui", app=dashboard)])
+    app = Starlette(
+        lifespan=lifespan, routes=[Route("/slow", slow), Mount("/riverui", app=dashboard)]
+    )
     async with serving(app) as (browser, server):
         asking = asyncio.create_task(browser.get("/slow"))
         await asked.wait()

@@ -91,6 +91,8 @@ def test_mistakes_are_told_and_nothing_else(tmp_path: Path) -> None:
         cwd=ROOT,
     )
     told = {int(number) for number in re.findall(r"program\.py:(\d+): error", done.stdout)}
-    wrong = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# wrong")}
+    wrong = {
+        number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# wrong")
+    }
     assert told == wrong, done.stdout + done.stderr
     assert 'Revealed type is "list[str]"' in done.stdout.replace("builtins.", "")

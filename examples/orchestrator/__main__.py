@@ -1,4 +1,6 @@
-"""`python -m examples.orchestrator`: serves on http://localhost:8000, the dashboard on river.localhost."""
+"""`python -m examples.orchestrator`: serves on http://localhost:8000, the dashboard on
+river.localhost.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ log = logging.getLogger("orchestrator")
 
 
 def main() -> None:
-    """Runs until Ctrl-C or SIGTERM; without DATABASE_URL on a Postgres of its own, gone at the end."""
+    """Runs until Ctrl-C or SIGTERM; without DATABASE_URL on a Postgres of its own, gone at the
+    end.
+    """
     # SIGTERM unwinds as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
@@ -32,7 +36,9 @@ def main() -> None:
             classifier_seconds=float(os.environ.get("CLASSIFIER_SECONDS", "0.05")),
         )
         port = int(os.environ.get("PORT", "8000"))
-        log.info("the dashboard: http://%s:%s/ (user ops, password river)", settings.dashboard_host, port)
+        log.info(
+            "the dashboard: http://%s:%s/ (user ops, password river)", settings.dashboard_host, port
+        )
         uvicorn.run(orchestrator(settings), port=port, log_config=None, timeout_graceful_shutdown=5)
 
 

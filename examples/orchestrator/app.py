@@ -59,7 +59,9 @@ def orchestrator(settings: Settings) -> Starlette:
     deps = make_deps(settings)
     client = Client(deps.db, new_config(deps, soft_stop_timeout=settings.soft_stop))
     ingest = IngestPool(deps.drawers)
-    dashboard = create_app(client, htpasswd=settings.htpasswd, config=DashboardConfig(env_name="example"))
+    dashboard = create_app(
+        client, htpasswd=settings.htpasswd, config=DashboardConfig(env_name="example")
+    )
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -90,7 +92,8 @@ def orchestrator(settings: Settings) -> Starlette:
 
 def make_deps(settings: Settings) -> Deps:
     """The real things, and stand-ins for what would need a network."""
-    # The app's tables and River's live in one schema, in which the app's user finds them without a prefix.
+    # The app's tables and River's live in one schema, in which the app's user finds them without a
+    # prefix.
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
         settings.database_url,
         kwargs={"options": "-c search_path=orchestrator"},
@@ -113,7 +116,9 @@ def make_deps(settings: Settings) -> Deps:
 
 
 async def shut_down(client: Client, settings: Settings) -> None:
-    """In three phases: running jobs may end, then they are cancelled (both by `stop`), then we leave."""
+    """In three phases: running jobs may end, then they are cancelled (both by `stop`), then we
+    leave.
+    """
     try:
         async with asyncio.timeout((settings.soft_stop + settings.hard_stop).total_seconds()):
             await client.stop()

@@ -8,7 +8,13 @@ from typing import Any, Protocol
 from psycopg_pool import AsyncConnectionPool
 
 from examples.orchestrator.jobs import UsageEvent
-from examples.orchestrator.repos import CentroidRepo, DrawerRepo, GraphRepo, MessageRepo, PricingRepo
+from examples.orchestrator.repos import (
+    CentroidRepo,
+    DrawerRepo,
+    GraphRepo,
+    MessageRepo,
+    PricingRepo,
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,8 @@ class UsageStore(Protocol):
 class Deps:
     """Everything, made once. Each worker reads the fields that it needs.
 
-    None switches a feature off: its workers then have nothing to do, and the program starts all the same.
+    None switches a feature off: its workers then have nothing to do, and the program starts all the
+    same.
     """
 
     db: AsyncConnectionPool[Any]

@@ -1,4 +1,6 @@
-"""Stand-ins for what the real one reaches over the network: a language model, LiteLLM, ClickHouse."""
+"""Stand-ins for what the real one reaches over the network: a language model, LiteLLM,
+ClickHouse.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class FakeClassifier:
         await asyncio.sleep(self.seconds)
         found = (memory_type for word, memory_type in _TYPES.items() if word in text.lower())
         entities = tuple(sorted(set(re.findall(r"(?<!^)\b[A-Z]\w+", text))))
-        return Classification(next(found, "note"), importance=min(5.0, 1 + len(entities)), entities=entities)
+        return Classification(
+            next(found, "note"), importance=min(5.0, 1 + len(entities)), entities=entities
+        )
 
 
 class FakeEmbedder:

@@ -1,4 +1,6 @@
-"""The hot path: makes drawers of messages at once, in this process. What it drops is dropped: no queue."""
+"""The hot path: makes drawers of messages at once, in this process. What it drops is dropped: no
+queue.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _QUICK = {"i like": "preference", "remember": "fact"}
 
 
 class IngestPool:
-    """16 workers with 1,024 places in front of them; `async with` starts them, and drains them at its end."""
+    """16 workers with 1,024 places in front of them; `async with` starts them, and drains them at
+    its end.
+    """
 
     def __init__(self, drawers: DrawerRepo) -> None:
         self._drawers = drawers
@@ -35,7 +39,10 @@ class IngestPool:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self._waiting.join()
         for worker in self._workers:
@@ -46,7 +53,9 @@ class IngestPool:
         while True:
             workspace, text = await self._waiting.get()
             try:
-                memory_type = next((type_ for words, type_ in _QUICK.items() if words in text.lower()), None)
+                memory_type = next(
+                    (type_ for words, type_ in _QUICK.items() if words in text.lower()), None
+                )
                 tier = "heuristic" if memory_type else None
                 await self._drawers.add(workspace, text, memory_type=memory_type, tier=tier)
             except Exception:

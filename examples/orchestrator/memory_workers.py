@@ -8,7 +8,12 @@ import logging
 from datetime import timedelta
 
 from examples.orchestrator.deps import Deps
-from examples.orchestrator.jobs import MemoryCentroidRecompute, MemoryEnrich, MemoryMaintain, MemoryProcess
+from examples.orchestrator.jobs import (
+    MemoryCentroidRecompute,
+    MemoryEnrich,
+    MemoryMaintain,
+    MemoryProcess,
+)
 from riverui import Job, Worker, record_output
 
 # What is logged during a job is also kept with it: the dashboard shows it, live.
@@ -77,7 +82,9 @@ class MemoryCentroidRecomputeWorker(Worker[MemoryCentroidRecompute]):
 
 
 async def recompute_centroids(deps: Deps) -> list[str]:
-    """Brings every centroid up to date; the types whose drawers have changed since the last time."""
+    """Brings every centroid up to date; the types whose drawers have changed since the last
+    time.
+    """
     if deps.embedder is None:
         return []
     changed = []

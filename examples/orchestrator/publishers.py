@@ -11,10 +11,14 @@ from riverui import Client
 
 @dataclass(frozen=True)
 class UsagePublisher:
-    """Usage events become jobs: they are in Postgres before anybody works on them, and survive a restart."""
+    """Usage events become jobs: they are in Postgres before anybody works on them, and survive a
+    restart.
+    """
 
     client: Client
 
     async def publish(self, transaction: Connection, event: UsageEvent) -> int:
-        """Inserts the job in the caller's transaction, kept or lost with all else in it; the job's id."""
+        """Inserts the job in the caller's transaction, kept or lost with all else in it; the job's
+        id.
+        """
         return (await self.client.insert_tx(transaction, event)).job.id

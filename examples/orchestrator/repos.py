@@ -39,13 +39,17 @@ class _Repo:
 class DrawerRepo(_Repo):
     """Table `memory_drawers`."""
 
-    async def add(self, workspace: str, content: str, *, memory_type: str | None, tier: str | None) -> None:
+    async def add(
+        self, workspace: str, content: str, *, memory_type: str | None, tier: str | None
+    ) -> None:
         """A new drawer: sorted by a quick path, or raw where neither type nor tier is known."""
         async with self.pool.connection() as connection:
             await connection.execute(
                 """
-                insert into memory_drawers (workspace, content, memory_type, pipeline_tier, state, importance)
-                values (%s, %s, %s, %s, case when %s::text is null then 'raw' else 'processed' end, 3)
+                insert into memory_drawers (workspace, content, memory_type, pipeline_tier, state,
+                importance)
+                values (%s, %s, %s, %s, case when %s::text is null then 'raw' else 'processed' end,
+                3)
                 """,
                 [workspace, content, memory_type, tier, memory_type],
             )
@@ -58,17 +62,21 @@ class DrawerRepo(_Repo):
         """Important drawers whose entities nobody has looked for, as they took a quick path."""
         return await self._drawers(
             """
-            where state = 'processed' and pipeline_tier <> 'llm' and entity_count = 0 and importance >= 3
+            where state = 'processed' and pipeline_tier <> 'llm' and entity_count = 0 and
+            importance >= 3
             order by id limit %s
             """,
             limit,
         )
 
     async def sorted_by_llm(self, memory_type: str) -> list[Drawer]:
-        """The newest drawers of a type that a model sorted; no others, lest centroids feed themselves."""
+        """The newest drawers of a type that a model sorted; no others, lest centroids feed
+        themselves.
+        """
         return await self._drawers(
             """
-            where pipeline_tier = 'llm' and memory_type = %s and created_at > now() - interval '90 days'
+            where pipeline_tier = 'llm' and memory_type = %s and created_at > now() - interval
+            '90 days'
             order by id desc limit 500
             """,
             memory_type,
@@ -78,7 +86,8 @@ class DrawerRepo(_Repo):
         """Every type that a model has given."""
         async with self.pool.connection() as connection:
             rows = await connection.execute(
-                "select distinct memory_type from memory_drawers where pipeline_tier = 'llm' order by 1"
+                "select distinct memory_type from memory_drawers where pipeline_tier = 'llm' order"
+                " by 1"
             )
             return [memory_type for (memory_type,) in await rows.fetchall()]
 
@@ -95,12 +104,16 @@ class DrawerRepo(_Repo):
             )
 
     async def decay_and_prune(self, factor: float, floor: float) -> tuple[int, int]:
-        """Makes every drawer less important, removes what no longer matters; how many faded and went."""
+        """Makes every drawer less important, removes what no longer matters; how many faded and
+        went.
+        """
         async with self.pool.connection() as connection:
             faded = await connection.execute(
                 "update memory_drawers set importance = importance * %s", [factor]
             )
-            pruned = await connection.execute("delete from memory_drawers where importance < %s", [floor])
+            pruned = await connection.execute(
+                "delete from memory_drawers where importance < %s", [floor]
+            )
             return faded.rowcount, pruned.rowcount
 
     async def _drawers(self, condition: LiteralString, *values: object) -> list[Drawer]:
@@ -108,7 +121,9 @@ class DrawerRepo(_Repo):
             self.pool.connection() as connection,
             connection.cursor(row_factory=class_row(Drawer)) as cursor,
         ):
-            await cursor.execute(SQL("select id, content from memory_drawers ") + SQL(condition), values)
+            await cursor.execute(
+                SQL("select id, content from memory_drawers ") + SQL(condition), values
+            )
             drawers: list[Drawer] = await cursor.fetchall()
             return drawers
 
@@ -127,7 +142,8 @@ class GraphRepo(_Repo):
                 [drawer_id, list(entities)],
             )
             await connection.execute(
-                "update memory_drawers set entity_count = %s where id = %s", [len(entities), drawer_id]
+                "update memory_drawers set entity_count = %s where id = %s",
+                [len(entities), drawer_id],
             )
 
 
@@ -138,7 +154,8 @@ class CentroidRepo(_Repo):
         """What the centroid was made from."""
         async with self.pool.connection() as connection:
             rows = await connection.execute(
-                "select source_hash from memory_type_centroids where memory_type = %s", [memory_type]
+                "select source_hash from memory_type_centroids where memory_type = %s",
+                [memory_type],
             )
             row = await rows.fetchone()
             return row[0] if row else None
@@ -148,7 +165,8 @@ class CentroidRepo(_Repo):
         async with self.pool.connection() as connection:
             await connection.execute(
                 """
-                insert into memory_type_centroids (memory_type, vector, source_hash) values (%s, %s, %s)
+                insert into memory_type_centroids (memory_type, vector, source_hash) values (%s,
+                %s, %s)
                 on conflict (memory_type) do update
                 set vector = excluded.vector, source_hash = excluded.source_hash, updated_at = now()
                 """,
@@ -162,7 +180,8 @@ class MessageRepo(_Repo):
     async def add(self, connection: Connection, chat: str, text: str, *, state: str) -> int:
         """A new message, in the caller's transaction; its id."""
         rows = await connection.execute(
-            "insert into messages (chat, text, state) values (%s, %s, %s) returning id", [chat, text, state]
+            "insert into messages (chat, text, state) values (%s, %s, %s) returning id",
+            [chat, text, state],
         )
         row = await rows.fetchone()
         assert row is not None
@@ -172,7 +191,8 @@ class MessageRepo(_Repo):
         """Gives up on messages that have waited too long; how many."""
         async with self.pool.connection() as connection:
             failed = await connection.execute(
-                "update messages set state = 'failed' where state = 'pending' and created_at < now() - %s",
+                "update messages set state = 'failed' where state = 'pending' and created_at <"
+                " now() - %s",
                 [older_than],
             )
             return int(failed.rowcount)

@@ -1,4 +1,6 @@
-"""The smallest worker there is. Here: `riverui worker jobs:client`, and `python jobs.py` gives it a job."""
+"""The smallest worker there is. Here: `riverui worker jobs:client`, and `python jobs.py` gives it a
+job.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ async def sort(job: Job[Sort]) -> None:
 # Without it, libpq's PGHOST, PGDATABASE, … are used.
 DATABASE_URL = os.environ.get("DATABASE_URL")
 
-client = Client(DATABASE_URL, ClientConfig(queues={"default": QueueConfig(max_workers=10)}, workers=workers))
+client = Client(
+    DATABASE_URL, ClientConfig(queues={"default": QueueConfig(max_workers=10)}, workers=workers)
+)
 
 
 async def main() -> None:

@@ -14,7 +14,7 @@ from itertools import chain
 from riverui.domain.jobs import JobRow, JobState
 from riverui.errors import JobRunning, LockTimeout, NotFound, UniqueConflict
 from riverui.storage.interface import Driver, Executor, Transaction
-from riverui.storage.params import JobChanges, JobSelectParams, SkipReason
+from riverui.storage.interface.params import JobChanges, JobSelectParams, SkipReason
 
 MAX_IDS = 1_000
 """Ids that one call takes, as River's own API does."""
@@ -34,17 +34,23 @@ class Verb(StrEnum):
     DELETE = "delete"
 
 
-async def cancel(driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None) -> JobChanges:
+async def cancel(
+    driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
+) -> JobChanges:
     """Cancels waiting jobs and asks running ones to stop (River's JobCancel)."""
     return await apply(driver, Verb.CANCEL, ids, time_limit=time_limit)
 
 
-async def delete(driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None) -> JobChanges:
+async def delete(
+    driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
+) -> JobChanges:
     """Deletes jobs that are not running (River's JobDelete)."""
     return await apply(driver, Verb.DELETE, ids, time_limit=time_limit)
 
 
-async def retry(driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None) -> JobChanges:
+async def retry(
+    driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
+) -> JobChanges:
     """Makes jobs available now (River's JobRetry); one whose unique twin is active is skipped."""
     return await apply(driver, Verb.RETRY, ids, time_limit=time_limit)
 
@@ -52,9 +58,11 @@ async def retry(driver: Driver, ids: Sequence[int], *, time_limit: timedelta | N
 async def apply(
     driver: Driver, verb: Verb, ids: Sequence[int], *, time_limit: timedelta | None = None
 ) -> JobChanges:
-    """One verb on up to MAX_IDS jobs in one transaction; each id is in exactly one part of the answer.
+    """One verb on up to MAX_IDS jobs in one transaction; each id is in exactly one part of the
+    answer.
 
-    Raises QueryTimeout when the statement itself is too slow; what another transaction holds is only skipped.
+    Raises QueryTimeout when the statement itself is too slow; what another transaction holds is
+    only skipped.
     """
     unique = list(dict.fromkeys(ids))
     if not unique:
@@ -70,8 +78,9 @@ async def apply(
 async def apply_whole(
     driver: Driver, verb: Verb, ids: Sequence[int], *, time_limit: timedelta | None = None
 ) -> JobChanges:
-    """One verb on up to MAX_IDS jobs, on all of them or on none. NotFound, JobRunning, LockTimeout and
-    UniqueConflict name the first job that is in the way; what was no more to be done is no error to River.
+    """One verb on up to MAX_IDS jobs, on all of them or on none. NotFound, JobRunning, LockTimeout
+    and UniqueConflict name the first job that is in the way; what was no more to be done is no
+    error to River.
     """
     unique = list(dict.fromkeys(ids))
     assert len(unique) <= MAX_IDS
@@ -91,13 +100,17 @@ async def apply_whole(
 
 
 async def cancel_one(executor: Executor, id: int) -> JobRow:
-    """River's JobCancel; the job afterwards: a running one runs on, its worker is only asked. NotFound."""
+    """River's JobCancel; the job afterwards: a running one runs on, its worker is only asked.
+    NotFound.
+    """
     _check(await executor.job_cancel_many([id]), id)
     return await get(executor, id)
 
 
 async def retry_one(executor: Executor, id: int) -> JobRow:
-    """River's JobRetry; the job afterwards, unchanged where it runs or waits. NotFound, UniqueConflict."""
+    """River's JobRetry; the job afterwards, unchanged where it runs or waits. NotFound,
+    UniqueConflict.
+    """
     _check(await executor.job_retry_many([id]), id)
     return await get(executor, id)
 
@@ -126,7 +139,9 @@ async def get(executor: Executor, id: int) -> JobRow:
 
 
 async def update(executor: Executor, id: int, *, metadata: str) -> JobRow:
-    """River's JobUpdate: merges an object (JSON text) into the metadata; the job afterwards. NotFound."""
+    """River's JobUpdate: merges an object (JSON text) into the metadata; the job afterwards.
+    NotFound.
+    """
     row = await executor.job_update(id, metadata=metadata)
     if row is None:
         raise _not_found(id)
@@ -142,7 +157,9 @@ def _call(transaction: Transaction, verb: Verb) -> Callable[[Sequence[int]], Awa
 
 
 def _check(changes: JobChanges, id: int) -> None:
-    """Raises where the job could not be looked at; what was no more to be done is no error to River."""
+    """Raises where the job could not be looked at; what was no more to be done is no error to
+    River.
+    """
     if (id, SkipReason.NOT_FOUND) in changes.skipped:
         raise _not_found(id)
     if (id, SkipReason.LOCKED) in changes.skipped:
@@ -168,7 +185,9 @@ async def _split(
     ids: Sequence[int],
     limit: float,
 ) -> list[JobChanges]:
-    """Runs the call; where some row makes it fail, runs it on halves until only that row is left out."""
+    """Runs the call; where some row makes it fail, runs it on halves until only that row is left
+    out.
+    """
     if time.monotonic() > limit:
         return [JobChanges(skipped=tuple((job_id, SkipReason.LOCKED) for job_id in ids))]
     try:

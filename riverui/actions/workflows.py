@@ -10,14 +10,20 @@ from riverui.domain.stored_json import read_object
 from riverui.domain.workflows import Task, to_retry
 from riverui.errors import LockTimeout
 from riverui.storage.interface import Driver
-from riverui.storage.params import SkipReason
+from riverui.storage.interface.params import SkipReason
 
 
-async def cancel(driver: Driver, id: str, *, time_limit: timedelta | None = None) -> Sequence[JobTextRow]:
-    """Cancels what has not ended (running tasks are asked to stop); those jobs afterwards, by id."""
+async def cancel(
+    driver: Driver, id: str, *, time_limit: timedelta | None = None
+) -> Sequence[JobTextRow]:
+    """Cancels what has not ended (running tasks are asked to stop); those jobs afterwards, by
+    id.
+    """
     async with driver.transaction(timeout=time_limit) as transaction:
         unfinished = [
-            row.job.id for row in await transaction.workflow_task_list(id) if row.job.state not in FINALIZED
+            row.job.id
+            for row in await transaction.workflow_task_list(id)
+            if row.job.state not in FINALIZED
         ]
         if not unfinished:
             return []
@@ -31,7 +37,8 @@ async def cancel(driver: Driver, id: str, *, time_limit: timedelta | None = None
 async def retry(
     driver: Driver, id: str, mode: str, *, reset: bool, time_limit: timedelta | None = None
 ) -> Sequence[JobTextRow]:
-    """Lets ended tasks run again (see `to_retry`), `reset` as if they never had; those jobs afterwards.
+    """Lets ended tasks run again (see `to_retry`), `reset` as if they never had; those jobs
+    afterwards.
 
     UniqueConflict.
     """
@@ -39,7 +46,9 @@ async def retry(
         ready, waiting = to_retry(tasks(await transaction.workflow_task_list(id)), mode)
         if not ready and not waiting:
             return []
-        changed = set(await transaction.workflow_retry([*ready, *waiting], waiting=waiting, reset=reset))
+        changed = set(
+            await transaction.workflow_retry([*ready, *waiting], waiting=waiting, reset=reset)
+        )
         return [row for row in await transaction.workflow_task_list(id) if row.job.id in changed]
 
 

@@ -27,7 +27,9 @@ _SCHEDULER_INTERVAL = timedelta(seconds=5)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """An attempt, decided before it starts: it ends in `failure`, waits for `snooze`, or succeeds."""
+    """An attempt, decided before it starts: it ends in `failure`, waits for `snooze`, or
+    succeeds.
+    """
 
     seconds: float
     lines: tuple[tuple[float, Line], ...]
@@ -70,20 +72,33 @@ class Attempt:
             if after <= elapsed:
                 at = self.started_at + timedelta(seconds=after)
                 time = at.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
-                text += f"time={time} {_go(*line)}\n" if go else f"{time} {_python(self.kind, *line)}\n"
+                text += (
+                    f"time={time} {_go(*line)}\n" if go else f"{time} {_python(self.kind, *line)}\n"
+                )
         return [*self.logs, {"attempt": self.number, "log": text}] if text else list(self.logs)
 
     def outcome(self, ended_at: datetime, rng: Random) -> Row:
-        """The end as River's completer writes it: the new state, `error` to add, `metadata` to merge."""
+        """The end as River's completer writes it: the new state, `error` to add, `metadata` to
+        merge.
+        """
         plan = self.plan
         metadata: Row = {}
         if logs := self.logs_at(ended_at):
             metadata["river:log"] = logs
-        row: Row = {"metadata": metadata, "scheduled_at": None, "error": None, "attempt": self.number}
+        row: Row = {
+            "metadata": metadata,
+            "scheduled_at": None,
+            "error": None,
+            "attempt": self.number,
+        }
         if plan.snooze is not None:
             metadata["snoozes"] = self.snoozes + 1
             state = JobState.AVAILABLE if plan.snooze <= _SCHEDULER_INTERVAL else JobState.SCHEDULED
-            return row | {"state": state, "scheduled_at": ended_at + plan.snooze, "attempt": self.number - 1}
+            return row | {
+                "state": state,
+                "scheduled_at": ended_at + plan.snooze,
+                "attempt": self.number - 1,
+            }
         if plan.failure is None:
             if plan.output is not None:
                 metadata["output"] = plan.output
@@ -129,7 +144,9 @@ def begin(
 
 
 def plan(kind: Kind, args: Mapping[str, object], fate: str, number: int, snoozes: int) -> Plan:
-    """What an attempt will do. All that becomes of a job hangs on its fate, which is its trace id."""
+    """What an attempt will do. All that becomes of a job hangs on its fate, which is its trace
+    id.
+    """
     job = Random(fate)
     doomed, mishap = job.random() < kind.doomed, job.randrange(len(kind.failures))
     rng = Random(f"{fate} {number} {snoozes}")
@@ -140,8 +157,13 @@ def plan(kind: Kind, args: Mapping[str, object], fate: str, number: int, snoozes
         mishap = mishap if doomed else rng.randrange(len(kind.failures))
         failure = _about(args, kind.failures[mishap])
         seconds = failure.seconds or seconds * rng.uniform(0.2, 0.9)
-        lines = [*lines[:1], ("ERROR", "attempt failed", {"error": failure.error.split("\n", 1)[0]})]
-        return Plan(seconds=seconds, lines=_spread(lines, seconds, rng), failure=failure, mishap=mishap)
+        lines = [
+            *lines[:1],
+            ("ERROR", "attempt failed", {"error": failure.error.split("\n", 1)[0]}),
+        ]
+        return Plan(
+            seconds=seconds, lines=_spread(lines, seconds, rng), failure=failure, mishap=mishap
+        )
     if number == 1 and not snoozes and chance > 1 - kind.snoozed:
         wait = timedelta(seconds=rng.choice((20, 45, 90)))
         lines = [("WARN", "rate limited, trying again later", {"retry_after": f"{wait.seconds}s"})]

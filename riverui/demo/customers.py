@@ -13,9 +13,9 @@ from riverui.demo.workers import args_type
 from riverui.domain.jobs import JobState
 from riverui.domain.schedules import PeriodicInterval
 from riverui.engine.client import Client
-from riverui.engine.insert import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.job_lists import JobListParams
-from riverui.engine.periodic import PeriodicJob
+from riverui.engine.lead.periodic import PeriodicJob
 from riverui.errors import DatabaseError
 
 _TICK = 0.5
@@ -51,8 +51,12 @@ class Customers:
             await self._hold(now)
 
     async def _hold(self, now: datetime) -> None:
-        """Payments wait for a person to release them: one goes on hold, the oldest is let through."""
-        await self._client.insert_many([new_job(BY_NAME["payment_capture"], now, self._rng, pending=True)])
+        """Payments wait for a person to release them: one goes on hold, the oldest is let
+        through.
+        """
+        await self._client.insert_many(
+            [new_job(BY_NAME["payment_capture"], now, self._rng, pending=True)]
+        )
         held = await self._client.job_list(JobListParams(states=(JobState.PENDING,)))
         for job in held.jobs[:-_HELD_AT_ONCE]:
             await self._client.job_retry(job.id)

@@ -25,10 +25,14 @@ def _go(*frames: str) -> str:
         "panic({0x14e2b00?, 0x20c1f30?})\n\t/usr/local/go/src/runtime/panic.go:792",
     )
     outer = (
-        "github.com/riverqueue/river/internal/jobexecutor.(*JobExecutor).execute.func2\n"
-        "\t/go/pkg/mod/github.com/riverqueue/river@v0.51.1/internal/jobexecutor/job_executor.go:268",
-        "github.com/riverqueue/river/internal/jobexecutor.(*JobExecutor).Execute\n"
-        "\t/go/pkg/mod/github.com/riverqueue/river@v0.51.1/internal/jobexecutor/job_executor.go:158",
+        (
+            "github.com/riverqueue/river/internal/jobexecutor.(*JobExecutor).execute.func2\n"
+            "\t/go/pkg/mod/github.com/riverqueue/river@v0.51.1/internal/jobexecutor/job_executor.go:268"
+        ),
+        (
+            "github.com/riverqueue/river/internal/jobexecutor.(*JobExecutor).Execute\n"
+            "\t/go/pkg/mod/github.com/riverqueue/river@v0.51.1/internal/jobexecutor/job_executor.go:158"
+        ),
     )
     return "".join(f"{frame}\n" for frame in (*inner, *frames, *outer))
 
@@ -43,26 +47,34 @@ def _python(error: str, *frames: tuple[str, int, str, str]) -> str:
 
 
 _SITE = "/app/.venv/lib/python3.13/site-packages"
-_WORK = (f"{_SITE}/riverui/engine/executor.py", 118, "_work", "await worker.work(job)")
+_WORK = (f"{_SITE}/riverui/engine/work/job_executor.py", 118, "_work", "await worker.work(job)")
 
 GO: dict[str, tuple[Failure, ...]] = {
     "email_send": (
         Failure(error="smtp: 421 4.7.0 Too many connections from this host, try again later"),
         Failure(error="dial tcp 10.0.8.14:587: connect: connection refused"),
         Failure(
-            error="template: order_shipped:42: executing at <.Parcel.URL>: nil pointer evaluating *Parcel"
+            error=(
+                "template: order_shipped:42: executing at <.Parcel.URL>: nil pointer evaluating"
+                " *Parcel"
+            )
         ),
     ),
     "webhook_delivery": (
         Failure(
-            error='Post "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)',
+            error=(
+                'Post "{url}": context deadline exceeded (Client.Timeout exceeded while awaiting'
+                " headers)"
+            ),
             seconds=10.0,
         ),
         Failure(error="webhook endpoint answered 503 Service Unavailable: upstream connect error"),
         Failure(error="webhook endpoint answered 410 Gone"),
         Failure(
-            error="tls: failed to verify certificate: x509: certificate has expired or is not yet valid: "
-            "current time is after 2026-11-19T23:59:59Z"
+            error=(
+                "tls: failed to verify certificate: x509: certificate has expired or is not yet"
+                " valid: current time is after 2026-11-19T23:59:59Z"
+            )
         ),
     ),
     "push_notification": (
@@ -74,8 +86,8 @@ GO: dict[str, tuple[Failure, ...]] = {
         Failure(
             error="runtime error: index out of range [5] with length 5",
             trace=_go(
-                "example.com/shop/internal/search.(*Indexer).chunk(0xc0004a2000, {0xc000b10000, 0x5, 0x5})\n"
-                "\t/src/internal/search/indexer.go:141 +0x1f4",
+                "example.com/shop/internal/search.(*Indexer).chunk(0xc0004a2000, {0xc000b10000,"
+                " 0x5, 0x5})\n\t/src/internal/search/indexer.go:141 +0x1f4",
                 "example.com/shop/internal/search.(*UpdateWorker).Work\n\t/src/internal/search/update_worker.go:58",
             ),
         ),
@@ -95,12 +107,21 @@ GO: dict[str, tuple[Failure, ...]] = {
         Failure(error="payfold: 402 card_declined: insufficient_funds"),
         Failure(error="payfold: idempotency key is in use by another request (409)"),
         Failure(
-            error="pq: deadlock detected\nDETAIL: Process 4117 waits for ShareLock; blocked by process 4102."
+            error=(
+                "pq: deadlock detected\nDETAIL: Process 4117 waits for ShareLock; blocked by"
+                " process 4102."
+            )
         ),
     ),
-    "subscription_renewal": (Failure(error="ledger: account 7734 is locked for closing until 02:00 UTC"),),
-    "cleanup_sessions": (Failure(error="canceling statement due to lock timeout (SQLSTATE 55P03)"),),
-    "ledger_reconcile": (Failure(error="ledger {ledger} does not balance: off by 0.0100 in 1 entry"),),
+    "subscription_renewal": (
+        Failure(error="ledger: account 7734 is locked for closing until 02:00 UTC"),
+    ),
+    "cleanup_sessions": (
+        Failure(error="canceling statement due to lock timeout (SQLSTATE 55P03)"),
+    ),
+    "ledger_reconcile": (
+        Failure(error="ledger {ledger} does not balance: off by 0.0100 in 1 entry"),
+    ),
 }
 
 PYTHON: dict[str, tuple[Failure, ...]] = {
@@ -136,7 +157,12 @@ PYTHON: dict[str, tuple[Failure, ...]] = {
                 "KeyError: 'vat_rate'",
                 _WORK,
                 ("/app/shop/documents/invoice.py", 94, "work", "html = self.render(job.args)"),
-                (f"{_SITE}/jinja2/environment.py", 1295, "render", "self.environment.handle_exception()"),
+                (
+                    f"{_SITE}/jinja2/environment.py",
+                    1295,
+                    "render",
+                    "self.environment.handle_exception()",
+                ),
                 (
                     "/app/shop/templates/invoice.html",
                     38,
@@ -167,7 +193,8 @@ PYTHON: dict[str, tuple[Failure, ...]] = {
         Failure(
             error="CalledProcessError: Command ['ffmpeg', 'in.mov'] returned exit status 69.",
             trace=_python(
-                "subprocess.CalledProcessError: Command ['ffmpeg', 'in.mov'] returned exit status 69.",
+                "subprocess.CalledProcessError: Command ['ffmpeg', 'in.mov'] returned exit"
+                " status 69.",
                 _WORK,
                 ("/app/shop/media/transcode.py", 132, "work", "await self.run(*command)"),
                 (
@@ -185,7 +212,12 @@ PYTHON: dict[str, tuple[Failure, ...]] = {
             trace=_python(
                 "ConnectionResetError: [Errno 104] Connection reset by peer",
                 _WORK,
-                ("/app/shop/imports/products.py", 52, "work", "async for chunk in response.aiter_bytes():"),
+                (
+                    "/app/shop/imports/products.py",
+                    52,
+                    "work",
+                    "async for chunk in response.aiter_bytes():",
+                ),
                 (
                     "/usr/local/lib/python3.13/asyncio/selector_events.py",
                     1014,

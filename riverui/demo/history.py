@@ -1,4 +1,6 @@
-"""The demo shop's past as rows for `seed.sql`: what a day of River, in Go and in Python, has left behind."""
+"""The demo shop's past as rows for `seed.sql`: what a day of River, in Go and in Python, has left
+behind.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _UNIQUE_STATES = "11110101"
 
 
 def encode(value: object) -> str:
-    """JSON text in which decimals keep all their digits, which the standard encoder alone cannot do."""
+    """JSON text in which decimals keep all their digits, which the standard encoder alone cannot
+    do.
+    """
     return _MARKED.sub(r"\1", json.dumps(value, default=_plain, ensure_ascii=False))
 
 
@@ -44,7 +48,10 @@ def any_kind(rng: Random) -> Kind:
 
 def origin(rng: Random) -> dict[str, Any]:
     """The metadata that a job of the shop comes with; what becomes of it hangs on its trace id."""
-    return {"trace_id": f"{rng.getrandbits(128):032x}", "tenant": rng.choice(("eu-1", "eu-1", "us-2"))}
+    return {
+        "trace_id": f"{rng.getrandbits(128):032x}",
+        "tenant": rng.choice(("eu-1", "eu-1", "us-2")),
+    }
 
 
 def tags(kind: Kind, rng: Random) -> list[str]:
@@ -56,7 +63,9 @@ def delay(kind: Kind, rng: Random) -> timedelta | None:
     """For how long a new job is put off; None for those that are due at once."""
     if rng.random() >= kind.later:
         return None
-    return timedelta(seconds=rng.uniform(20, 240) if rng.random() < 0.8 else rng.uniform(3_600, 80_000))
+    return timedelta(
+        seconds=rng.uniform(20, 240) if rng.random() < 0.8 else rng.uniform(3_600, 80_000)
+    )
 
 
 def new_job(kind: Kind, now: datetime, rng: Random) -> dict[str, Any]:
@@ -83,8 +92,11 @@ def new_job(kind: Kind, now: datetime, rng: Random) -> dict[str, Any]:
     return row
 
 
-def history(now: datetime, rng: Random, *, jobs: int, since: datetime | None = None) -> Iterator[Row]:
-    """The shop's last day of so many jobs, oldest first: most are long done, some wait, and one is stuck.
+def history(
+    now: datetime, rng: Random, *, jobs: int, since: datetime | None = None
+) -> Iterator[Row]:
+    """The shop's last day of so many jobs, oldest first: most are long done, some wait, and one is
+    stuck.
 
     `since` leaves out what is there already.
     """
@@ -117,7 +129,11 @@ def _live(row: dict[str, Any], now: datetime, rng: Random) -> None:
     """Lets everything happen to the job that would have happened to it until now."""
     kind = BY_NAME[row["kind"]]
     row |= {"attempt": 0, "attempted_by": [], "errors": []}
-    paused_at = now - PAUSED_FOR if any(queue.paused for queue in QUEUES if queue.name == kind.queue) else now
+    paused_at = (
+        now - PAUSED_FOR
+        if any(queue.paused for queue in QUEUES if queue.name == kind.queue)
+        else now
+    )
     while row["state"] not in FINALIZED:
         started_at = row["scheduled_at"] + timedelta(seconds=rng.expovariate(2))
         if row["scheduled_at"] > now:
@@ -150,7 +166,9 @@ def _live(row: dict[str, Any], now: datetime, rng: Random) -> None:
 
 
 def _stuck(started_at: datetime, now: datetime, rng: Random) -> Row:
-    """A job whose worker has vanished, of a kind without a time limit: the rescuer leaves it alone."""
+    """A job whose worker has vanished, of a kind without a time limit: the rescuer leaves it
+    alone.
+    """
     kind = BY_NAME["video_transcode"]
     row = new_job(kind, started_at - timedelta(seconds=2), rng)
     attempt = begin(
@@ -162,7 +180,9 @@ def _stuck(started_at: datetime, now: datetime, rng: Random) -> Row:
         errors=0,
         started_at=started_at,
     )
-    row["metadata"]["river:log"] = attempt.logs_at(attempt.started_at + (attempt.ends_at - started_at) * 0.4)
+    row["metadata"]["river:log"] = attempt.logs_at(
+        attempt.started_at + (attempt.ends_at - started_at) * 0.4
+    )
     return row | {
         "state": JobState.RUNNING,
         "attempt": 1,

@@ -1,4 +1,5 @@
-"""What goes wrong at the demo shop while one looks on: real exceptions, with the tracebacks of real code.
+"""What goes wrong at the demo shop while one looks on: real exceptions, with the tracebacks of real
+code.
 
 For each kind in the order of its failures in `failures.py`, which tells what the past looked like.
 """
@@ -32,7 +33,9 @@ class LedgerMismatch(Exception):
 
 
 def _relay_busy(args: Mapping[str, Any]) -> NoReturn:
-    raise smtplib.SMTPResponseException(421, b"4.7.0 Too many connections from this host, try again later")
+    raise smtplib.SMTPResponseException(
+        421, b"4.7.0 Too many connections from this host, try again later"
+    )
 
 
 def _connect(host: str, port: int) -> NoReturn:
@@ -88,7 +91,9 @@ def _over_quota(args: Mapping[str, Any]) -> None:
 
 
 def _index_busy(args: Mapping[str, Any]) -> None:
-    _check_status("http://opensearch:9200/_bulk", 429, "es_rejected_execution_exception [products_v7][3]")
+    _check_status(
+        "http://opensearch:9200/_bulk", 429, "es_rejected_execution_exception [products_v7][3]"
+    )
 
 
 def _chunk(documents: list[object], size: int) -> list[object]:
@@ -113,7 +118,9 @@ def _declined(args: Mapping[str, Any]) -> NoReturn:
 
 
 def _key_in_use(args: Mapping[str, Any]) -> None:
-    _check_status("https://api.payfold.example/captures", 409, "idempotency key is in use by another request")
+    _check_status(
+        "https://api.payfold.example/captures", 409, "idempotency key is in use by another request"
+    )
 
 
 def _half_an_answer(args: Mapping[str, Any]) -> object:

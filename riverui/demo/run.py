@@ -1,4 +1,6 @@
-"""`riverui demo`: a Postgres of its own, a made-up shop's jobs in it, what moves them, and the dashboard."""
+"""`riverui demo`: a Postgres of its own, a made-up shop's jobs in it, what moves them, and the
+dashboard.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ import click
 import uvicorn
 from psycopg import AsyncConnection
 
-from riverui.config import DashboardConfig, ServeConfig, is_loopback
+from riverui.cli.server import Server, address, listen, listen_from
 from riverui.demo.opening import give_back, working
 from riverui.demo.postgres import EmbeddedPostgres
 from riverui.demo.seed import seed
-from riverui.serve import Server, address, listen, listen_from
 from riverui.storage.connect import connect
-from riverui.storage.migrate import migrate
+from riverui.storage.migrations import migrate
 from riverui.web.app import create_app
+from riverui.web.config import DashboardConfig, ServeConfig, is_loopback
 
 _DATABASE = "shop"
 _HISTORY = 8_000
@@ -30,10 +32,11 @@ _GRACE_SECONDS = 1
 
 
 def demo(config: ServeConfig, *, any_port: bool, data_dir: Path | None, fresh: bool) -> int:
-    """Run until SIGINT or SIGTERM; return the exit code. DemoUnavailable or ListenError if it cannot start.
+    """Run until SIGINT or SIGTERM; return the exit code. DemoUnavailable or ListenError if it
+    cannot start.
 
-    With `any_port` it listens on the next free port where the one of `config` is taken, and says so.
-    Whoever can reach the port may do anything to the demo's jobs.
+    With `any_port` it listens on the next free port where the one of `config` is taken, and says
+    so. Whoever can reach the port may do anything to the demo's jobs.
     """
     home = data_dir or _default_home()
     binaries = os.environ.get("RIVERUI_PG_BIN")
@@ -53,13 +56,16 @@ def demo(config: ServeConfig, *, any_port: bool, data_dir: Path | None, fresh: b
 
 def _default_home() -> Path:
     if os.name == "posix" and os.geteuid() == 0:
-        # Where root's own folder would be out of reach for the user that Postgres may have to run as.
+        # Where root's own folder would be out of reach for the user that Postgres may have to run
+        # as.
         return Path("/var/lib/riverui/demo")
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "riverui" / "demo"
 
 
-async def _run(postgres: EmbeddedPostgres, sock: socket.socket, home: Path, config: ServeConfig) -> None:
+async def _run(
+    postgres: EmbeddedPostgres, sock: socket.socket, home: Path, config: ServeConfig
+) -> None:
     url = postgres.database_url(_DATABASE)
     await _create_database(postgres.url)
     driver = connect(url, max_size=8)
@@ -84,10 +90,15 @@ async def _run(postgres: EmbeddedPostgres, sock: socket.socket, home: Path, conf
         )
     )
     wished, port = config.port, sock.getsockname()[1]
-    taken = f"  (port {wished} is taken, so this is the next free one)\n" if wished not in (0, port) else ""
+    taken = (
+        f"  (port {wished} is taken, so this is the next free one)\n"
+        if wished not in (0, port)
+        else ""
+    )
     server.words = (
-        f"\n  riverui demo: a made-up shop's River queue, alive\n  {address(sock, config)}\n{taken}\n"
-        f"  Ctrl-C stops it. Its data is kept in {home}; --fresh starts over."
+        "\n  riverui demo: a made-up shop's River queue, alive\n "
+        f" {address(sock, config)}\n{taken}\n  Ctrl-C stops it. Its data is kept in {home}; --fresh"
+        " starts over."
     )
     try:
         async with working(driver):

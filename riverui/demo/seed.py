@@ -1,4 +1,6 @@
-"""Fills the demo's database with the shop's past: a whole day at first, later what it slept through."""
+"""Fills the demo's database with the shop's past: a whole day at first, later what it slept
+through.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from psycopg.rows import dict_row
 
 from riverui.demo.history import PAUSED_FOR, encode, history
 from riverui.demo.shop import QUEUES
-from riverui.storage.queries import number, read_blocks
+from riverui.storage.sql import number, read_blocks
 
 _FIRST_ID = 4_812_000
 _INSERTED_AT_ONCE = 1_000
@@ -37,7 +39,9 @@ async def seed(url: str, rng: Random, *, jobs: int) -> None:
             await _run(connection, sql["queue_create"], queues=encode(_queues(now)))
         rows = list(history(now, rng, jobs=jobs, since=since))
         for first in range(0, len(rows), _INSERTED_AT_ONCE):
-            await _run(connection, sql["job_insert"], jobs=encode(rows[first : first + _INSERTED_AT_ONCE]))
+            await _run(
+                connection, sql["job_insert"], jobs=encode(rows[first : first + _INSERTED_AT_ONCE])
+            )
     async with await AsyncConnection.connect(url, autocommit=True) as plain:
         await plain.execute("analyze")
 

@@ -74,7 +74,9 @@ _HOSTS = (
 
 @cache
 def client_ids(language: str, started_at: datetime) -> tuple[str, ...]:
-    """Ids of the clients of one language that were deployed at that time, as River names clients."""
+    """Ids of the clients of one language that were deployed at that time, as River names
+    clients.
+    """
     return tuple(
         f"{host}_{started_at + timedelta(milliseconds=731 * number):%Y_%m_%dT%H_%M_%S_%f}"
         for number, (spoken, host) in enumerate(_HOSTS)

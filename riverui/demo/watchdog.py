@@ -1,7 +1,9 @@
-"""Keeps one Postgres server running for exactly as long as its parent process lives; `postgres.py` starts it.
+"""Keeps one Postgres server running for exactly as long as its parent process lives; `postgres.py`
+starts it.
 
-It uses the standard library only and is started by file name in isolated mode: quick, wherever riverui lies.
-Standard input is the lifeline. It reaches its end when the parent is gone, however the parent went.
+It uses the standard library only and is started by file name in isolated mode: quick, wherever
+riverui lies. Standard input is the lifeline. It reaches its end when the parent is gone, however
+the parent went.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ _SETTINGS = (
 _DURABLE = ("synchronous_commit=off",)
 _THROWAWAY = ("fsync=off", "full_page_writes=off", "synchronous_commit=off")
 _PATIENCE = 8.0
-"""Seconds to retry a start: for 1-2 s after its postmaster was killed, a cluster counts as in use."""
+"""Seconds to retry a start: for 1-2 s after its postmaster was killed, a cluster counts as in use.
+"""
 _READY_WITHIN = 60.0
 
 
@@ -61,7 +64,9 @@ class Runner:
     group: int | None = None
 
     def start(self, program: str, *arguments: str | Path, output: int) -> subprocess.Popen[bytes]:
-        """Starts a program of the Postgres installation, its output going to the file descriptor."""
+        """Starts a program of the Postgres installation, its output going to the file
+        descriptor.
+        """
         return subprocess.Popen(
             [self.binaries / program, *arguments],
             preexec_fn=self.prepare,
@@ -85,7 +90,9 @@ class Runner:
 
 
 def main() -> int:
-    """Reads the request from the command line, answers with a line of JSON, stays until the lifeline ends."""
+    """Reads the request from the command line, answers with a line of JSON, stays until the
+    lifeline ends.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("binaries", type=Path)
     parser.add_argument(
@@ -137,7 +144,9 @@ def _home(data_dir: Path | None) -> Iterator[Path]:
 
 
 def _runner(binaries: Path, home: Path) -> Runner:
-    """As oneself; as root (or a user without a name) inside a user namespace; without those, as `nobody`."""
+    """As oneself; as root (or a user without a name) inside a user namespace; without those, as
+    `nobody`.
+    """
     plain = Runner(binaries=binaries, prepare=_die_with_parent)
     if os.geteuid() and _named(os.geteuid()):
         return plain
@@ -203,7 +212,9 @@ def _enter_namespace(uid: int, gid: int) -> None:
 
 
 def _copy(binaries: Path, place: Path) -> Path:
-    """Copies a Postgres installation so that every user can run it; gives the copy's folder of programs."""
+    """Copies a Postgres installation so that every user can run it; gives the copy's folder of
+    programs.
+    """
     installation = binaries.resolve().parent
     package = installation.parent
     copied = place / package.name / installation.name
@@ -221,7 +232,9 @@ def _copy(binaries: Path, place: Path) -> Path:
 
 
 def _cluster(runner: Runner, home: Path, *, fresh: bool) -> Path:
-    """The folder of the database cluster, made at the first start; one for each major version of Postgres."""
+    """The folder of the database cluster, made at the first start; one for each major version of
+    Postgres.
+    """
     version = runner.run("postgres", "-V")
     if not (major := re.search(r"\) (\d+)", version)):
         raise Refused(f"{runner.binaries} holds an unknown Postgres: {version}")
@@ -235,7 +248,13 @@ def _cluster(runner: Runner, home: Path, *, fresh: bool) -> Path:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
         _give(new, runner)
-        options = ("--auth=trust", "--encoding=UTF8", "--no-instructions", "--no-locale", "--no-sync")
+        options = (
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--no-instructions",
+            "--no-locale",
+            "--no-sync",
+        )
         runner.run("initdb", "--pgdata", new, "--username", USER, *options)
         # initdb may be stopped halfway: only a whole cluster gets the name.
         new.rename(cluster)
@@ -244,7 +263,9 @@ def _cluster(runner: Runner, home: Path, *, fresh: bool) -> Path:
 
 
 def _give(folder: Path, runner: Runner) -> None:
-    """Makes the folder's owner the one Postgres will run as: root may change its way between two starts."""
+    """Makes the folder's owner the one Postgres will run as: root may change its way between two
+    starts.
+    """
     owner = os.geteuid() if runner.user is None else runner.user
     group = os.getegid() if runner.group is None else runner.group
     if folder.stat().st_uid != owner:
@@ -253,7 +274,9 @@ def _give(folder: Path, runner: Runner) -> None:
 
 
 def _end_leftover(cluster: Path) -> None:
-    """Ends or forgets the server of a watchdog that was killed; the lock says that it is nobody else's."""
+    """Ends or forgets the server of a watchdog that was killed; the lock says that it is nobody
+    else's.
+    """
     note = cluster / "postmaster.pid"
     try:
         pid = int(note.read_text().split("\n", 1)[0])
@@ -276,13 +299,17 @@ def _serves(pid: int, cluster: Path) -> bool:
             return Path(f"/proc/{pid}/cwd").resolve(strict=True) == cluster.resolve()
         except OSError:
             return False
-    asked = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, check=False)
+    asked = subprocess.run(
+        ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, check=False
+    )
     return str(cluster).encode() in asked.stdout
 
 
 @contextlib.contextmanager
 def _socket_folder(runner: Runner, home: Path) -> Iterator[Path]:
-    """A private folder with a short name, as sockets' paths must be short; `home/socket` links to it."""
+    """A private folder with a short name, as sockets' paths must be short; `home/socket` links to
+    it.
+    """
     link = home / "socket"
     if link.is_symlink():
         # Left over from a watchdog that was killed.
@@ -300,7 +327,9 @@ def _socket_folder(runner: Runner, home: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _server(runner: Runner, home: Path, cluster: Path, socket: Path, *, durable: bool) -> Iterator[None]:
+def _server(
+    runner: Runner, home: Path, cluster: Path, socket: Path, *, durable: bool
+) -> Iterator[None]:
     """A server that takes connections; stopped the quick way, then the hard way."""
     settings = (*_SETTINGS, *(_DURABLE if durable else _THROWAWAY))
     arguments = ["-D", str(cluster), "-k", str(socket), "-h", "", "-p", str(PORT)]
@@ -312,7 +341,11 @@ def _server(runner: Runner, home: Path, cluster: Path, socket: Path, *, durable:
             started = time.monotonic()
             while not _ready(cluster, process.pid):
                 waited = time.monotonic() - started
-                if process.poll() is not None and waited < _PATIENCE and _in_use(home / "postgres.log"):
+                if (
+                    process.poll() is not None
+                    and waited < _PATIENCE
+                    and _in_use(home / "postgres.log")
+                ):
                     time.sleep(0.25)
                     process = runner.start("postgres", *arguments, output=log.fileno())
                 elif process.poll() is not None or waited > _READY_WITHIN:

@@ -1,4 +1,6 @@
-"""The demo shop's workers: real ones, that take their time, log, and end as each job's fate will have it."""
+"""The demo shop's workers: real ones, that take their time, log, and end as each job's fate will
+have it.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,20 @@ from riverui.demo.mishaps import happen
 from riverui.demo.payloads import Args, Line
 from riverui.demo.shop import KINDS, Kind
 from riverui.engine.config import NO_LIMIT
-from riverui.engine.context import raise_if_cancelled, record_output
-from riverui.engine.resumable import resumable_set_cursor, resumable_step, resumable_step_cursor
-from riverui.engine.worker import Job, JobCancel, JobSnooze, Worker, Workers
+from riverui.engine.work.context import raise_if_cancelled, record_output
+from riverui.engine.work.resumable import (
+    resumable_set_cursor,
+    resumable_step,
+    resumable_step_cursor,
+)
+from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Worker, Workers
 
-_LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "WARNING": logging.WARNING}
+_LEVELS = {
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "WARNING": logging.WARNING,
+}
 _NAP = 0.1
 """Seconds after which a thread looks whether it should end."""
 
@@ -110,7 +121,9 @@ class ShopWorker(Worker[Any]):
 
 
 class ThreadWorker(ShopWorker):
-    """One whose work would block the loop, so that it runs in a thread and has to look for itself."""
+    """One whose work would block the loop, so that it runs in a thread and has to look for
+    itself.
+    """
 
     def work(self, job: Job[ShopArgs]) -> None:  # type: ignore[override]  # either way is a worker
         """Does what the plan says."""
@@ -175,7 +188,11 @@ class ImportWorker(ShopWorker):
         record_output({"rows": rows})
 
 
-_SPECIAL = {"image_resize": ThreadWorker, "video_transcode": TranscodeWorker, "data_import": ImportWorker}
+_SPECIAL = {
+    "image_resize": ThreadWorker,
+    "video_transcode": TranscodeWorker,
+    "data_import": ImportWorker,
+}
 
 
 def shop_workers() -> Workers:

@@ -42,7 +42,9 @@ MOST_TAGS = 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptError:
-    """One element of `river_job.errors`. `at` is when the failed attempt started (River's own meaning)."""
+    """One element of `river_job.errors`. `at` is when the failed attempt started (River's own
+    meaning).
+    """
 
     at: datetime | None
     attempt: int
@@ -52,7 +54,9 @@ class AttemptError:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobLog:
-    """One entry of metadata key `river:log`; `log` may hold only the last of its `size` characters."""
+    """One entry of metadata key `river:log`; `log` may hold only the last of its `size`
+    characters.
+    """
 
     attempt: int
     log: str
@@ -61,7 +65,9 @@ class JobLog:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JsonText:
-    """JSON as Postgres prints it, so numbers stay exact; `size` counts the characters of the whole text."""
+    """JSON as Postgres prints it, so numbers stay exact; `size` counts the characters of the whole
+    text.
+    """
 
     text: str
     size: int
@@ -86,7 +92,9 @@ class JobListRow:
     scheduled_at: datetime
     priority: int
     args_preview: str
-    """The args as JSON where they are small; of large ones every key with the beginning of its value."""
+    """The args as JSON where they are small; of large ones every key with the beginning of its
+    value.
+    """
     kind: str
     queue: str
     tags: tuple[str, ...]
@@ -131,7 +139,8 @@ class JobRow(NamedTuple):
 
     @property
     def args_dict(self) -> dict[str, Any]:
-        """The args, read from JSON at each call; ValueError where they are no object, or nested too deep.
+        """The args, read from JSON at each call; ValueError where they are no object, or nested too
+        deep.
 
         A whole number of more digits than Python converts (4,300) is a float.
         """
@@ -144,7 +153,8 @@ class JobRow(NamedTuple):
 
     @property
     def output(self) -> Any:
-        """What the job has recorded (`record_output`), read from its JSON; None where that is nothing.
+        """What the job has recorded (`record_output`), read from its JSON; None where that is
+        nothing.
 
         UnreadableJson, a ValueError, where the metadata is nested deeper than Python reads.
         """
@@ -202,7 +212,9 @@ class JobTextRow(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobShowRow:
-    """A whole job for its own page; long texts are cut in SQL (`JsonText.complete`, `JobLog.size`)."""
+    """A whole job for its own page; long texts are cut in SQL (`JsonText.complete`,
+    `JobLog.size`).
+    """
 
     id: int
     state: JobState
@@ -229,7 +241,8 @@ class JobShowRow:
     snoozes: int
     rescues: int
     attempted_by_dropped: int = 0
-    """How many older entries `attempted_by` has. A name of more than MOST_NAME characters is cut."""
+    """How many older entries `attempted_by` has. A name of more than MOST_NAME characters is cut.
+    """
     tags_dropped: int = 0
     """How many more tags the row has."""
 
@@ -247,9 +260,14 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def matters_at(
-    state: JobState, scheduled_at: datetime, attempted_at: datetime | None, finalized_at: datetime | None
+    state: JobState,
+    scheduled_at: datetime,
+    attempted_at: datetime | None,
+    finalized_at: datetime | None,
 ) -> datetime:
-    """When it finished, started or is due, by its state; `scheduled_at` where that time is missing."""
+    """When it finished, started or is due, by its state; `scheduled_at` where that time is
+    missing.
+    """
     if state in FINALIZED:
         return finalized_at or scheduled_at
     if state is JobState.RUNNING:

@@ -13,7 +13,9 @@ ALL_QUEUES = "*"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueRow:
-    """A queue: its `river_queue` row, or only its name when jobs wait in one that no client has served."""
+    """A queue: its `river_queue` row, or only its name when jobs wait in one that no client has
+    served.
+    """
 
     name: str
     created_at: datetime | None
@@ -25,12 +27,16 @@ class QueueRow:
 
     @property
     def served(self) -> bool:
-        """Whether any client has ever registered this queue (and its row has not been cleaned since)."""
+        """Whether any client has ever registered this queue (and its row has not been cleaned
+        since).
+        """
         return self.created_at is not None
 
     @property
     def pausable(self) -> bool:
-        """Whether it can be paused alone: clients have registered it, and take its name for no other."""
+        """Whether it can be paused alone: clients have registered it, and take its name for no
+        other.
+        """
         return self.served and self.name != ALL_QUEUES
 
 
@@ -58,7 +64,9 @@ class QueueCountRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeaderRow:
-    """The `river_leader` row: who does the maintenance, since when and until when unless it is renewed."""
+    """The `river_leader` row: who does the maintenance, since when and until when unless it is
+    renewed.
+    """
 
     leader_id: str
     elected_at: datetime

@@ -13,7 +13,8 @@ _MOST = (2**63 - 1) / 1e9
 
 
 def default_retry(job: JobRow, *, now: datetime | None = None) -> datetime:
-    """River's policy: the fourth power of the number of failures, this one included, in seconds ±10 %.
+    """River's policy: the fourth power of the number of failures, this one included, in seconds ±10
+    %.
 
     Errors are counted, not attempts, since `job.errors` does not hold the newest one yet.
     """

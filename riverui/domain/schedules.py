@@ -1,4 +1,6 @@
-"""When something that comes again and again comes next: intervals, cron expressions, anything with `next`."""
+"""When something that comes again and again comes next: intervals, cron expressions, anything with
+`next`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Schedule(Protocol):
 
 
 def next_time(schedule: Schedule, after: datetime) -> datetime:
-    """What any schedule says; ValueError where that is no later time, for whoever waits for it in a loop."""
+    """What any schedule says; ValueError where that is no later time, for whoever waits for it in a
+    loop.
+    """
     found = schedule.next(after)
     if found.tzinfo is None or found <= after:
         raise ValueError(f"{schedule!r} returned {found}, which is not after {after}")
@@ -35,13 +39,17 @@ def next_time(schedule: Schedule, after: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class PeriodicInterval:
-    """Comes again after a fixed time, counted from the time before and not from a full hour or day."""
+    """Comes again after a fixed time, counted from the time before and not from a full hour or
+    day.
+    """
 
     interval: timedelta
 
     def __post_init__(self) -> None:
         if self.interval <= timedelta(0):
-            raise ConfigError(f"The interval of a schedule must be greater than zero, not {self.interval}.")
+            raise ConfigError(
+                f"The interval of a schedule must be greater than zero, not {self.interval}."
+            )
 
     def next(self, after: datetime) -> datetime:
         """`after` and the interval."""
@@ -73,11 +81,11 @@ class DailyMidnight:
 class CronSchedule:
     """A cron expression as robfig/cron reads it, which is what Go programs give to River.
 
-    Five fields (minute, hour, day of month, month, day of week; `*` or `?`, names, ranges, steps, lists), or
-    `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`, or `@every 1h30m`. A time
-    zone may stand before it: `CRON_TZ=Europe/Berlin 0 9 * * mon-fri`. Where both days are restricted, one of
-    them is enough. A local time that a change of clocks leaves out does not come, one that it repeats comes
-    twice. Sunday is 0 or 7. ConfigError for anything else.
+    Five fields (minute, hour, day of month, month, day of week; `*` or `?`, names, ranges, steps,
+    lists), or `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`, or
+    `@every 1h30m`. A time zone may stand before it: `CRON_TZ=Europe/Berlin 0 9 * * mon-fri`. Where
+    both days are restricted, one of them is enough. A local time that a change of clocks leaves out
+    does not come, one that it repeats comes twice. Sunday is 0 or 7. ConfigError for anything else.
     """
 
     __slots__ = ("_every", "_expression", "text", "zone")
@@ -107,7 +115,8 @@ class CronSchedule:
         try:
             if self._every is not None:
                 return at + self._every
-            # Between two changes of the clocks local time is plain arithmetic, and cronsim is asked for that.
+            # Between two changes of the clocks local time is plain arithmetic, and cronsim is asked
+            # for that.
             begin = at
             while True:
                 offset = _offset(self.zone, begin)
@@ -166,7 +175,9 @@ _DESCRIPTORS = {
 
 
 def go_duration(text: str) -> timedelta:
-    """A span as Go writes it (`1h30m`, `1.5h`, `250ms`), to the microsecond; ValueError for anything else."""
+    """A span as Go writes it (`1h30m`, `1.5h`, `250ms`), to the microsecond; ValueError for
+    anything else.
+    """
     rest = text.removeprefix("+")
     if rest == "0":
         return timedelta(0)
@@ -209,15 +220,21 @@ def _expression(words: list[str], text: str) -> str:
             raise ConfigError(f"“{text}” is not a schedule: use one of {known}.")
         words = _DESCRIPTORS[words[0]].split()
     if len(words) != len(_FIELDS):
-        raise ConfigError(f"“{text}” is not a schedule: a cron expression has five fields, not {len(words)}.")
+        raise ConfigError(
+            f"“{text}” is not a schedule: a cron expression has five fields, not {len(words)}."
+        )
     try:
-        expression = " ".join(_field(word, field) for word, field in zip(words, _FIELDS, strict=True))
+        expression = " ".join(
+            _field(word, field) for word, field in zip(words, _FIELDS, strict=True)
+        )
     except ValueError as error:
         raise ConfigError(f"“{text}” is not a schedule: {error}.") from None
     try:
         CronSim(expression, datetime(2000, 1, 1))  # noqa: DTZ001 (cronsim's own arithmetic, without zones)
     except CronSimError:
-        raise ConfigError(f"“{text}” is not a schedule: no such day exists in these months.") from None
+        raise ConfigError(
+            f"“{text}” is not a schedule: no such day exists in these months."
+        ) from None
     return expression
 
 
@@ -268,7 +285,9 @@ def _offset(zone: tzinfo, at: datetime) -> timedelta:
 
 
 def _clock_change(zone: tzinfo, after: datetime, until: datetime) -> datetime | None:
-    """The first second in (after, until] with another offset than `after`; looks at one instant a day."""
+    """The first second in (after, until] with another offset than `after`; looks at one instant a
+    day.
+    """
     if zone is UTC:
         return None
     offset = _offset(zone, after)

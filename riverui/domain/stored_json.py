@@ -1,7 +1,9 @@
-"""Reads JSON that stands in a database, where anybody may have written anything that Postgres takes.
+"""Reads JSON that stands in a database, where anybody may have written anything that Postgres
+takes.
 
-Postgres takes values nested thousands deep and numbers of thousands of digits; Python's reader raises
-RecursionError for the one and ValueError for the other, which no caller expects of valid JSON.
+Postgres takes values nested thousands deep and numbers of thousands of digits; Python's reader
+raises RecursionError for the one and ValueError for the other, which no caller expects of valid
+JSON.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ import re
 from typing import Any
 
 MOST_DEPTH = 500
-"""Levels of nesting that are read: half of what Python bears, so that the value can be written again."""
+"""Levels of nesting that are read: half of what Python bears, so that the value can be written
+again.
+"""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL)
 
@@ -23,7 +27,8 @@ class UnreadableJson(ValueError):
 def read_json(text: str) -> Any:
     """Return the value of JSON text; UnreadableJson where Python cannot hold it.
 
-    A whole number with more digits than Python converts becomes a float, infinite where it is too large.
+    A whole number with more digits than Python converts becomes a float, infinite where it is too
+    large.
     """
     if text.count("[") + text.count("{") > MOST_DEPTH and _depth(text) > MOST_DEPTH:
         raise UnreadableJson("the JSON is nested too deeply")

@@ -1,0 +1,1 @@
+"""The worker engine: inserts jobs, works them, and looks after the queue."""

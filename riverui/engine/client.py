@@ -1,4 +1,6 @@
-"""The client: inserts jobs, works them, keeps house, and lets a program look after its jobs and queues."""
+"""The client: inserts jobs, works them, keeps house, and lets a program look after its jobs and
+queues.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,17 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from psycopg_pool import AsyncConnectionPool
 
-from riverui.engine import attempt
-from riverui.engine.administration import Administration
+from riverui.engine.admin import Administration
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind, Events, Subscription
 from riverui.engine.hooks import Extensions
-from riverui.engine.inserting import Inserting
-from riverui.engine.leader import Terms
-from riverui.engine.machinery import Machinery
+from riverui.engine.insert.insert_methods import Inserting
+from riverui.engine.lead.elector import Terms
+from riverui.engine.lead.periodic import PeriodicJobs
 from riverui.engine.notifier import Notifier
-from riverui.engine.periodic import PeriodicJobs
-from riverui.engine.phases import serve
+from riverui.engine.runtime import Machinery
+from riverui.engine.shutdown import serve
+from riverui.engine.work import attempt
 from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound
 from riverui.storage.connect import connect, connect_engine
 
@@ -54,10 +56,10 @@ _MOST_HOST_BYTES = 60
 class Client(Inserting, Administration):
     """A client of one River database.
 
-    `database` is a URL, a psycopg AsyncConnectionPool (never closed from here) or a Driver; None leaves it to
-    libpq's `PG*` variables. A SQLAlchemy AsyncEngine will do for a client that works no jobs. Nothing is
-    connected before the first use. Without `config.queues` the client only inserts; with them `start`, or
-    `async with`, begins to work jobs:
+    `database` is a URL, a psycopg AsyncConnectionPool (never closed from here) or a Driver; None
+    leaves it to libpq's `PG*` variables. A SQLAlchemy AsyncEngine will do for a client that works
+    no jobs. Nothing is connected before the first use. Without `config.queues` the client only
+    inserts; with them `start`, or `async with`, begins to work jobs:
 
         config = ClientConfig(queues={"default": QueueConfig(max_workers=100)}, workers=workers)
         async with Client(url, config) as client:
@@ -94,11 +96,15 @@ class Client(Inserting, Administration):
         # Without the database's address, which may hold a password.
         if not self.config.queues:
             return f"<Client {self.id}: inserts only>"
-        queues = ", ".join(f"{name}={queue.max_workers}" for name, queue in self.config.queues.items())
+        queues = ", ".join(
+            f"{name}={queue.max_workers}" for name, queue in self.config.queues.items()
+        )
         return f"<Client {self.id}: {queues}; {'started' if self.started else 'not started'}>"
 
     def __dir__(self) -> list[str]:
-        return sorted(name for name in super().__dir__() if name not in _INTERNAL and _is_public(name))
+        return sorted(
+            name for name in super().__dir__() if name not in _INTERNAL and _is_public(name)
+        )
 
     async def __aenter__(self) -> Self:
         if self.config.queues:
@@ -106,7 +112,10 @@ class Client(Inserting, Administration):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.stop()
 
@@ -140,9 +149,9 @@ class Client(Inserting, Administration):
     async def start(self) -> None:
         """Begins to work jobs, and to stand for election; nothing when it does already.
 
-        While it stops, it waits until it has stopped, and begins anew.
-        ConfigError without queues or workers, DatabaseUnavailable, SchemaMissing and others for what the
-        database has to say; then nothing runs.
+        While it stops, it waits until it has stopped, and begins anew. ConfigError without queues
+        or workers, DatabaseUnavailable, SchemaMissing and others for what the database has to say;
+        then nothing runs.
         """
         while self._stopping is not None:
             # Whoever gives up waiting does not stop the stop.
@@ -167,8 +176,8 @@ class Client(Inserting, Administration):
     async def stop(self) -> None:
         """Fetches no more jobs, and comes back once those at work have ended and are written.
 
-        They are cancelled after `config.soft_stop_timeout`, or with `stop_and_cancel`; what a cancellation
-        interrupts gets its attempt back and is available at once.
+        They are cancelled after `config.soft_stop_timeout`, or with `stop_and_cancel`; what a
+        cancellation interrupts gets its attempt back and is available at once.
         """
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._take_down(), name="riverui stop")
@@ -176,7 +185,9 @@ class Client(Inserting, Administration):
         await asyncio.shield(self._stopping)
 
     async def stopped(self) -> None:
-        """Wait until the client has stopped, by whichever way; return at once where it does not run."""
+        """Wait until the client has stopped, by whichever way; return at once where it does not
+        run.
+        """
         if self._machinery is not None:
             await self._stopped.wait()
 
@@ -196,18 +207,26 @@ class Client(Inserting, Administration):
         await self.stop()
 
     async def run(
-        self, *, soft_stop_timeout: timedelta | None = None, hard_stop_timeout: timedelta | None = None
+        self,
+        *,
+        soft_stop_timeout: timedelta | None = None,
+        hard_stop_timeout: timedelta | None = None,
     ) -> None:
-        """Works jobs until SIGINT or SIGTERM, and stops in three phases, a further signal beginning the next.
+        """Works jobs until SIGINT or SIGTERM, and stops in three phases, a further signal beginning
+        the next.
 
-        Jobs may end, for `soft_stop_timeout` (the config's unless given); then they are cancelled; and after
-        another `hard_stop_timeout` the process exits without them. None waits for ever.
+        Jobs may end, for `soft_stop_timeout` (the config's unless given); then they are cancelled;
+        and after another `hard_stop_timeout` the process exits without them. None waits for ever.
         """
-        soft_stop = self.config.soft_stop_timeout if soft_stop_timeout is None else soft_stop_timeout
+        soft_stop = (
+            self.config.soft_stop_timeout if soft_stop_timeout is None else soft_stop_timeout
+        )
         await serve(self, soft_stop=soft_stop, hard_stop=hard_stop_timeout)
 
     def subscribe(self, *kinds: EventKind | str, size: int = 1000) -> Subscription:
-        """Events of these kinds as they come, with room for `size` not taken yet, until the client stops."""
+        """Events of these kinds as they come, with room for `size` not taken yet, until the client
+        stops.
+        """
         if not self.config.queues:
             raise ConfigError("queues is empty: this client works no jobs, so it has no events.")
         return self.events.subscribe(*kinds, size=size)
@@ -270,7 +289,9 @@ class QueueBundle:
         client.config = replace(client.config, queues={**client.config.queues, name: queue})
 
     async def remove(self, name: str) -> None:
-        """Leaves a queue; comes back once its jobs have ended. QueueNotFound where it is not worked."""
+        """Leaves a queue; comes back once its jobs have ended. QueueNotFound where it is not
+        worked.
+        """
         client = self._client
         if name not in self.names:
             raise QueueNotFound(name)
@@ -307,12 +328,13 @@ def _driver(
     if found := connect_engine(database, schema=schema):
         if config.queues:
             raise ConfigError(
-                "A SQLAlchemy engine can insert and manage jobs; to work them, give a URL or a pool."
+                "A SQLAlchemy engine can insert and manage jobs; to work them, give a URL or a"
+                " pool."
             )
         return found, True
     raise ConfigError(
-        f"{type(database).__module__}.{type(database).__qualname__} is not a database: give a URL, a"
-        " psycopg_pool.AsyncConnectionPool, a SQLAlchemy AsyncEngine, or riverui.connect(…)."
+        f"{type(database).__module__}.{type(database).__qualname__} is not a database: give a URL,"
+        " a psycopg_pool.AsyncConnectionPool, a SQLAlchemy AsyncEngine, or riverui.connect(…)."
     )
 
 

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 from riverui.domain.names import is_kind, is_queue_name
 from riverui.errors import ConfigError
-from riverui.storage.queries import check_schema
+from riverui.storage.sql import check_schema
 
 if TYPE_CHECKING:
     from riverui.engine.hooks import Hook, Middleware, Plugin
-    from riverui.engine.periodic import PeriodicJob, Schedule
-    from riverui.engine.worker import ErrorHandler, RetryPolicy, StuckHandler, Workers
+    from riverui.engine.lead.periodic import PeriodicJob, Schedule
+    from riverui.engine.work.worker import ErrorHandler, RetryPolicy, StuckHandler, Workers
 
 NO_LIMIT = timedelta(seconds=-1)
 """River's −1: no timeout, or keep for ever."""
 
 SCHEDULER_INTERVAL = timedelta(seconds=5)
-"""How often the leader looks for jobs that are due: what is due sooner is made available at once."""
+"""How often the leader looks for jobs that are due: what is due sooner is made available at once.
+"""
 
 _HOUR = timedelta(hours=1)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -54,8 +55,8 @@ class QueueConfig:
 class ClientConfig:
     """Everything a Client can be told. ConfigError on creation names the setting that is wrong.
 
-    Without `queues` the client only inserts. Names, defaults and limits are those of River's Config; where a
-    default differs, its line says why.
+    Without `queues` the client only inserts. Names, defaults and limits are those of River's
+    Config; where a default differs, its line says why.
     """
 
     queues: Mapping[str, QueueConfig] = field(default_factory=dict)
@@ -107,7 +108,9 @@ class ClientConfig:
     # Keeping house
     leader_election_disabled: bool = False
     discard_unknown_stuck_jobs: bool = False
-    """River's leader discards a stuck job of a kind it does not know. Ours leaves it alone unless told so."""
+    """River's leader discards a stuck job of a kind it does not know. Ours leaves it alone unless
+    told so.
+    """
     rescue_stuck_jobs_after: timedelta | None = None
     """None is an hour, or an hour more than a `job_timeout` that is not the default."""
     cancelled_job_retention_period: timedelta = timedelta(hours=24)
@@ -142,7 +145,9 @@ class ClientConfig:
             raise ConfigError("fetch_poll_interval must not be shorter than fetch_cooldown.")
         _check_number("max_attempts", self.max_attempts, least=1)
         _check_number("job_log_bytes", self.job_log_bytes, least=1)
-        _check_number("job_log_total_bytes", self.job_log_total_bytes, least=1, most=_MOST_LOG_BYTES)
+        _check_number(
+            "job_log_total_bytes", self.job_log_total_bytes, least=1, most=_MOST_LOG_BYTES
+        )
         if self.threads is not None:
             _check_number("threads", self.threads, least=1)
         if self.leader_election_disabled and self.periodic_jobs:
@@ -165,8 +170,8 @@ class ClientConfig:
         """ConfigError where a queue cannot be worked under this name with these settings."""
         if not is_queue_name(name):
             raise ConfigError(
-                f"queues: {name!r} is not a valid queue name: use up to 64 lower-case letters and digits,"
-                " with single underscores or hyphens between them."
+                f"queues: {name!r} is not a valid queue name: use up to 64 lower-case letters and"
+                " digits, with single underscores or hyphens between them."
             )
         if not isinstance(queue, QueueConfig):
             raise ConfigError(f"queues: {name!r} needs a QueueConfig.")
@@ -177,14 +182,17 @@ class ClientConfig:
             )
 
     def check_kinds(self) -> None:
-        """ConfigError where a worker's kind has a form that River refuses, unless `skip_kind_validation`."""
+        """ConfigError where a worker's kind has a form that River refuses, unless
+        `skip_kind_validation`.
+        """
         if self.workers is None or self.skip_kind_validation:
             return
         for kind in self.workers.kinds:
             if not is_kind(kind):
                 raise ConfigError(
-                    f"workers: {kind!r} is no job kind: two or more letters, digits and underscores, after"
-                    " the first also -[]<>/.·:+ (skip_kind_validation lets others pass)."
+                    f"workers: {kind!r} is no job kind: two or more letters, digits and"
+                    " underscores, after the first also -[]<>/.·:+ (skip_kind_validation lets"
+                    " others pass)."
                 )
 
 
@@ -199,6 +207,11 @@ def _check_span(
 
 
 def _check_number(name: str, value: int, *, least: int, most: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least or value > (most or value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or value < least
+        or value > (most or value)
+    ):
         words = f"from {least:,} to {most:,}" if most else f"of at least {least:,}"
         raise ConfigError(f"{name} must be a whole number {words}.")

@@ -44,10 +44,11 @@ class Event(NamedTuple):
 
 
 class Subscription(AsyncIterator[Event]):
-    """Events as they come: iterate over it, and `close` it (or use it with `with`) when they are not wanted.
+    """Events as they come: iterate over it, and `close` it (or use it with `with`) when they are
+    not wanted.
 
-    It holds `size` events that were not taken yet; further ones are dropped, and counted in `dropped`. It
-    ends by itself when the client has stopped and everything was taken.
+    It holds `size` events that were not taken yet; further ones are dropped, and counted in
+    `dropped`. It ends by itself when the client has stopped and everything was taken.
     """
 
     def __init__(self, events: Events, kinds: frozenset[EventKind], size: int) -> None:
@@ -100,9 +101,13 @@ class Events:
         self._logger = logger
 
     def subscribe(self, *kinds: EventKind | str, size: int = 1000) -> Subscription:
-        """A new subscription to these kinds. ValueError for one that is not there, or no kind at all."""
+        """A new subscription to these kinds. ValueError for one that is not there, or no kind at
+        all.
+        """
         if not kinds:
-            raise ValueError("name the kinds of events to subscribe to: later versions may add kinds")
+            raise ValueError(
+                "name the kinds of events to subscribe to: later versions may add kinds"
+            )
         if size < 1:
             raise ValueError("size must be at least 1")
         subscription = Subscription(self, frozenset(map(EventKind, kinds)), size)

@@ -1,8 +1,9 @@
 """What a program can hang into inserting and working: River's hooks, middleware and plugins.
 
-Subclass and override what is wanted; what is not overridden costs nothing. Order, outermost first, while
-working: the worker's own middleware, resumable steps, `ClientConfig.plugins`, `ClientConfig.middleware`,
-plugins of the job args; then WorkBegin hooks, decoding, the timeout, `work`, WorkEnd hooks.
+Subclass and override what is wanted; what is not overridden costs nothing. Order, outermost first,
+while working: the worker's own middleware, resumable steps, `ClientConfig.plugins`,
+`ClientConfig.middleware`, plugins of the job args; then WorkBegin hooks, decoding, the timeout,
+`work`, WorkEnd hooks.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from riverui.domain.jobs import JobRow
-from riverui.engine.args import hooks_of, plugins_of
+from riverui.engine.args.job_args import hooks_of, plugins_of
 
 if TYPE_CHECKING:
     from riverui.engine.config import ClientConfig
-    from riverui.engine.insert import InsertRequest, InsertResult
+    from riverui.engine.insert.job_builder import InsertRequest, InsertResult
 
 _Any = TypeVar("_Any")
 _Kind = TypeVar("_Kind", bound="Hook | Middleware")
@@ -25,7 +26,9 @@ _Kind = TypeVar("_Kind", bound="Hook | Middleware")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
-    """One measurement of the engine: `job_get_available_duration` (seconds) or `job_get_available_count`."""
+    """One measurement of the engine: `job_get_available_duration` (seconds) or
+    `job_get_available_count`.
+    """
 
     name: str
     value: float
@@ -76,8 +79,8 @@ class Middleware:
     async def work(self, job: JobRow, do_inner: DoInner) -> None:
         """Around the work of each job.
 
-        `do_inner(job._replace(args=…))` changes what is worked, such as the args of an older version. The row
-        in the database keeps its own.
+        `do_inner(job._replace(args=…))` changes what is worked, such as the args of an older
+        version. The row in the database keeps its own.
         """
         await do_inner()
 
@@ -100,7 +103,9 @@ class Extensions:
 
     @classmethod
     def of(cls, config: ClientConfig) -> Extensions:
-        """What a client is configured with: plugins come first, `hooks` and `middleware` are only that."""
+        """What a client is configured with: plugins come first, `hooks` and `middleware` are only
+        that.
+        """
         return _sorted([*config.plugins, *config.hooks], [*config.plugins, *config.middleware])
 
     @classmethod
@@ -131,4 +136,6 @@ def _sorted(hooks: Iterable[object], middleware: Iterable[object]) -> Extensions
 
 def _overriding(given: Iterable[object], kind: type[_Kind], method: str) -> tuple[_Kind, ...]:
     original = getattr(kind, method)
-    return tuple(one for one in given if isinstance(one, kind) and getattr(type(one), method) is not original)
+    return tuple(
+        one for one in given if isinstance(one, kind) and getattr(type(one), method) is not original
+    )

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
-from riverui.engine import gojson
-from riverui.storage.params import JobSelectParams
+from riverui.engine.args import gojson
+from riverui.storage.interface.params import JobSelectParams
 from riverui.storage.where import Where
 
 MOST = 10_000
@@ -31,12 +31,15 @@ class JobListOrder(StrEnum):
     """Only for finalized states: all of them unless given."""
     SCHEDULED_AT = "scheduled_at"
     TIME = "time"
-    """What matters for the first of `states`: finalized_at, attempted_at (running) or scheduled_at."""
+    """What matters for the first of `states`: finalized_at, attempted_at (running) or scheduled_at.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobListCursor:
-    """A place in a list, behind one of its jobs. Its text is the one that River's clients give and take."""
+    """A place in a list, behind one of its jobs. Its text is the one that River's clients give and
+    take.
+    """
 
     id: int
     kind: str
@@ -101,10 +104,14 @@ class JobListParams:
         _conditions(self.where)
         unfinished = [state.value for state in self._states() if state not in FINALIZED]
         if self._order is JobListOrder.FINALIZED_AT and unfinished:
-            raise ValueError(f"jobs that are {', '.join(unfinished)} have no finalized_at to order by")
+            raise ValueError(
+                f"jobs that are {', '.join(unfinished)} have no finalized_at to order by"
+            )
 
     def select(self) -> JobSelectParams | None:
-        """The same for storage; None where nothing can match. ValueError for a cursor of another order."""
+        """The same for storage; None where nothing can match. ValueError for a cursor of another
+        order.
+        """
         filters = (self.ids, self.kinds, self.priorities, self.queues, self.states, self.tags_any)
         if any(given is not None and not given for given in filters):
             return None
@@ -116,7 +123,9 @@ class JobListParams:
             states=self._states(),
             tags_all=tuple(self.tags_all or ()),
             tags_any=tuple(self.tags_any or ()),
-            metadata=self.metadata if isinstance(self.metadata, str | None) else gojson.dump(self.metadata),
+            metadata=self.metadata
+            if isinstance(self.metadata, str | None)
+            else gojson.dump(self.metadata),
             limit=self.first,
             order=self._column(),
             descending=self.descending,
@@ -161,7 +170,9 @@ class JobListParams:
         elif isinstance(after, str):
             after = JobListCursor.parse(after)
         if after.sort_field is not self._order:
-            raise ValueError(f"the cursor is from a list ordered by {after.sort_field}, not {self._order}")
+            raise ValueError(
+                f"the cursor is from a list ordered by {after.sort_field}, not {self._order}"
+            )
         return (None if self._order is JobListOrder.ID else after.time, after.id)
 
 
@@ -188,7 +199,9 @@ class JobDeleteManyParams:
     unsafe_all: bool = False
     """Has to be set where there is no filter: then it is every job."""
     where: Where | Sequence[Where] = ()
-    """Conditions in SQL, for what no other filter can say: see Where, and its warning. It is a filter too."""
+    """Conditions in SQL, for what no other filter can say: see Where, and its warning. It is a
+    filter too.
+    """
 
     def __post_init__(self) -> None:
         _check_first(self.first)

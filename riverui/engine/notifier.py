@@ -1,4 +1,6 @@
-"""Hears River's notifications for all parts of a client, and tells them when some may have been missed."""
+"""Hears River's notifications for all parts of a client, and tells them when some may have been
+missed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ CONTROL = "river_control"
 LEADERSHIP = "river_leadership"
 
 _LONGEST_PAUSE = 8.0
-"""Seconds between two tries to connect: jobs wait for their poll meanwhile, which is soon enough."""
+"""Seconds between two tries to connect: jobs wait for their poll meanwhile, which is soon enough.
+"""
 _STEADY = 60.0
 """Seconds after which a lost connection is nothing that has to be backed off from."""
 
@@ -45,7 +48,9 @@ class Notifier:
         return _added(self._reconnected, callback)
 
     async def connect(self) -> None:
-        """Begins to listen: what is notified from now on is heard once it runs. Raises where it cannot."""
+        """Begins to listen: what is notified from now on is heard once it runs. Raises where it
+        cannot.
+        """
         listener = await self._driver.listener()
         try:
             await listener.listen(INSERT, CONTROL, LEADERSHIP)
@@ -72,7 +77,9 @@ class Notifier:
                 error = raised
             failures = 1 if loop.time() - began > _STEADY else failures + 1
             seconds = min(backoff(failures), _LONGEST_PAUSE)
-            self._logger.warning("notifications are not received, reconnecting in %.1f s: %s", seconds, error)
+            self._logger.warning(
+                "notifications are not received, reconnecting in %.1f s: %s", seconds, error
+            )
             await asyncio.sleep(seconds)
 
     async def close(self) -> None:

@@ -1,4 +1,6 @@
-"""How the parts of a client are kept running: coroutines, restarted with backoff, until cancelled."""
+"""How the parts of a client are kept running: coroutines, restarted with backoff, until
+cancelled.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,12 @@ _WELL = 60.0
 """Seconds of running after which earlier failures are forgotten."""
 
 
-async def keep_running(name: str, run: Callable[[], Awaitable[None]], logger: logging.Logger) -> None:
-    """Runs `run` for ever: after an error again, in 2^n seconds ±10 % (1 to 64, River's backoff), logged."""
+async def keep_running(
+    name: str, run: Callable[[], Awaitable[None]], logger: logging.Logger
+) -> None:
+    """Runs `run` for ever: after an error again, in 2^n seconds ±10 % (1 to 64, River's backoff),
+    logged.
+    """
     loop = asyncio.get_running_loop()
     failures = 0
     while True:

@@ -10,17 +10,24 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from psycopg_pool import ConnectionPool
 
-from riverui.engine.args import JobArgs
+from riverui.engine.args.job_args import JobArgs
 from riverui.engine.config import ClientConfig
-from riverui.engine.context import completion_of
 from riverui.engine.hooks import Extensions
-from riverui.engine.insert import Batch, Inserter, InsertManyParams, InsertOpts, InsertResult, NotifyLimiter
-from riverui.engine.inserting import Flow, only
-from riverui.engine.worker import Job
+from riverui.engine.insert.insert_methods import Flow, only
+from riverui.engine.insert.job_builder import (
+    Batch,
+    Inserter,
+    InsertManyParams,
+    InsertOpts,
+    InsertResult,
+    NotifyLimiter,
+)
+from riverui.engine.work.context import completion_of
+from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, InsertError, NotFound
 from riverui.storage.connect import connect_engine_sync, connect_sync
 from riverui.storage.interface import SyncDriver
-from riverui.storage.params import JobInserted
+from riverui.storage.interface.params import JobInserted
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
@@ -31,9 +38,9 @@ T = TypeVar("T")
 class SyncClient:
     """Inserts jobs for any River client to work; safe to share between threads.
 
-    `database` is a URL, a psycopg_pool.ConnectionPool, a SQLAlchemy Engine, or a SyncDriver; None leaves it
-    to libpq's `PG*` variables. It is reached at first use: with `_tx` methods alone no connection of its own
-    is ever made.
+    `database` is a URL, a psycopg_pool.ConnectionPool, a SQLAlchemy Engine, or a SyncDriver; None
+    leaves it to libpq's `PG*` variables. It is reached at first use: with `_tx` methods alone no
+    connection of its own is ever made.
 
         river = SyncClient()
 
@@ -79,16 +86,22 @@ class SyncClient:
         self._flow = Flow(inserter, Extensions.of(self.config))
 
     def __repr__(self) -> str:
-        return f"<SyncClient: inserts only, into {self.config.schema or 'the schema of the search path'}>"
+        return (
+            "<SyncClient: inserts only, into"
+            f" {self.config.schema or 'the schema of the search path'}>"
+        )
 
     def insert(self, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
         """Inserts a job; or gives the one that is there already, where it is unique."""
         return only(self.insert_many([InsertManyParams(args, insert_opts)]))
 
-    def insert_tx(self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
+    def insert_tx(
+        self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None
+    ) -> InsertResult:
         """Inserts a job in a transaction of the caller's.
 
-        `tx` is a psycopg Connection, a SQLAlchemy Session or Connection, or a Django database connection.
+        `tx` is a psycopg Connection, a SQLAlchemy Session or Connection, or a Django database
+        connection.
         """
         return only(self.insert_many_tx(tx, [InsertManyParams(args, insert_opts)]))
 
@@ -103,7 +116,9 @@ class SyncClient:
         return self._insert(jobs, partial(self.driver.insert_many_tx, tx))
 
     def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
-        """COPYs jobs, and gives only their number; UniqueConflict where a unique job is there already."""
+        """COPYs jobs, and gives only their number; UniqueConflict where a unique job is there
+        already.
+        """
         return self._copy(jobs, partial(self.driver.insert_many, fast=True))
 
     def insert_many_fast_tx(self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
@@ -131,7 +146,8 @@ class SyncClient:
         return sent
 
     def job_complete_tx(self, tx: object, job: Job[Any]) -> None:
-        """Completes the job that a synchronous worker is at, inside its transaction: see `job_complete_tx`.
+        """Completes the job that a synchronous worker is at, inside its transaction: see
+        `job_complete_tx`.
 
         ValueError for a job that is not running, NotFound for one that was deleted.
         """
@@ -147,7 +163,10 @@ class SyncClient:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -156,8 +175,8 @@ def _engine_driver(database: object, schema: str | None) -> SyncDriver:
     if found := connect_engine_sync(database, schema=schema):
         return found
     raise ConfigError(
-        f"{type(database).__module__}.{type(database).__qualname__} is not a database: give a URL, a"
-        " psycopg_pool.ConnectionPool or a SQLAlchemy Engine."
+        f"{type(database).__module__}.{type(database).__qualname__} is not a database: give a URL,"
+        " a psycopg_pool.ConnectionPool or a SQLAlchemy Engine."
     )
 
 

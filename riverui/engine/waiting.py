@@ -1,4 +1,6 @@
-"""How the parts of a client wait: longer after each error, for what comes first, and never too long."""
+"""How the parts of a client wait: longer after each error, for what comes first, and never too
+long.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _STEPS = 7
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait after so many failures in a row: 1, 2, 4 … 64, and 1 again; ±10 % (River's)."""
+    """Seconds to wait after so many failures in a row: 1, 2, 4 … 64, and 1 again; ±10 %
+    (River's).
+    """
     return 2.0 ** ((failures - 1) % _STEPS) * between(0.9, 1.1)
 
 
@@ -28,8 +32,12 @@ def between(least: float, most: float) -> float:
     return random.uniform(least, most)  # noqa: S311
 
 
-async def wait(event: asyncio.Event, seconds: float, *others: asyncio.Future[None], sleep: Sleep) -> None:
-    """Until the event is set, one of the others has ended, or the time is over; the others go on."""
+async def wait(
+    event: asyncio.Event, seconds: float, *others: asyncio.Future[None], sleep: Sleep
+) -> None:
+    """Until the event is set, one of the others has ended, or the time is over; the others go
+    on.
+    """
     if event.is_set() or any(other.done() for other in others):
         return
     own: list[asyncio.Future[Any]] = [
@@ -66,10 +74,11 @@ def _forget(task: asyncio.Future[Any]) -> None:
 
 
 def pass_on_cancellation() -> None:
-    """Ends a task whose cancellation somebody on the way has swallowed; for loops that go on for ever.
+    """Ends a task whose cancellation somebody on the way has swallowed; for loops that go on for
+    ever.
 
-    Before Python 3.12 `asyncio.wait_for` does, when what it waits for comes in the same moment, and psycopg
-    waits with it for connections and answers.
+    Before Python 3.12 `asyncio.wait_for` does, when what it waits for comes in the same moment, and
+    psycopg waits with it for connections and answers.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -77,6 +86,8 @@ def pass_on_cancellation() -> None:
 
 
 async def until(at: datetime, clock: Callable[[], datetime], sleep: Sleep) -> None:
-    """Waits for a time of the wall clock, also when that clock is set or the machine sleeps meanwhile."""
+    """Waits for a time of the wall clock, also when that clock is set or the machine sleeps
+    meanwhile.
+    """
     while (remaining := (at - clock()).total_seconds()) > 0:
         await sleep(min(remaining, _RECHECK))

@@ -15,14 +15,16 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from riverui.errors import ConfigError
 from riverui.storage.postgres.driver import PostgresDriver
-from riverui.storage.postgres.engines import EngineDriver, SyncEngineDriver
-from riverui.storage.postgres.guests import engine_of
+from riverui.storage.postgres.foreign_transactions import engine_of
 from riverui.storage.postgres.pool import HostPool, OwnPool
+from riverui.storage.postgres.sqlalchemy_engine import EngineDriver, SyncEngineDriver
 from riverui.storage.postgres.statements import Watch
-from riverui.storage.postgres.sync import PostgresSyncDriver
-from riverui.storage.queries import check_schema
+from riverui.storage.postgres.sync_driver import PostgresSyncDriver
+from riverui.storage.sql import check_schema
 
-_PGX = frozenset({"default_query_exec_mode", "description_cache_capacity", "statement_cache_capacity"})
+_PGX = frozenset(
+    {"default_query_exec_mode", "description_cache_capacity", "statement_cache_capacity"}
+)
 _ALCHEMY = frozenset({"prepared_statement_cache_size", "prepared_statement_name_func"})
 _MAX_SIZE = 64
 
@@ -40,13 +42,14 @@ def connect(
     lock_timeout: timedelta = timedelta(seconds=2),
     watch: Watch | None = None,
 ) -> PostgresDriver:
-    """A driver that opens itself at first use; ConfigError for a URL, schema or pool that cannot work.
+    """A driver that opens itself at first use; ConfigError for a URL, schema or pool that cannot
+    work.
 
     Without a URL, libpq's `PG*` environment variables decide. pgx's URL parameters are understood:
-    `pool_max_conns` sets `max_size`, its other `pool_*` and cache parameters are dropped, and what libpq does
-    not know is sent as a server setting, as pgx does. SQLAlchemy's `postgresql+asyncpg://` and its like are
-    taken as well. With `pool`, the host app's pool is used and never closed.
-    `watch` is told of each statement before it runs.
+    `pool_max_conns` sets `max_size`, its other `pool_*` and cache parameters are dropped, and what
+    libpq does not know is sent as a server setting, as pgx does. SQLAlchemy's
+    `postgresql+asyncpg://` and its like are taken as well. With `pool`, the host app's pool is used
+    and never closed. `watch` is told of each statement before it runs.
     """
     lends: OwnPool | HostPool
     if pool is not None:
@@ -81,8 +84,8 @@ def connect_sync(
 ) -> PostgresSyncDriver:
     """The driver of the synchronous client, which only inserts; see `connect`.
 
-    Nothing is connected before the first insert outside somebody's transaction: who only inserts inside
-    needs neither URL nor pool.
+    Nothing is connected before the first insert outside somebody's transaction: who only inserts
+    inside needs neither URL nor pool.
     """
     if pool is not None and url is not None:
         raise ConfigError("Give either a database URL or a pool, not both.")
@@ -101,25 +104,33 @@ def connect_sync(
 
 
 def connect_engine(engine: object, *, schema: str | None = None) -> EngineDriver | None:
-    """A driver on SQLAlchemy's AsyncEngine or AsyncConnection, or on the official client's AsyncDriver.
+    """A driver on SQLAlchemy's AsyncEngine or AsyncConnection, or on the official client's
+    AsyncDriver.
 
-    None where it is none of these; ConfigError for a synchronous one, and for another database or driver.
+    None where it is none of these; ConfigError for a synchronous one, and for another database or
+    driver.
     """
     found = _engine(engine)
     if found is None:
         return None
     if not found[1]:
-        raise ConfigError("This engine is a synchronous one: give it to a SyncClient, or use an AsyncEngine.")
+        raise ConfigError(
+            "This engine is a synchronous one: give it to a SyncClient, or use an AsyncEngine."
+        )
     return EngineDriver(found[0], connect(schema=schema))
 
 
 def connect_engine_sync(engine: object, *, schema: str | None = None) -> SyncEngineDriver | None:
-    """The same for an Engine or Connection, or the official client's Driver: see `connect_engine`."""
+    """The same for an Engine or Connection, or the official client's Driver: see
+    `connect_engine`.
+    """
     found = _engine(engine)
     if found is None:
         return None
     if found[1]:
-        raise ConfigError("This engine is an asynchronous one: give it to a Client, or use an Engine.")
+        raise ConfigError(
+            "This engine is an asynchronous one: give it to a Client, or use an Engine."
+        )
     return SyncEngineDriver(found[0], connect_sync(schema=schema))
 
 
@@ -144,7 +155,9 @@ def _conninfo(url: str | None, connect_timeout: timedelta) -> tuple[str, int | N
 
 
 def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
-    """A URL or `key=value` line as libpq's parameters, and pgx's `pool_max_conns` if it is there."""
+    """A URL or `key=value` line as libpq's parameters, and pgx's `pool_max_conns` if it is
+    there.
+    """
     known = {option.keyword.decode() for option in Conninfo.get_defaults()}
     extra: dict[str, str] = {}
     url, is_asyncpg = _without_driver(url)
@@ -168,7 +181,9 @@ def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
         extra = {match[1]: match[2].strip("'") for match in re.finditer(pgx, url)}
         url = re.sub(pgx, "", url)
     try:
-        parameters = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
+        parameters = {
+            key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None
+        }
     except psycopg.Error:
         # libpq's own words would quote the line, and with it the password.
         raise ConfigError("The database URL is not valid.") from None
@@ -186,7 +201,9 @@ def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
 
 
 def _without_driver(url: str) -> tuple[str, bool]:
-    """SQLAlchemy's URL as other programs write it, and whether it was one for asyncpg, which says `ssl`."""
+    """SQLAlchemy's URL as other programs write it, and whether it was one for asyncpg, which says
+    `ssl`.
+    """
     found = re.match(r"(postgres(?:ql)?)\+(asyncpg|psycopg2?|psycopg_async)(?=://)", url)
     return (found[1] + url[found.end() :], found[2] == "asyncpg") if found else (url, False)
 

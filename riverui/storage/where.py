@@ -32,9 +32,10 @@ class Where:
 
         Where("args ->> 'customer' = any(@customers)", {"customers": ["ann", "bob"]})
 
-    SQL is code. Never put a value that comes from outside into its text, for whoever chooses that value could
-    then read or delete any job: give values as named args, `@name` in the text, which reach the database as
-    parameters. ValueError for a text that is no single condition, and for names that do not fit it.
+    SQL is code. Never put a value that comes from outside into its text, for whoever chooses that
+    value could then read or delete any job: give values as named args, `@name` in the text, which
+    reach the database as parameters. ValueError for a text that is no single condition, and for
+    names that do not fit it.
     """
 
     sql: str
@@ -43,10 +44,13 @@ class Where:
     def __post_init__(self) -> None:
         if len(self.sql) > _MOST_CHARACTERS:
             raise ValueError(
-                f"a condition may have at most {_MOST_CHARACTERS:,} characters: pass values as named args"
+                f"a condition may have at most {_MOST_CHARACTERS:,} characters: pass values as"
+                " named args"
             )
         if len(self.named_args) > _MOST_ARGS:
-            raise ValueError(f"a condition may have at most {_MOST_ARGS:,} named args: a list counts as one")
+            raise ValueError(
+                f"a condition may have at most {_MOST_ARGS:,} named args: a list counts as one"
+            )
         names = set(self._names())
         if missing := names - self.named_args.keys():
             raise ValueError(f"there are no named args for {_listed(missing)}")
@@ -54,12 +58,16 @@ class Where:
             raise ValueError(f"the condition does not use {_listed(left)}")
 
     def numbered(self, first: int) -> tuple[str, Sequence[Any]]:
-        """Return the condition in brackets, its parameters numbered from `first`, and their values."""
+        """Return the condition in brackets, its parameters numbered from `first`, and their
+        values.
+        """
         numbers: dict[str, int] = {}
 
         def place(match: re.Match[str]) -> str:
             name = match["name"]
-            return match[0] if name is None else f"${numbers.setdefault(name, first + len(numbers))}"
+            return (
+                match[0] if name is None else f"${numbers.setdefault(name, first + len(numbers))}"
+            )
 
         # The bracket stands on a line of its own, in case that the condition ends in a comment.
         text = f"(\n{_TOKEN.sub(place, self.sql)}\n)"
@@ -71,8 +79,8 @@ class Where:
         for match in _TOKEN.finditer(self.sql):
             if match["unclear"]:
                 raise ValueError(
-                    f"{match['unclear']!r} at character {match.start() + 1} of the condition: it may be one"
-                    " condition only, its quotes closed, with @name for values"
+                    f"{match['unclear']!r} at character {match.start() + 1} of the condition: it"
+                    " may be one condition only, its quotes closed, with @name for values"
                 )
             if match["bracket"]:
                 open_brackets += 1 if match["bracket"] == "(" else -1

@@ -14,26 +14,40 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from riverui import assets
-from riverui.actions.operations import Operations
-from riverui.config import DashboardConfig
 from riverui.errors import ConfigError
 from riverui.storage.interface import Driver
-from riverui.web import problems, render, suggest
-from riverui.web.access import PUBLIC, SIGNED_IN, Authenticate, BasicAuth, Credentials, SingleUser, everybody
+from riverui.web import assets
 from riverui.web.api import routes as api
-from riverui.web.counts import Counts
-from riverui.web.dashboard import Dashboard
-from riverui.web.health import Health
-from riverui.web.htpasswd import HtpasswdFile
-from riverui.web.metrics import Metrics
-from riverui.web.pages import about, bulk, job, jobs, operations, queues, river_ui, search
-from riverui.web.routes import Entry, lost
-from riverui.web.searches import Searches
-from riverui.web.security import Door
-from riverui.web.static import StaticFiles
-from riverui.web.tokens import TokenAuth, Tokens
-from riverui.web.urls import Urls, url
+from riverui.web.auth.access import (
+    PUBLIC,
+    SIGNED_IN,
+    Authenticate,
+    BasicAuth,
+    Credentials,
+    SingleUser,
+    everybody,
+)
+from riverui.web.auth.htpasswd import HtpasswdFile
+from riverui.web.auth.tokens import TokenAuth, Tokens
+from riverui.web.config import DashboardConfig
+from riverui.web.http import problems
+from riverui.web.http.context import Dashboard
+from riverui.web.http.gate import Door
+from riverui.web.http.health import Health
+from riverui.web.http.routes import Entry, lost
+from riverui.web.http.static import StaticFiles
+from riverui.web.http.urls import Urls, url
+from riverui.web.live.counts import Counts
+from riverui.web.live.metrics import Metrics
+from riverui.web.search import suggestions
+from riverui.web.search.long_searches import Searches
+from riverui.web.sections.about import pages as about
+from riverui.web.sections.jobs import bulk, index as jobs, search, show as job
+from riverui.web.sections.operations import pages as operations
+from riverui.web.sections.operations.runner import Operations
+from riverui.web.sections.queues import pages as queues
+from riverui.web.sections.river_ui import pages as river_ui
+from riverui.web.view import render
 
 
 def route_table(health: Health, static: StaticFiles) -> tuple[Entry, ...]:
@@ -61,9 +75,11 @@ def route_table(health: Health, static: StaticFiles) -> tuple[Entry, ...]:
         Entry("GET", "/operations", "operations.index", "jobs.read", operations.index),
         Entry("GET", "/operations/{id}", "operations.show", "jobs.read", operations.show),
         Entry("POST", "/operations/{id}/stop", "operations.stop", "jobs.read", operations.stop),
-        Entry("GET", "/suggest", "suggest", "jobs.read", suggest.index),
+        Entry("GET", "/suggest", "suggest", "jobs.read", suggestions.index),
         Entry("GET", "/about", "about", "about.read", about.index),
-        Entry("GET", "/periodic-jobs", "river_ui.periodic_jobs", "jobs.read", river_ui.periodic_jobs),
+        Entry(
+            "GET", "/periodic-jobs", "river_ui.periodic_jobs", "jobs.read", river_ui.periodic_jobs
+        ),
         Entry("GET", "/settings", "river_ui.settings", SIGNED_IN, river_ui.settings),
         Entry("GET", "/workflows", "river_ui.workflows", "jobs.read", river_ui.workflows),
         Entry("GET", "/workflows/{id:path}", "river_ui.workflow", "jobs.read", river_ui.workflow),
@@ -89,11 +105,12 @@ def create_app(
 ) -> Starlette:
     """The dashboard of one database, to be served alone or mounted anywhere (it needs no lifespan).
 
-    Who may use it has to be said: `authenticate`, or `basic_auth` and `htpasswd`, or `no_auth` where the host
-    app or the network already decides. `api_tokens` (lines as `riverui token` prints them, or the Path of a
-    file of them) let in programs besides, or alone. `hosts` are the only host names answered to, when given.
-    Where a lifespan does reach the app, its end stops what runs in the background, and closes the driver if
-    `close_driver`. ConfigError tells what cannot be used.
+    Who may use it has to be said: `authenticate`, or `basic_auth` and `htpasswd`, or `no_auth`
+    where the host app or the network already decides. `api_tokens` (lines as `riverui token` prints
+    them, or the Path of a file of them) let in programs besides, or alone. `hosts` are the only
+    host names answered to, when given. Where a lifespan does reach the app, its end stops what runs
+    in the background, and closes the driver if `close_driver`. ConfigError tells what cannot be
+    used.
     """
     config = config or DashboardConfig()
     health, static = Health(driver), StaticFiles(assets.STATIC)
@@ -108,9 +125,11 @@ def create_app(
         metrics=metrics,
         operations=Operations(driver, config),
         searches=Searches(),
-        signer=URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui"),
+        signer=URLSafeTimedSerializer(
+            config.secret_key or secrets.token_urlsafe(32), salt="riverui"
+        ),
         static=static,
-        suggestions=suggest.Suggestions(driver),
+        suggestions=suggestions.Suggestions(driver),
         urls=Urls(routes),
     )
     door = Middleware(
@@ -167,8 +186,8 @@ def _authenticate(
         return TokenAuth(Tokens(api_tokens), person)
     if person is None:
         raise ConfigError(
-            "say who may use the dashboard: authenticate=…, basic_auth=…, htpasswd=…, api_tokens=…, "
-            "or no_auth=True where the host app already decides"
+            "say who may use the dashboard: authenticate=…, basic_auth=…, htpasswd=…, api_tokens=…,"
+            " or no_auth=True where the host app already decides"
         )
     return person
 
@@ -188,7 +207,9 @@ def _person(
     if htpasswd is not None:
         lists.append(HtpasswdFile(Path(htpasswd)))
     if (authenticate is not None) + bool(lists) + no_auth > 1:
-        raise ConfigError("authenticate, no_auth, and basic_auth or htpasswd exclude each other: choose one")
+        raise ConfigError(
+            "authenticate, no_auth, and basic_auth or htpasswd exclude each other: choose one"
+        )
     if authenticate is not None:
         return authenticate
     if lists:

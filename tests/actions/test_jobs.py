@@ -1,4 +1,6 @@
-"""The verbs on chosen jobs: what changes, what is skipped and why; one bad id never fails the rest."""
+"""The verbs on chosen jobs: what changes, what is skipped and why; one bad id never fails the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from riverui.actions import jobs
 from riverui.actions.jobs import Verb
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
-from riverui.storage.params import JobChanges, SkipReason
+from riverui.storage.interface.params import JobChanges, SkipReason
 from tests.factory import job
 
 UNIQUE = {"unique_key": b"k" * 32, "unique_states": "11110101"}
@@ -25,7 +27,9 @@ async def state_of(connection: AsyncConnection[Any], job_id: int) -> str | None:
     return row["state"] if row else None
 
 
-async def test_one_call_tells_every_outcome(driver: Driver, connection: AsyncConnection[Any]) -> None:
+async def test_one_call_tells_every_outcome(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
     waiting = await job(connection, "retryable")
     running = await job(connection, "running")
     ended = await job(connection, "completed")
@@ -60,7 +64,9 @@ async def test_retry_leaves_out_only_the_jobs_whose_unique_twin_is_active(
     assert await state_of(connection, more[-1]) == "available"
 
 
-async def test_of_two_twins_only_one_is_retried(driver: Driver, connection: AsyncConnection[Any]) -> None:
+async def test_of_two_twins_only_one_is_retried(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
     twins = [await job(connection, "discarded", **UNIQUE) for _ in range(2)]
     changes = await jobs.retry(driver, twins)
     assert len(changes.changed) == 1

@@ -1,4 +1,6 @@
-"""Actions on all matching jobs: they reach every job once, end, can be stopped, and tell what they did."""
+"""Actions on all matching jobs: they reach every job once, end, can be stopped, and tell what they
+did.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,22 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.actions import operations
 from riverui.actions.jobs import Verb
-from riverui.actions.operations import Operation, Operations, Status
-from riverui.config import DashboardConfig
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, DatabaseUnavailable, QueryTimeout
 from riverui.storage.interface import Driver, Executor, Transaction
-from riverui.storage.params import Field, JobChanges, JobFilter, JobOrder, Op, SkipReason, Term
+from riverui.storage.interface.params import (
+    Field,
+    JobChanges,
+    JobFilter,
+    JobOrder,
+    Op,
+    SkipReason,
+    Term,
+)
+from riverui.web.config import DashboardConfig
+from riverui.web.sections.operations import runner as operations
+from riverui.web.sections.operations.runner import Operation, Operations, Status
 
 RETRYABLE = JobFilter(states=(JobState.RETRYABLE,))
 
@@ -35,7 +45,8 @@ async def fill(
     """Many jobs, due a second after one another."""
     finalized = "now()" if state in ("cancelled", "completed", "discarded") else "null"
     await connection.execute(
-        f"""insert into river_job (kind, args, state, scheduled_at, attempted_at, finalized_at, tags)
+        f"""insert into river_job (kind, args, state, scheduled_at, attempted_at, finalized_at,
+        tags)
         select %s, '{{}}', %s::river_job_state, now() + n * interval '1 s', now() - interval '1 h',
           {finalized},
           case when n %% 2 = 0 then '{{even}}' else '{{odd}}' end::varchar[]
@@ -45,7 +56,9 @@ async def fill(
 
 
 async def count(connection: AsyncConnection[Any], state: str) -> int:
-    rows = await connection.execute("select count(*) as n from river_job where state::text = %s", [state])
+    rows = await connection.execute(
+        "select count(*) as n from river_job where state::text = %s", [state]
+    )
     row = await rows.fetchone()
     return int(row["n"]) if row else 0
 
@@ -99,7 +112,9 @@ async def test_jobs_that_stay_in_the_filter_are_passed_once(
     everything = JobFilter(states=(JobState.RUNNING, JobState.SCHEDULED))
     operation = await ended(await start(registry, driver, Verb.CANCEL, everything, order=order))
     assert (operation.status, operation.requested) == (Status.DONE, 1_500)
-    deleting = await ended(await start(registry, driver, Verb.DELETE, everything, id="two", order=order))
+    deleting = await ended(
+        await start(registry, driver, Verb.DELETE, everything, id="two", order=order)
+    )
     assert (deleting.status, deleting.skipped) == (Status.DONE, {SkipReason.RUNNING: 1_500})
     assert len(deleting.skipped_samples[SkipReason.RUNNING]) == operations.SAMPLES
 
@@ -151,7 +166,8 @@ async def test_what_was_worked_since_it_was_found_is_left_alone(
         while operation.changed < 1_000:  # noqa: ASYNC110 - there is nothing else to wait for
             await asyncio.sleep(0.01)
     await connection.execute(
-        "update river_job set state = 'completed', finalized_at = created_at where state = 'retryable'"
+        "update river_job set state = 'completed', finalized_at = created_at where state ="
+        " 'retryable'"
     )
     await ended(operation)
     assert (operation.status, operation.changed, operation.skipped) == (Status.DONE, 1_000, {})
@@ -204,7 +220,9 @@ class Faulty:
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
         return self._reading(timeout)
 
-    def transaction(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Transaction]:
+    def transaction(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[Transaction]:
         return self._writing(timeout)
 
     @asynccontextmanager
@@ -222,7 +240,9 @@ class Faulty:
             yield transaction
 
 
-async def test_timeouts_make_the_chunks_smaller(driver: Driver, connection: AsyncConnection[Any]) -> None:
+async def test_timeouts_make_the_chunks_smaller(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
     await fill(connection, 700)
     faulty: Any = Faulty(driver, reads=[QueryTimeout()], writes=[QueryTimeout(), QueryTimeout()])
     registry = Operations(faulty, DashboardConfig())
@@ -303,7 +323,9 @@ def test_skips_are_counted_with_a_few_samples() -> None:
         total=None,  # type: ignore[arg-type]
         started_at=None,  # type: ignore[arg-type]
     )
-    operation.note(JobChanges(changed=(1,), skipped=tuple((n, SkipReason.RUNNING) for n in range(30))))
+    operation.note(
+        JobChanges(changed=(1,), skipped=tuple((n, SkipReason.RUNNING) for n in range(30)))
+    )
     operation.note(JobChanges(requested=(2, 3), skipped=((99, SkipReason.NOT_FOUND),)))
     assert (operation.changed, operation.requested, operation.seen) == (1, 2, 34)
     assert operation.skipped == {SkipReason.RUNNING: 30, SkipReason.NOT_FOUND: 1}

@@ -1,8 +1,10 @@
-"""`python -m tests.bench`: measures the dashboard on tables of growing size, and the engine beside others.
+"""`python -m tests.bench`: measures the dashboard on tables of growing size, and the engine beside
+others.
 
 It prints figures beside their targets.
 
-Uses the Postgres server of DATABASE_URL (its user must be allowed to create databases), or one of its own.
+Uses the Postgres server of DATABASE_URL (its user must be allowed to create databases), or one of
+its own.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from psycopg.conninfo import make_conninfo
 
 from riverui.demo.postgres import EmbeddedPostgres
 from riverui.storage.connect import connect
-from riverui.storage.migrate import migrate
+from riverui.storage.migrations import migrate
 from tests.bench import report
 from tests.bench.api import ApiFigures, measure_api
 from tests.bench.bulk import BulkFigures, measure_bulk
@@ -43,11 +45,17 @@ PARTS = (*DASHBOARD, "engine", *engine.PARTS)
 def main() -> int:
     """Runs what was asked for; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--rows", default="10k,1m", help="sizes of the table, e.g. 10k,1m,10m (%(default)s)")
+    parser.add_argument(
+        "--rows", default="10k,1m", help="sizes of the table, e.g. 10k,1m,10m (%(default)s)"
+    )
     parser.add_argument("--repeats", type=int, default=9, help="of each query (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="of each of the engine's runs (%(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="of each of the engine's runs (%(default)s)"
+    )
     parser.add_argument("--only", choices=PARTS, action="append", help="only these parts")
-    parser.add_argument("--reuse", action="store_true", help="take filled databases up again, and keep them")
+    parser.add_argument(
+        "--reuse", action="store_true", help="take filled databases up again, and keep them"
+    )
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is missed")
     arguments = parser.parse_args()
     sizes = [_rows(text) for text in arguments.rows.split(",")]
@@ -65,7 +73,9 @@ def main() -> int:
     return int(arguments.strict and not all(target.met for target in targets))
 
 
-def _dashboard(sizes: list[int], parts: Collection[str], arguments: argparse.Namespace) -> list[Check]:
+def _dashboard(
+    sizes: list[int], parts: Collection[str], arguments: argparse.Namespace
+) -> list[Check]:
     targets: list[Check] = []
     with _server() as server:
         print(_about(server), end="\n\n")
@@ -111,8 +121,18 @@ def _query_targets(results: dict[str, dict[int, Result]], subject: Subject) -> l
     slowest = max(views, key=lambda key: results[key][biggest].ours.median)
     longest = max(searches, key=lambda key: results[key][biggest].ours.median)
     found = [
-        check(f"slowest view ({slowest})", results[slowest][biggest].ours.median, at_most=10, unit=" ms"),
-        check(f"worst search ({longest})", results[longest][biggest].ours.median, at_most=SEARCH, unit=" ms"),
+        check(
+            f"slowest view ({slowest})",
+            results[slowest][biggest].ours.median,
+            at_most=10,
+            unit=" ms",
+        ),
+        check(
+            f"worst search ({longest})",
+            results[longest][biggest].ours.median,
+            at_most=SEARCH,
+            unit=" ms",
+        ),
     ]
     sizes = sorted(results["list: all"])
     for rows in sizes:
@@ -121,11 +141,20 @@ def _query_targets(results: dict[str, dict[int, Result]], subject: Subject) -> l
         ratio = completed.river_ui.median / completed.ours.median
         if rows >= 1_000_000:
             found.append(
-                check(f"completed list of {rows:,} rows, River UI's form", ratio, at_least=100, unit="×")
+                check(
+                    f"completed list of {rows:,} rows, River UI's form",
+                    ratio,
+                    at_least=100,
+                    unit="×",
+                )
             )
     for small, big in itertools.pairwise(sizes):
         for backlog in (False, True):
-            judged = [case.key for case in subject.cases if case.target < SEARCH and case.backlog is backlog]
+            judged = [
+                case.key
+                for case in subject.cases
+                if case.target < SEARCH and case.backlog is backlog
+            ]
             most = max(judged, key=lambda key: report.growth(results[key], small, big))
             what = "views that depend on the backlog" if backlog else "views"
             found.append(
@@ -154,7 +183,12 @@ def _bulk_targets(figures: list[BulkFigures]) -> list[Check]:
                 at_least=8,
                 unit="×",
             ),
-            check(f"{one.verb} {one.jobs:,} jobs: longest statement", one.longest, at_most=500, unit=" ms"),
+            check(
+                f"{one.verb} {one.jobs:,} jobs: longest statement",
+                one.longest,
+                at_most=500,
+                unit=" ms",
+            ),
         ]
     print()
     return found
@@ -190,8 +224,9 @@ def _api_targets(api: ApiFigures) -> list[Check]:
 
 def _tell_live(live: LiveFigures) -> None:
     print(
-        f"Go River: {live.alone:,.0f} jobs/s alone, {live.watched:,.0f} jobs/s while {live.pages} pages"
-        f" were served ({live.watched / live.alone:.2f}×), p50 {live.p50:.1f} ms, p99 {live.p99:.1f} ms\n"
+        f"Go River: {live.alone:,.0f} jobs/s alone, {live.watched:,.0f} jobs/s while {live.pages}"
+        f" pages were served ({live.watched / live.alone:.2f}×), p50 {live.p50:.1f} ms, p99"
+        f" {live.p99:.1f} ms\n"
     )
 
 
@@ -219,7 +254,9 @@ def _server(*, durable: bool = False) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _databases(server: str, sizes: list[int], *, reuse: bool) -> Iterator[dict[int, str]]:
-    """A migrated and filled database for each size; dropped afterwards unless they are to be reused."""
+    """A migrated and filled database for each size; dropped afterwards unless they are to be
+    reused.
+    """
     names = {rows: f"riverui_bench_{rows}" for rows in sizes}
     with psycopg.connect(server, autocommit=True) as connection:
         there = {row[0] for row in connection.execute("select datname from pg_database")}
@@ -229,7 +266,9 @@ def _databases(server: str, sizes: list[int], *, reuse: bool) -> Iterator[dict[i
                 urls[rows] = make_conninfo(server, dbname=name)
                 if name in there and reuse:
                     continue
-                connection.execute(sql.SQL("drop database if exists {}").format(sql.Identifier(name)))
+                connection.execute(
+                    sql.SQL("drop database if exists {}").format(sql.Identifier(name))
+                )
                 connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
                 asyncio.run(_migrate(urls[rows]))
                 start = time.monotonic()
@@ -242,7 +281,9 @@ def _databases(server: str, sizes: list[int], *, reuse: bool) -> Iterator[dict[i
             if not reuse:
                 for name in names.values():
                     connection.execute(
-                        sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
+                        sql.SQL("drop database if exists {} with (force)").format(
+                            sql.Identifier(name)
+                        )
                     )
 
 

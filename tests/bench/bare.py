@@ -1,7 +1,8 @@
 """The page to beat: Starlette, Jinja2 and one SQL query, 100 jobs in a table, and nothing else.
 
-`BENCH_DATABASE_URL` names the database and `BENCH_BYTES` how long the page is to be: what the same jobs take
-less in this plain table is made up by fixed text, so that both pages send the same number of bytes.
+`BENCH_DATABASE_URL` names the database and `BENCH_BYTES` how long the page is to be: what the same
+jobs take less in this plain table is made up by fixed text, so that both pages send the same number
+of bytes.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 _SQL = """
-select id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at, priority,
+select id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at,
+priority,
   left(args::text, 200) as args, kind, queue, tags
 from river_job order by id desc limit 100
 """
 _PAGE = """<!doctype html><title>jobs</title><table>
 {% for job in jobs -%}
-<tr><td><a href="/jobs/{{ job.id }}">{{ job.id }}</a><td>{{ job.state }}<td>{{ job.kind }}<td>{{ job.queue }}
+<tr><td><a href="/jobs/{{ job.id }}">{{ job.id }}</a><td>{{ job.state }}<td>{{ job.kind }}
+<td>{{ job.queue }}
 <td>{{ job.args }}<td>{{ job.attempt }}/{{ job.max_attempts }}<td>{{ job.priority }}
-<td>{% for tag in job.tags %}<i>{{ tag }}</i>{% endfor %}<td>{{ job.created_at }}<td>{{ job.scheduled_at }}
+<td>{% for tag in job.tags %}<i>{{ tag }}</i>{% endfor %}<td>{{ job.created_at }}
+<td>{{ job.scheduled_at }}
 <td>{{ job.attempted_at }}<td>{{ job.finalized_at }}{{ filler }}
 {% endfor %}</table>
 """
@@ -47,7 +51,9 @@ async def _jobs(request: Request) -> Response:
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     url = os.environ["BENCH_DATABASE_URL"]
-    async with AsyncConnectionPool(url, min_size=1, max_size=5, kwargs={"autocommit": True}) as pool:
+    async with AsyncConnectionPool(
+        url, min_size=1, max_size=5, kwargs={"autocommit": True}
+    ) as pool:
         app.state.pool = pool
         app.state.filler = ""
         app.state.template = jinja2.Environment(autoescape=True).from_string(_PAGE)

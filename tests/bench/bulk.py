@@ -1,4 +1,6 @@
-"""All matching jobs by filter, as the dashboard does it, beside River UI's way: one statement for each id."""
+"""All matching jobs by filter, as the dashboard does it, beside River UI's way: one statement for
+each id.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from riverui.actions.jobs import Verb
-from riverui.actions.operations import Operations, Status
-from riverui.config import DashboardConfig
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import Driver
-from riverui.storage.params import Field, JobFilter, Op, Term
+from riverui.storage.interface.params import Field, JobFilter, Op, Term
+from riverui.web.config import DashboardConfig
+from riverui.web.sections.operations.runner import Operations, Status
 from tests.bench.cases import default_order
 from tests.bench.stopwatch import stopwatch
 
@@ -25,31 +27,43 @@ JOBS = (1_000, 10_000)
 _VERBS = {
     Verb.CANCEL: (
         JobState.AVAILABLE,
-        "update river_job j set state = 'cancelled', finalized_at = now(),"
-        " metadata = jsonb_set(j.metadata, '{cancel_attempted_at}', to_jsonb(now()))"
-        " from (select id, pg_notify('public.river_control', json_build_object('job_id', id)::text)"
-        " from locked) l where j.id = l.id and j.state <> 'running' and j.finalized_at is null returning j.*",
+        (
+            "update river_job j set state = 'cancelled', finalized_at = now(), metadata ="
+            " jsonb_set(j.metadata, '{cancel_attempted_at}', to_jsonb(now())) from (select id,"
+            " pg_notify('public.river_control', json_build_object('job_id', id)::text) from locked)"
+            " l where j.id = l.id and j.state <> 'running' and j.finalized_at is null returning j.*"
+        ),
     ),
     Verb.RETRY: (
         JobState.DISCARDED,
-        "update river_job j set state = 'available', finalized_at = null, scheduled_at = now(),"
-        " max_attempts = case when j.attempt = j.max_attempts then j.max_attempts + 1 else j.max_attempts end"
-        " from locked l where j.id = l.id and j.state <> 'running' returning j.*",
+        (
+            "update river_job j set state = 'available', finalized_at = null, scheduled_at = now(),"
+            " max_attempts = case when j.attempt = j.max_attempts then j.max_attempts + 1 else"
+            " j.max_attempts end from locked l where j.id = l.id and j.state <> 'running'"
+            " returning j.*"
+        ),
     ),
     Verb.DELETE: (
         JobState.COMPLETED,
-        "delete from river_job j using locked l where j.id = l.id and j.state <> 'running' returning j.*",
+        (
+            "delete from river_job j using locked l where j.id = l.id and j.state <> 'running'"
+            " returning j.*"
+        ),
     ),
 }
-# River's client does the same for each id: it locks the row, changes it, and gives it back either way.
+# River's client does the same for each id: it locks the row, changes it, and gives it back either
+# way.
 _ONE = """
 with locked as (select id from river_job where id = %(id)s for update), changed as ({change})
-select * from changed union select * from river_job where id = %(id)s and id not in (select id from changed)
+select * from changed union select * from river_job where id = %(id)s and id not in (select id from
+changed)
 """
 _SUPPLY = """
-insert into river_job (state, attempt, max_attempts, attempted_at, finalized_at, scheduled_at, args, errors,
+insert into river_job (state, attempt, max_attempts, attempted_at, finalized_at, scheduled_at,
+args, errors,
   kind, metadata, tags)
-select state, attempt, max_attempts, attempted_at, finalized_at, scheduled_at, args, errors, %(kind)s,
+select state, attempt, max_attempts, attempted_at, finalized_at, scheduled_at, args, errors,
+%(kind)s,
   metadata, tags
 from river_job where state = %(state)s::text::river_job_state order by queue limit %(jobs)s
 """
@@ -62,7 +76,8 @@ class BulkFigures:
     verb: Verb
     jobs: int
     ours: float
-    """Of all statements; the pauses between them, which are there for the workers' sake, left out."""
+    """Of all statements; the pauses between them, which are there for the workers' sake, left out.
+    """
     ours_with_pauses: float
     loop: float
     longest: float
@@ -99,7 +114,10 @@ async def _verb(
             start = time.perf_counter()
             operation = operations.start(
                 verb,
-                JobFilter(states=(state,), terms=(Term(field=Field.KIND, op=Op.EQ, values=("bulk_ours",)),)),
+                JobFilter(
+                    states=(state,),
+                    terms=(Term(field=Field.KIND, op=Op.EQ, values=("bulk_ours",)),),
+                ),
                 id=f"{verb}-{time.monotonic_ns()}",
                 cutoff=cutoff,
                 filter_text="kind:bulk_ours",

@@ -1,7 +1,9 @@
-"""Every query that a page sends, beside the form in which River UI sends it where River UI has it at all.
+"""Every query that a page sends, beside the form in which River UI sends it where River UI has it
+at all.
 
-River UI here is v0.18.1, which brings River v0.44.1: whole rows, `state = any(…)`, time order only for
-finalized jobs. From River v0.48 on its list of one finalized state can use River's index (`river_048`).
+River UI here is v0.18.1, which brings River v0.44.1: whole rows, `state = any(…)`, time order only
+for finalized jobs. From River v0.48 on its list of one finalized state can use River's index
+(`river_048`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from psycopg.rows import TupleRow
 
 from riverui.domain.jobs import FINALIZED, JobState
 from riverui.storage.interface import Executor
-from riverui.storage.params import Field, JobCursor, JobFilter, JobListParams, JobOrder, Op, Term
+from riverui.storage.interface.params import (
+    Field,
+    JobCursor,
+    JobFilter,
+    JobListParams,
+    JobOrder,
+    Op,
+    Term,
+)
 from tests.bench.generate import QUEUES, RETIRED
 
 LIMIT = 100
@@ -30,8 +40,8 @@ SEARCH = 300.0
 """Milliseconds for one step of a search, and for an order of rows that no index has."""
 
 _ALL = (
-    "id, args, attempt, attempted_at, attempted_by, created_at, errors, finalized_at, kind, max_attempts,"
-    " metadata, priority, queue, state, scheduled_at, tags, unique_key, unique_states"
+    "id, args, attempt, attempted_at, attempted_by, created_at, errors, finalized_at, kind,"
+    " max_attempts, metadata, priority, queue, state, scheduled_at, tags, unique_key, unique_states"
 )
 
 
@@ -44,7 +54,9 @@ class Case:
     call: Callable[[Executor], Awaitable[object]]
     target: float = VIEW
     backlog: bool = False
-    """Whether its work grows with the jobs that wait or run, up to a cap, however long the history is."""
+    """Whether its work grows with the jobs that wait or run, up to a cap, however long the history
+    is.
+    """
     river_ui: str | None = None
     river_048: str | None = None
 
@@ -84,7 +96,8 @@ def facts(connection: psycopg.Connection[TupleRow]) -> Facts:
         (rows,) = one("select count(*) from river_job where state = %s", state)
         assert isinstance(rows, int)
         found, job_id = one(
-            f"select {at}, id from river_job where state = %s order by 1 {way}, 2 {way} offset %s limit 1",
+            f"select {at}, id from river_job where state = %s order by 1 {way}, 2 {way} offset %s"
+            " limit 1",
             state,
             min(100_000, rows // 2),
         )
@@ -125,7 +138,8 @@ def _list(
 def _river_ui(state: JobState, where: str = "") -> str:
     order = "finalized_at desc, id desc" if state in FINALIZED else "id asc"
     return (
-        f"select {_ALL} from river_job where {where}state = any('{{{state}}}') order by {order} limit {LIMIT}"
+        f"select {_ALL} from river_job where {where}state = any('{{{state}}}') order by {order}"
+        f" limit {LIMIT}"
     )
 
 
@@ -148,7 +162,11 @@ def cases(about: Facts) -> list[Case]:
 def _lists(about: Facts) -> list[Case]:
     found = [
         Case(page="list", name="all", call=_list()),
-        Case(page="list", name="all, halfway down", call=_list(cursor=JobCursor(at=None, id=about.middle))),
+        Case(
+            page="list",
+            name="all, halfway down",
+            call=_list(cursor=JobCursor(at=None, id=about.middle)),
+        ),
         Case(
             page="list",
             name="all, back up",
@@ -162,7 +180,9 @@ def _lists(about: Facts) -> list[Case]:
         Case(
             page="list",
             name="waiting states together",
-            call=_list(JobState.AVAILABLE, JobState.SCHEDULED, JobState.RETRYABLE, order=JobOrder.TIME),
+            call=_list(
+                JobState.AVAILABLE, JobState.SCHEDULED, JobState.RETRYABLE, order=JobOrder.TIME
+            ),
             backlog=True,
         ),
     ]
@@ -181,9 +201,17 @@ def _lists(about: Facts) -> list[Case]:
                 river_ui=_river_ui(state),
                 river_048=_river_048(state) if finalized else None,
             ),
-            Case(page="list", name=f"{state}, deep", call=_list(state, cursor=cursor), backlog=backlog),
             Case(
-                page="list", name=f"{state}, deep, back up", call=_list(state, cursor=back), backlog=backlog
+                page="list",
+                name=f"{state}, deep",
+                call=_list(state, cursor=cursor),
+                backlog=backlog,
+            ),
+            Case(
+                page="list",
+                name=f"{state}, deep, back up",
+                call=_list(state, cursor=back),
+                backlog=backlog,
             ),
             Case(
                 page="list",
@@ -192,7 +220,10 @@ def _lists(about: Facts) -> list[Case]:
                 backlog=backlog,
             ),
             Case(
-                page="list", name=f"{state}, by id", call=_list(state, order=JobOrder.ID_DESC), target=SEARCH
+                page="list",
+                name=f"{state}, by id",
+                call=_list(state, order=JobOrder.ID_DESC),
+                target=SEARCH,
             ),
         ]
     return found
@@ -323,9 +354,18 @@ def _facets() -> list[Case]:
             river_ui="select name from river_queue where name ilike '%e%' order by name limit 100",
         ),
         Case(page="facet", name="tags", call=lambda executor: executor.job_tag_list(match="da")),
-        Case(page="facet", name="workers", call=lambda executor: executor.job_worker_list(), backlog=True),
+        Case(
+            page="facet",
+            name="workers",
+            call=lambda executor: executor.job_worker_list(),
+            backlog=True,
+        ),
         Case(page="facet", name="args paths", call=lambda executor: executor.job_path_list("args")),
-        Case(page="facet", name="metadata paths", call=lambda executor: executor.job_path_list("metadata")),
+        Case(
+            page="facet",
+            name="metadata paths",
+            call=lambda executor: executor.job_path_list("metadata"),
+        ),
     ]
 
 

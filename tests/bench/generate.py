@@ -1,4 +1,6 @@
-"""Fills River's tables with a realistic day of jobs: big and small kinds and queues, a backlog, failures."""
+"""Fills River's tables with a realistic day of jobs: big and small kinds and queues, a backlog,
+failures.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ QUEUES = ("default", "email", "webhooks", "reports", "billing", "images", "impor
 RETIRED = "kind_retired"
 """A kind that only the oldest jobs have."""
 
-# Rows of each state per million, and over how many hours back their creation is spread. Backlogs are young:
-# a job waits, retries and runs in its first hours, and what is older has ended.
+# Rows of each state per million, and over how many hours back their creation is spread. Backlogs
+# are young: a job waits, retries and runs in its first hours, and what is older has ended.
 _MIX = (
     ("available", 174_000, 1.0),
     ("running", 5_000, 0.5),
@@ -26,9 +28,11 @@ _MIX = (
 
 
 def mix(rows: int) -> dict[str, int]:
-    """Rows of each state for a table of `rows`: backlogs stop growing at a million, finished jobs do not.
+    """Rows of each state for a table of `rows`: backlogs stop growing at a million, finished jobs
+    do not.
 
-    No state has fewer than 200 rows, so that a page of a small table is as full as that of a big one.
+    No state has fewer than 200 rows, so that a page of a small table is as full as that of a big
+    one.
     """
     share = min(rows, 1_000_000) / 1_000_000
     counts = {state: max(200, round(per_million * share)) for state, per_million, _ in _MIX}
@@ -36,7 +40,9 @@ def mix(rows: int) -> dict[str, int]:
 
 
 def fill(connection: psycopg.Connection[TupleRow], rows: int) -> None:
-    """Replaces what the tables hold by `rows` jobs and the queues they are in. Commits; needs autocommit."""
+    """Replaces what the tables hold by `rows` jobs and the queues they are in. Commits; needs
+    autocommit.
+    """
     counts = mix(rows)
     hours = {state: spread for state, _, spread in _MIX}
     connection.execute("set maintenance_work_mem = '1GB'")
@@ -63,7 +69,10 @@ def fill(connection: psycopg.Connection[TupleRow], rows: int) -> None:
         for _, definition in indexes:
             connection.execute(definition.encode())
         connection.execute(
-            "insert into river_queue (name, updated_at) select unnest(%s::text[]), now()", [list(QUEUES)]
+            "insert into river_queue (name, updated_at) select unnest(%s::text[]), now()",
+            [list(QUEUES)],
         )
-        connection.execute("select setval(pg_get_serial_sequence('river_job', 'id'), max(id)) from river_job")
+        connection.execute(
+            "select setval(pg_get_serial_sequence('river_job', 'id'), max(id)) from river_job"
+        )
     connection.execute("vacuum (analyze) river_job, river_queue")

@@ -46,7 +46,9 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subject:
-    """A database under test: riverui's driver on it, a connection for River UI's queries, the cases."""
+    """A database under test: riverui's driver on it, a connection for River UI's queries, the
+    cases.
+    """
 
     driver: Driver
     plain: psycopg.AsyncConnection
@@ -83,7 +85,8 @@ async def measure(subjects: Mapping[int, Subject], *, repeats: int) -> dict[str,
 
 
 async def _warm(run: Callable[[], Awaitable[float]]) -> float:
-    """Milliseconds of the second of two runs: what ran before it has left the caches to other tables.
+    """Milliseconds of the second of two runs: what ran before it has left the caches to other
+    tables.
 
     A slow query fills the caches with its own table anyway, so one run has to do.
     """

@@ -42,10 +42,15 @@ class PageFigures:
 
 
 def measure_pages(database_url: str, *, rounds: int = 9) -> PageFigures:
-    """Serves both pages from processes of their own, asks them in turns, and takes medians of the turns."""
+    """Serves both pages from processes of their own, asks them in turns, and takes medians of the
+    turns.
+    """
     with contextlib.ExitStack() as stack:
         ours = stack.enter_context(
-            serve([sys.executable, "-m", "riverui", "serve", "--no-auth"], {"DATABASE_URL": database_url})
+            serve(
+                [sys.executable, "-m", "riverui", "serve", "--no-auth"],
+                {"DATABASE_URL": database_url},
+            )
         )
         size = len(_get(ours, _PATH))
         bare = stack.enter_context(
@@ -74,7 +79,8 @@ def measure_pages(database_url: str, *, rounds: int = 9) -> PageFigures:
             per_second=statistics.median(rate for rate, _ in turns[ours]),
             bare_per_second=statistics.median(rate for rate, _ in turns[bare]),
             ratio=statistics.median(
-                mine / theirs for (mine, _), (theirs, _) in zip(turns[ours], turns[bare], strict=True)
+                mine / theirs
+                for (mine, _), (theirs, _) in zip(turns[ours], turns[bare], strict=True)
             ),
             p50=middle(ours, 50),
             p99=middle(ours, 99),
@@ -100,7 +106,10 @@ def serve(command: list[str], environment: Mapping[str, str]) -> Iterator[int]:
     try:
         deadline = time.monotonic() + 30
         while True:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", port), timeout=1),
+            ):
                 break
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit(f"did not start: {' '.join(command)}")
@@ -135,7 +144,9 @@ def ask(connection: http.client.HTTPConnection, path: str) -> bytes:
 
 
 def _load(port: int, *, clients: int, seconds: float) -> list[float]:
-    """Milliseconds of every answer that so many clients got, each asking again as soon as it has one."""
+    """Milliseconds of every answer that so many clients got, each asking again as soon as it has
+    one.
+    """
     answers: list[float] = []
     end = time.monotonic() + seconds
 

@@ -10,7 +10,9 @@ from tests.bench.cases import SEARCH, Case
 from tests.bench.measure import Result
 
 NOISE = 0.5
-"""Milliseconds that a bigger table may add before growth counts: runs of one query differ by as much."""
+"""Milliseconds that a bigger table may add before growth counts: runs of one query differ by as
+much.
+"""
 GROWTH = 1.5
 
 
@@ -25,17 +27,26 @@ class Check:
 
 
 def check(
-    name: str, value: float, *, at_most: float | None = None, at_least: float | None = None, unit: str = ""
+    name: str,
+    value: float,
+    *,
+    at_most: float | None = None,
+    at_least: float | None = None,
+    unit: str = "",
 ) -> Check:
     """A Check against one bound."""
     bound, sign = (at_most, "≤") if at_most is not None else (at_least, "≥")
     assert bound is not None
     met = value <= bound if at_most is not None else value >= bound
-    return Check(name=name, measured=f"{value:.3g}{unit}", target=f"{sign} {bound:g}{unit}", met=met)
+    return Check(
+        name=name, measured=f"{value:.3g}{unit}", target=f"{sign} {bound:g}{unit}", met=met
+    )
 
 
 def queries(results: Mapping[str, Mapping[int, Result]], cases: Sequence[Case]) -> list[str]:
-    """The table of queries: every size, River UI's form at the biggest, marks where a target is missed."""
+    """The table of queries: every size, River UI's form at the biggest, marks where a target is
+    missed.
+    """
     sizes = list(results[cases[0].key])
     head = [
         f"{'milliseconds, median':36}",
@@ -55,7 +66,9 @@ def queries(results: Mapping[str, Mapping[int, Result]], cases: Sequence[Case]) 
         marks = "" if big.ours.median <= case.target else f"  ✗ {case.target:g} ms"
         if case.target < SEARCH and any(growth > GROWTH for growth in growths):
             marks += "  ✗ grows" + " with the backlog" * case.backlog
-        lines.append(f"{case.key:36}{times}{max(growths, default=1.0):8.2f}{rival}{newer}{marks or '  ✓'}")
+        lines.append(
+            f"{case.key:36}{times}{max(growths, default=1.0):8.2f}{rival}{newer}{marks or '  ✓'}"
+        )
     return lines
 
 
@@ -66,7 +79,10 @@ def growth(by_size: Mapping[int, Result], small: int, big: int) -> float:
 
 def checks(lines: Iterable[Check]) -> list[str]:
     """One line for each target."""
-    return [f"{'✓' if line.met else '✗'} {line.name:78}{line.measured:>12}  {line.target}" for line in lines]
+    return [
+        f"{'✓' if line.met else '✗'} {line.name:78}{line.measured:>12}  {line.target}"
+        for line in lines
+    ]
 
 
 def _ratio(result: Result) -> float:

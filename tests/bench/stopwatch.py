@@ -39,7 +39,9 @@ def stopwatch() -> Iterator[Stopwatch]:
     watch = Stopwatch()
     execute = psycopg.AsyncCursor.execute
 
-    async def timed(self: psycopg.AsyncCursor[Any], *args: Any, **kwargs: Any) -> psycopg.AsyncCursor[Any]:
+    async def timed(
+        self: psycopg.AsyncCursor[Any], *args: Any, **kwargs: Any
+    ) -> psycopg.AsyncCursor[Any]:
         start = time.perf_counter()
         try:
             return await execute(self, *args, **kwargs)

@@ -17,11 +17,15 @@ ROWS = 5_000
 async def test_every_case_runs(driver: Driver, database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as filling:
         fill(filling, ROWS)
-        counted = filling.execute("select state::text, count(*) from river_job group by state").fetchall()
+        counted = filling.execute(
+            "select state::text, count(*) from river_job group by state"
+        ).fetchall()
         assert dict(counted) == mix(ROWS)
         listed = cases(facts(filling))
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as plain:
-        results = await measure({ROWS: Subject(driver=driver, plain=plain, cases=listed)}, repeats=1)
+        results = await measure(
+            {ROWS: Subject(driver=driver, plain=plain, cases=listed)}, repeats=1
+        )
         assert len(results) == len(listed)
         assert all(result[ROWS].ours.median > 0 for result in results.values())
         assert len(report.queries(results, listed)) == len(listed) + 1

@@ -13,15 +13,22 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 import uvicorn
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    async_playwright,
+)
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from riverui.config import DashboardConfig
 from riverui.storage.connect import connect
 from riverui.web.app import create_app
+from riverui.web.config import DashboardConfig
 from tests.needs import need
 
 # One event loop for everything here: the browser lives as long as the session.
@@ -45,7 +52,9 @@ class Site:
 
 @dataclass(kw_only=True)
 class Watch:
-    """What went wrong in the browser; a test that means to provoke something takes it out of here."""
+    """What went wrong in the browser; a test that means to provoke something takes it out of
+    here.
+    """
 
     problems: list[str] = field(default_factory=list)
     own: list[str] = field(default_factory=list)
@@ -53,7 +62,9 @@ class Watch:
 
     def forgive(self, *parts: str) -> None:
         """Takes out what the test provoked: problems that hold any of these texts."""
-        self.problems = [problem for problem in self.problems if not any(part in problem for part in parts)]
+        self.problems = [
+            problem for problem in self.problems if not any(part in problem for part in parts)
+        ]
 
     def on_console(self, message: ConsoleMessage) -> None:
         """Errors and warnings of the page, violations of its policy among them."""
@@ -89,7 +100,9 @@ async def serving(app: ASGIApp) -> AsyncIterator[str]:
     """Serves the app on a free port of this machine; gives its origin."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
-        server = _Server(uvicorn.Config(app, lifespan="off", log_config=None, timeout_graceful_shutdown=1))
+        server = _Server(
+            uvicorn.Config(app, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+        )
         running = asyncio.create_task(server.serve(sockets=[sock]))
         try:
             yield f"http://127.0.0.1:{sock.getsockname()[1]}"
@@ -117,7 +130,9 @@ async def site(database_url: str, config: DashboardConfig) -> AsyncIterator[Site
     async with (
         dashboard(database_url, config=config) as app,
         serving(app) as url,
-        await AsyncConnection.connect(database_url, autocommit=True, row_factory=dict_row) as connection,
+        await AsyncConnection.connect(
+            database_url, autocommit=True, row_factory=dict_row
+        ) as connection,
     ):
         yield Site(url=url, connection=connection)
 
@@ -130,7 +145,9 @@ def watch() -> Watch:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def new_page(browser: Browser, site: Site, watch: Watch) -> AsyncIterator[NewPage]:
-    """Opens pages (keywords as for Browser.new_context); whatever goes wrong in one fails the test."""
+    """Opens pages (keywords as for Browser.new_context); whatever goes wrong in one fails the
+    test.
+    """
     contexts: list[BrowserContext] = []
 
     async def open_page(**options: Any) -> Page:

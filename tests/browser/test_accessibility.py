@@ -13,7 +13,16 @@ from tests.browser.conftest import LOOP, NewPage, Site, Watch
 
 pytestmark = [pytest.mark.browser, LOOP]
 
-STATES = ("available", "running", "scheduled", "retryable", "pending", "completed", "discarded", "cancelled")
+STATES = (
+    "available",
+    "running",
+    "scheduled",
+    "retryable",
+    "pending",
+    "completed",
+    "discarded",
+    "cancelled",
+)
 LONG = "a_very_long_kind_without_any_break_" * 3
 
 
@@ -37,7 +46,10 @@ async def _fill(site: Site) -> int:
             factory.attempt_error(n, error, trace=f'File "/app/a.py", line 1, in work\n{LONG}')
             for n in (1, 2, 3)
         ],
-        metadata={"output": {"a": 1}, "river:log": [{"attempt": 3, "log": f"INFO a\nERROR {LONG}\nDEBUG c"}]},
+        metadata={
+            "output": {"a": 1},
+            "river:log": [{"attempt": 3, "log": f"INFO a\nERROR {LONG}\nDEBUG c"}],
+        },
     )
 
 
@@ -94,12 +106,16 @@ async def test_no_page_has_an_axe_violation(
         found["view menu"] = violations
     await page.keyboard.press("Escape")
     await page.locator('input[name="ids"]').first.check()
-    await page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Delete").click()
+    await (
+        page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Delete").click()
+    )
     await expect(page.get_by_role("dialog")).to_be_visible()
     if violations := await _violations(page):
         found["dialog"] = violations
     watch.forgive("404", "400")
-    assert not found, "\n".join(f"{name}: {line}" for name, lines in found.items() for line in lines)
+    assert not found, "\n".join(
+        f"{name}: {line}" for name, lines in found.items() for line in lines
+    )
 
 
 @pytest.mark.parametrize("width", [360, 768, 1024, 1600])

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from riverui.storage.connect import connect
-from riverui.storage.migrate import migrate
+from riverui.storage.migrations import migrate
 from tests.browser.conftest import LOOP, NewPage, Site, dashboard, serving
 
 pytestmark = [pytest.mark.browser, LOOP]

@@ -13,7 +13,9 @@ from tests.browser.conftest import LOOP, Site, Watch
 pytestmark = [pytest.mark.browser, LOOP]
 
 
-async def test_a_state_and_a_search_narrow_the_list_and_going_back_widens_it(site: Site, page: Page) -> None:
+async def test_a_state_and_a_search_narrow_the_list_and_going_back_widens_it(
+    site: Site, page: Page
+) -> None:
     mail = await factory.job(site.connection, "retryable", kind="mail_send")
     await factory.job(site.connection, "retryable", kind="webhook")
     await factory.job(site.connection, "available", kind="mail_send")
@@ -21,7 +23,9 @@ async def test_a_state_and_a_search_narrow_the_list_and_going_back_widens_it(sit
     rows = page.locator("tbody.job")
     await expect(rows).to_have_count(3)
 
-    await page.locator("#jobs-states").get_by_role("link", name=re.compile("retryable", re.I)).click()
+    await (
+        page.locator("#jobs-states").get_by_role("link", name=re.compile("retryable", re.I)).click()
+    )
     await expect(rows).to_have_count(2)
     await expect(page).to_have_url(re.compile("state=retryable"))
     await page.get_by_role("combobox", name="Search jobs").fill("kind:mail_send")
@@ -40,7 +44,9 @@ async def test_a_state_and_a_search_narrow_the_list_and_going_back_widens_it(sit
     await expect(rows).to_have_count(2)
 
 
-async def test_the_filter_form_searches_and_a_chip_takes_its_term_away(site: Site, page: Page) -> None:
+async def test_the_filter_form_searches_and_a_chip_takes_its_term_away(
+    site: Site, page: Page
+) -> None:
     await factory.job(site.connection, kind="mail_send", queue="mailers")
     await factory.job(site.connection, kind="mail_send", queue="bulk")
     await page.goto("/jobs")
@@ -55,7 +61,9 @@ async def test_the_filter_form_searches_and_a_chip_takes_its_term_away(site: Sit
     await expect(page.locator("tbody.job")).to_have_count(2)
 
 
-async def test_nonsense_keeps_the_text_and_says_what_is_wrong(site: Site, page: Page, watch: Watch) -> None:
+async def test_nonsense_keeps_the_text_and_says_what_is_wrong(
+    site: Site, page: Page, watch: Watch
+) -> None:
     await factory.job(site.connection)
     await page.goto("/jobs")
     await page.locator("#q").fill("priority:high")
@@ -77,15 +85,22 @@ async def test_selected_jobs_are_retried_and_the_notice_says_so(site: Site, page
     await expect(page.locator("#notices .notice")).to_contain_text("2")
     await expect(page.locator("tbody.job")).to_have_count(1)
     await expect(bar).to_be_hidden()
-    cursor = await site.connection.execute("select state, count(*) from river_job group by 1 order by 1")
-    assert {row["state"]: row["count"] for row in await cursor.fetchall()} == {"available": 2, "discarded": 1}
+    cursor = await site.connection.execute(
+        "select state, count(*) from river_job group by 1 order by 1"
+    )
+    assert {row["state"]: row["count"] for row in await cursor.fetchall()} == {
+        "available": 2,
+        "discarded": 1,
+    }
 
 
 async def test_deleting_asks_first_with_the_safe_choice_focused(site: Site, page: Page) -> None:
     job = await factory.job(site.connection, "completed")
     await page.goto("/jobs?state=completed")
     await page.get_by_label(f"Select job {job}").check()
-    await page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Delete").click()
+    await (
+        page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Delete").click()
+    )
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_be_visible()
     await expect(dialog.get_by_role("heading")).to_have_text(f"Delete job {job}?")
@@ -94,7 +109,9 @@ async def test_deleting_asks_first_with_the_safe_choice_focused(site: Site, page
     await expect(dialog).to_be_hidden()
     await expect(page.locator(f"#job-{job}")).to_be_visible()
 
-    await page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Delete").click()
+    await (
+        page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Delete").click()
+    )
     await dialog.get_by_role("button", name="Delete 1 job").click()
     await expect(dialog).to_be_hidden()
     await expect(page.locator(f"#job-{job}")).to_have_count(0)
@@ -119,11 +136,15 @@ async def test_all_matching_jobs_are_retried_in_an_operation_with_its_progress(
     await expect(page).to_have_url(re.compile("/operations/"))
     await expect(page.locator("#operation")).to_contain_text("25")
     await expect(page.locator("#operation .badge")).to_have_text("done", timeout=10_000)
-    cursor = await site.connection.execute("select kind, state from river_job where state = 'discarded'")
+    cursor = await site.connection.execute(
+        "select kind, state from river_job where state = 'discarded'"
+    )
     assert [row["kind"] for row in await cursor.fetchall()] == ["other"]
 
 
-async def test_an_operation_shows_its_progress_though_live_updates_are_off(site: Site, page: Page) -> None:
+async def test_an_operation_shows_its_progress_though_live_updates_are_off(
+    site: Site, page: Page
+) -> None:
     for _ in range(3):
         await factory.job(site.connection, "discarded")
     await page.goto("/about")
@@ -137,7 +158,9 @@ async def test_an_operation_shows_its_progress_though_live_updates_are_off(site:
 
 
 async def test_a_job_is_cancelled_from_its_page(site: Site, page: Page) -> None:
-    job = await factory.job(site.connection, "scheduled", args={"customer": {"id": 9007199254740993}})
+    job = await factory.job(
+        site.connection, "scheduled", args={"customer": {"id": 9007199254740993}}
+    )
     await page.goto(f"/jobs/{job}")
     await expect(page.locator("#args-tree")).to_contain_text("9007199254740993")
     await page.get_by_role("button", name="Cancel").click()
@@ -146,7 +169,9 @@ async def test_a_job_is_cancelled_from_its_page(site: Site, page: Page) -> None:
     await expect(page).to_have_url(re.compile(rf"/jobs/{job}$"))
 
 
-async def test_deleting_a_job_from_its_page_leads_to_the_list_with_the_notice(site: Site, page: Page) -> None:
+async def test_deleting_a_job_from_its_page_leads_to_the_list_with_the_notice(
+    site: Site, page: Page
+) -> None:
     job = await factory.job(site.connection, "cancelled")
     await page.goto(f"/jobs/{job}")
     await page.get_by_role("button", name="Delete").click()
@@ -222,8 +247,12 @@ async def test_an_action_that_the_server_refuses_is_a_notice_and_the_page_stays(
     job = await factory.job(site.connection, "discarded")
     await page.goto("/jobs?state=discarded")
     await page.get_by_label(f"Select job {job}").check()
-    await page.route("**/jobs/retry", lambda route: route.fulfill(status=500, body="<h1>broken</h1>"))
-    await page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Retry").click()
+    await page.route(
+        "**/jobs/retry", lambda route: route.fulfill(status=500, body="<h1>broken</h1>")
+    )
+    await (
+        page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Retry").click()
+    )
     await expect(page.locator("#notices .n-error")).to_contain_text("500")
     await expect(page.locator(f"#job-{job}")).to_be_visible()
     await expect(page.get_by_label(f"Select job {job}")).to_be_checked()

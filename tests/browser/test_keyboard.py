@@ -68,7 +68,9 @@ async def test_search_sections_help_and_refresh_have_keys(site: Site, page: Page
     await page.keyboard.press("Escape")
     await page.keyboard.press("Escape")
     await expect(page.locator("#q")).not_to_be_focused()
-    async with page.expect_response(lambda response: response.request.headers.get("hx-request") == "true"):
+    async with page.expect_response(
+        lambda response: response.request.headers.get("hx-request") == "true"
+    ):
         await page.keyboard.press(".")
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog")).to_contain_text("next, previous row")

@@ -28,15 +28,17 @@ async def _every_second(page: Page, path: str) -> None:
 
 async def _polled(page: Page) -> None:
     """Waits until one more refresh has come and gone."""
-    async with page.expect_response(lambda response: response.request.headers.get("hx-request") == "true"):
+    async with page.expect_response(
+        lambda response: response.request.headers.get("hx-request") == "true"
+    ):
         pass
     await page.wait_for_timeout(150)
 
 
 async def _set_state(connection: AsyncConnection[Any], job: int, state: str) -> None:
     await connection.execute(
-        "update river_job set state = %s::river_job_state, finalized_at = case when %s then now() end"
-        " where id = %s",
+        "update river_job set state = %s::river_job_state, finalized_at = case when %s then now()"
+        " end where id = %s",
         [state, state in ("completed", "cancelled", "discarded"), job],
     )
 
@@ -62,7 +64,9 @@ async def test_the_number_of_matching_jobs_lives_with_the_list(site: Site, page:
     await expect(page.locator("#jobs-matching")).to_have_text("2 available jobs")
 
 
-async def test_ticked_rows_stay_ticked_and_in_place_while_new_rows_wait(site: Site, page: Page) -> None:
+async def test_ticked_rows_stay_ticked_and_in_place_while_new_rows_wait(
+    site: Site, page: Page
+) -> None:
     jobs = [await factory.job(site.connection, "available") for _ in range(3)]
     await _every_second(page, "/jobs")
     await page.get_by_label(f"Select job {jobs[1]}").check()
@@ -77,7 +81,9 @@ async def test_ticked_rows_stay_ticked_and_in_place_while_new_rows_wait(site: Si
     pill = page.locator("[data-new-rows]")
     await expect(pill).to_have_text("2 new")
     await expect(page.locator("tbody.job")).to_have_count(3)
-    await expect(page.locator(f"#job-{jobs[1]}").get_by_role("img", name="cancelled")).to_be_visible()
+    await expect(
+        page.locator(f"#job-{jobs[1]}").get_by_role("img", name="cancelled")
+    ).to_be_visible()
     await expect(page.get_by_label(f"Select job {jobs[1]}")).to_be_checked()
 
     await pill.click()
@@ -105,7 +111,8 @@ async def test_new_rows_wait_while_the_list_is_scrolled(site: Site, page: Page) 
     await page.mouse.wheel(0, 600)
     await page.wait_for_function("() => scrollY > 300")
     top = (
-        "() => [...document.querySelectorAll('tbody.job')].find(r => r.getBoundingClientRect().top > 100).id"
+        "() => [...document.querySelectorAll('tbody.job')].find(r => r.getBoundingClientRect().top"
+        " > 100).id"
     )
     before = await page.evaluate(top)
     await factory.job(site.connection)
@@ -143,11 +150,15 @@ async def test_opened_details_stay_open_and_typed_text_stays_typed(site: Site, p
     await expect(page.locator("#q")).to_be_focused()
 
 
-async def test_nothing_is_fetched_while_the_tab_is_hidden_or_a_dialog_is_open(site: Site, page: Page) -> None:
+async def test_nothing_is_fetched_while_the_tab_is_hidden_or_a_dialog_is_open(
+    site: Site, page: Page
+) -> None:
     await factory.job(site.connection)
     await _every_second(page, "/jobs")
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/jobs" in request.url else None)
+    page.on(
+        "request", lambda request: asked.append(request.url) if "/jobs" in request.url else None
+    )
     await page.evaluate(
         "Object.defineProperty(document, 'hidden', {value: true, configurable: true});"
         "document.dispatchEvent(new Event('visibilitychange'))"
@@ -156,7 +167,9 @@ async def test_nothing_is_fetched_while_the_tab_is_hidden_or_a_dialog_is_open(si
     asked.clear()
     await page.wait_for_timeout(2200)
     assert not asked
-    await page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    await page.evaluate(
+        "delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))"
+    )
     await _polled(page)
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog")).to_be_visible()
@@ -185,7 +198,8 @@ async def test_a_server_that_fails_shows_at_the_dot_and_the_page_stays(
 async def test_refreshes_shift_nothing(site: Site, page: Page) -> None:
     jobs = [await factory.job(site.connection, "available") for _ in range(30)]
     await _every_second(page, "/jobs")
-    # A number that grows in a right-aligned cell moves its own first letter: only boxes that move count.
+    # A number that grows in a right-aligned cell moves its own first letter: only boxes that move
+    # count.
     await page.evaluate(
         "window.shifts = []; new PerformanceObserver(list => list.getEntries().forEach(entry =>"
         " window.shifts.push(...entry.sources.map(source => source.node)"
@@ -228,13 +242,17 @@ async def test_a_job_that_is_deleted_elsewhere_says_so_once_and_is_not_asked_for
     page.on("request", lambda request: asked.append(request.url))
     await site.connection.execute("delete from river_job where id = %s", [job])
     notice = page.locator("#notices .notice")
-    await expect(notice).to_contain_text(f"No longer exists Job not found: {job}", use_inner_text=True)
+    await expect(notice).to_contain_text(
+        f"No longer exists Job not found: {job}", use_inner_text=True
+    )
     asked.clear()
     await page.wait_for_timeout(2_500)
     assert asked == []
     await expect(notice).to_have_count(1)
     await expect(page.locator("#job-kind")).to_have_text("short_lived")
-    await expect(page.locator("#menu-live > summary")).to_have_attribute("title", re.compile("any more"))
+    await expect(page.locator("#menu-live > summary")).to_have_attribute(
+        "title", re.compile("any more")
+    )
     await notice.get_by_role("link", name="Jobs").click()
     await expect(page).to_have_url(re.compile("/jobs$"))
     watch.forgive("404")

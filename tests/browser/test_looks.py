@@ -14,7 +14,9 @@ from tests.browser.conftest import LOOP, Site
 
 pytestmark = [pytest.mark.browser, LOOP]
 
-MIDDLE = "element => { const box = element.getBoundingClientRect(); return (box.top + box.bottom) / 2 }"
+MIDDLE = (
+    "element => { const box = element.getBoundingClientRect(); return (box.top + box.bottom) / 2 }"
+)
 LINES = """element => {
   const range = document.createRange();
   range.selectNodeContents(element);
@@ -36,7 +38,9 @@ async def test_the_dot_before_the_queue_is_no_part_of_its_link(site: Site, page:
     before = await link.evaluate("link => getComputedStyle(link, '::before').content")
     assert before == "none"
     # An underscore reaches some 2 px below the baseline.
-    assert await link.evaluate("link => parseFloat(getComputedStyle(link).textUnderlineOffset)") >= 4
+    assert (
+        await link.evaluate("link => parseFloat(getComputedStyle(link).textUnderlineOffset)") >= 4
+    )
 
 
 async def test_names_of_queues_are_as_wide_as_there_is_room(site: Site, page: Page) -> None:
@@ -65,7 +69,14 @@ async def test_long_names_leave_room_for_the_args(site: Site, page: Page) -> Non
 async def test_what_stands_in_a_row_is_in_line(state: str, site: Site, page: Page) -> None:
     await factory.job(site.connection, state, kind="email_send", tags=["vip"])
     await page.goto("/jobs")
-    cells = [".c-check input", ".c-state svg", ".c-kind bdi", ".c-queue bdi", ".c-args code", ".c-when time"]
+    cells = [
+        ".c-check input",
+        ".c-state svg",
+        ".c-kind bdi",
+        ".c-queue bdi",
+        ".c-args code",
+        ".c-when time",
+    ]
     middles = [await page.locator(f"tbody.job {cell}").evaluate(MIDDLE) for cell in cells]
     assert max(middles) - min(middles) <= 1.5, dict(zip(cells, middles, strict=True))
 
@@ -79,7 +90,9 @@ async def test_a_running_job_does_not_look_failed(site: Site, page: Page) -> Non
     await expect(calm).to_have_text("Earlier attempt:TimeoutError: upstream took longer than 30 s")
     await expect(red).to_have_text("TimeoutError: upstream took longer than 30 s")
     colour = "cell => getComputedStyle(cell).color"
-    assert await calm.evaluate(colour) == await page.locator(f"#job-{running} td.c-id").first.evaluate(colour)
+    assert await calm.evaluate(colour) == await page.locator(
+        f"#job-{running} td.c-id"
+    ).first.evaluate(colour)
     assert await red.evaluate(colour) != await calm.evaluate(colour)
 
 

@@ -34,7 +34,9 @@ async def test_links_forms_icons_and_live_updates_stay_below_the_prefix(
     job = await factory.job(site.connection, "discarded", kind="mail_send")
     page = await new_page()
     await page.goto(f"{mounted}/jobs")
-    await page.locator("#jobs-states").get_by_role("link", name=re.compile("discarded", re.I)).click()
+    await (
+        page.locator("#jobs-states").get_by_role("link", name=re.compile("discarded", re.I)).click()
+    )
     await expect(page).to_have_url(re.compile(r"/tools/river/jobs\?state=discarded"))
     await page.locator("#q").fill("kind:mail_send")
     await page.keyboard.press("Enter")

@@ -32,7 +32,11 @@ async def test_search_filter_and_paging_are_links_and_forms(site: Site, plain: P
     await plain.get_by_role("button", name="Apply").click()
     await expect(plain.locator("tbody.job")).to_have_count(1)
     await plain.get_by_role("link", name=re.compile("Remove kind:webhook")).click()
-    await plain.locator("#jobs-states").get_by_role("link", name=re.compile("cancelled", re.I)).click()
+    await (
+        plain.locator("#jobs-states")
+        .get_by_role("link", name=re.compile("cancelled", re.I))
+        .click()
+    )
     await expect(plain.locator("tbody.job")).to_have_count(1)
     await plain.locator("#q").fill("kind:nothing")
     await plain.keyboard.press("Enter")
@@ -57,14 +61,20 @@ async def test_deleting_asks_on_a_page_of_its_own(site: Site, plain: Page) -> No
     job = await factory.job(site.connection, "completed")
     await plain.goto("/jobs?state=completed")
     await plain.get_by_label(f"Select job {job}").check()
-    await plain.get_by_role("group", name="Selected jobs").get_by_role("button", name="Delete").click()
+    await (
+        plain.get_by_role("group", name="Selected jobs")
+        .get_by_role("button", name="Delete")
+        .click()
+    )
     await expect(plain.get_by_role("heading", name=f"Delete job {job}?")).to_be_visible()
     await plain.get_by_role("button", name="Delete 1 job").click()
     await expect(plain).to_have_url(re.compile("state=completed"))
     await expect(plain.locator("tbody.job")).to_have_count(0)
 
 
-async def test_all_matching_jobs_are_cancelled_through_preview_and_operation(site: Site, plain: Page) -> None:
+async def test_all_matching_jobs_are_cancelled_through_preview_and_operation(
+    site: Site, plain: Page
+) -> None:
     for _ in range(3):
         await factory.job(site.connection, "scheduled", kind="mail_send")
     await plain.goto("/jobs?state=scheduled&q=kind:mail_send")
@@ -78,9 +88,13 @@ async def test_all_matching_jobs_are_cancelled_through_preview_and_operation(sit
     await expect(plain.locator("#operation .badge")).to_have_text("done")
 
 
-async def test_job_queue_and_preferences_pages_work_with_plain_forms(site: Site, plain: Page) -> None:
+async def test_job_queue_and_preferences_pages_work_with_plain_forms(
+    site: Site, plain: Page
+) -> None:
     job = await factory.job(
-        site.connection, "retryable", errors=[factory.attempt_error(trace='File "/app/a.py", line 1')]
+        site.connection,
+        "retryable",
+        errors=[factory.attempt_error(trace='File "/app/a.py", line 1')],
     )
     await factory.queue(site.connection, "default")
     await plain.goto(f"/jobs/{job}")

@@ -1,4 +1,6 @@
-"""A search that no index serves goes on by itself, step by step, as long as somebody waits for it."""
+"""A search that no index serves goes on by itself, step by step, as long as somebody waits for
+it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, Response, expect
 
-from riverui.config import DashboardConfig
+from riverui.web.config import DashboardConfig
 from tests.browser.conftest import LOOP, NewPage, Site, Watch
 
 pytestmark = [pytest.mark.browser, LOOP]
@@ -25,7 +27,8 @@ async def _fill(site: Site, *, every: int, jobs: int = JOBS) -> None:
     """Finished jobs, one in `every` of them with a rare tag, from the oldest on."""
     await site.connection.execute(
         """insert into river_job (kind, args, state, finalized_at, tags)
-        select 'k', '{}', 'completed', now(), case when n %% %s = 1 then '{rare}' else '{}' end::varchar[]
+        select 'k', '{}', 'completed', now(), case when n %% %s = 1 then '{rare}' else '{}'
+        end::varchar[]
         from generate_series(1, %s) n""",
         [every, jobs],
     )
@@ -51,11 +54,15 @@ async def test_it_goes_on_to_the_end_and_tells_how_far_it_is(site: Site, page: P
 async def test_where_nothing_is_found_it_says_so_at_the_end(site: Site, page: Page) -> None:
     await _fill(site, every=JOBS, jobs=50_000)
     await page.goto("/jobs?q=tag:none&state=completed")
-    await expect(page.locator("#search-note")).to_have_text("No job matches this search.", timeout=15_000)
+    await expect(page.locator("#search-note")).to_have_text(
+        "No job matches this search.", timeout=15_000
+    )
     await expect(page.locator("#jobs-table")).to_be_hidden()
 
 
-async def test_it_ends_when_the_page_is_full_and_the_next_page_goes_on(site: Site, page: Page) -> None:
+async def test_it_ends_when_the_page_is_full_and_the_next_page_goes_on(
+    site: Site, page: Page
+) -> None:
     await _fill(site, every=1_500)
     await page.goto("/jobs?q=tag:rare&limit=50")
     await expect(page.locator("#search-note")).to_contain_text("This page is full.", timeout=15_000)
@@ -70,7 +77,10 @@ async def test_it_ends_when_the_page_is_full_and_the_next_page_goes_on(site: Sit
 async def test_it_stops_when_told_and_goes_on_when_told(site: Site, page: Page) -> None:
     await _fill(site, every=JOBS)
     steps: list[str] = []
-    page.on("request", lambda request: steps.append(request.url) if "/jobs/search" in request.url else None)
+    page.on(
+        "request",
+        lambda request: steps.append(request.url) if "/jobs/search" in request.url else None,
+    )
     await page.goto("/jobs?q=tag:rare")
     note = page.locator("#search-note")
     async with page.expect_response(lambda response: "/jobs/search" in response.url):
@@ -87,7 +97,9 @@ async def test_it_stops_when_told_and_goes_on_when_told(site: Site, page: Page) 
     assert all(later.count("after=") == 1 for later in steps)
 
 
-async def test_a_server_that_fails_stops_it_with_a_notice(site: Site, page: Page, watch: Watch) -> None:
+async def test_a_server_that_fails_stops_it_with_a_notice(
+    site: Site, page: Page, watch: Watch
+) -> None:
     await _fill(site, every=JOBS, jobs=100_000)
     await page.route("**/jobs/search?*", lambda route: route.abort())
     await page.goto("/jobs?q=tag:rare")

@@ -1,4 +1,6 @@
-"""Holds an embedded Postgres until its standard input ends, for tests that kill it: `hold.py DIR`."""
+"""Holds an embedded Postgres until its standard input ends, for tests that kill it: `hold.py
+DIR`.
+"""
 
 from __future__ import annotations
 

@@ -46,11 +46,15 @@ def test_a_short_wait_leaves_the_job_available() -> None:
 
 
 def test_the_last_attempt_discards() -> None:
-    assert attempt(FAILING, number=3, errors=2).outcome(NOW, Random(1))["state"] is JobState.DISCARDED
+    assert (
+        attempt(FAILING, number=3, errors=2).outcome(NOW, Random(1))["state"] is JobState.DISCARDED
+    )
 
 
 def test_a_snooze_gives_the_attempt_back() -> None:
-    row = attempt(Plan(seconds=1, lines=(), snooze=timedelta(seconds=45)), snoozes=1).outcome(NOW, Random(1))
+    row = attempt(Plan(seconds=1, lines=(), snooze=timedelta(seconds=45)), snoozes=1).outcome(
+        NOW, Random(1)
+    )
     assert row["state"] is JobState.SCHEDULED
     assert row["attempt"] == 0
     assert row["scheduled_at"] == NOW + timedelta(seconds=45)
@@ -59,7 +63,10 @@ def test_a_snooze_gives_the_attempt_back() -> None:
 
 
 def test_a_log_grows_while_the_job_runs() -> None:
-    lines: tuple[tuple[float, Line], ...] = ((0.0, ("INFO", "one", {})), (4.0, ("INFO", "two", {"of": 2})))
+    lines: tuple[tuple[float, Line], ...] = (
+        (0.0, ("INFO", "one", {})),
+        (4.0, ("INFO", "two", {"of": 2})),
+    )
     running = attempt(Plan(seconds=10, lines=lines))
     assert running.logs_at(NOW + timedelta(seconds=3)) == [
         {"attempt": 1, "log": "time=2026-11-21T12:00:00.000Z level=INFO msg=one\n"}
@@ -88,7 +95,15 @@ def test_the_same_job_meets_the_same_fate() -> None:
     kind = BY_NAME["payment_capture"]
     args = kind.args(Random(3))
     one, other = (
-        begin(kind, args=args, metadata={"trace_id": "t"}, number=1, max_attempts=5, errors=0, started_at=NOW)
+        begin(
+            kind,
+            args=args,
+            metadata={"trace_id": "t"},
+            number=1,
+            max_attempts=5,
+            errors=0,
+            started_at=NOW,
+        )
         for _ in range(2)
     )
     assert one == other

@@ -108,25 +108,37 @@ def test_jobs_move(demo: Demo) -> None:
         finished = demo.ask("select count(*) from river_job where state = 'completed'")
         newest = demo.ask("select max(id) from river_job")
         lately = "state = 'running' and attempted_at > now() - interval '1 h'"
-        return finished[0][0], newest[0][0], set(demo.ask(f"select id from river_job where {lately}"))
+        return (
+            finished[0][0],
+            newest[0][0],
+            set(demo.ask(f"select id from river_job where {lately}")),
+        )
 
     before = look()
 
     def moved() -> bool:
         finished, newest, running = look()
-        return finished > before[0] + 5 and newest > before[1] and (not before[2] or not before[2] <= running)
+        return (
+            finished > before[0] + 5
+            and newest > before[1]
+            and (not before[2] or not before[2] <= running)
+        )
 
     wait_for(moved, seconds=60)
 
 
 def test_logs_grow_while_jobs_run(demo: Demo) -> None:
-    statement = "select id from river_job where state = 'running' and metadata ? 'river:log' and attempt = 1"
+    statement = (
+        "select id from river_job where state = 'running' and metadata ? 'river:log' and"
+        " attempt = 1"
+    )
     wait_for(lambda: demo.ask(statement) != [], seconds=40)
 
 
 def test_one_job_looks_stuck_and_one_queue_is_paused(demo: Demo) -> None:
     stuck = demo.ask(
-        "select kind from river_job where state = 'running' and attempted_at < now() - interval '2 h'"
+        "select kind from river_job where state = 'running' and attempted_at < now() - interval"
+        " '2 h'"
     )
     assert stuck == [("video_transcode",)]
     assert demo.ask("select name from river_queue where paused_at is not null") == [("imports",)]
@@ -135,14 +147,20 @@ def test_one_job_looks_stuck_and_one_queue_is_paused(demo: Demo) -> None:
 def test_what_is_kept_is_rich(demo: Demo) -> None:
     checks = {
         "a Go trace": "select true from river_job where errors::text like '%.go:%' limit 1",
-        "a Python trace": "select true from river_job where errors::text like '%Traceback%' limit 1",
+        "a Python trace": (
+            "select true from river_job where errors::text like '%Traceback%' limit 1"
+        ),
         "several attempts": "select true from river_job where cardinality(errors) > 4 limit 1",
         "an output": "select true from river_job where metadata ? 'output' limit 1",
         "a snooze": "select true from river_job where metadata ? 'snoozes' limit 1",
         "a unique key": "select true from river_job where unique_key is not null limit 1",
-        "a large number": "select true from river_job where (args ->> 'asset_id')::bigint > 2 ^ 53 limit 1",
+        "a large number": (
+            "select true from river_job where (args ->> 'asset_id')::bigint > 2 ^ 53 limit 1"
+        ),
         "a leader": "select true from river_leader where expires_at > now()",
-        "several workers": "select true from river_job, unnest(attempted_by) b having count(distinct b) > 4",
+        "several workers": (
+            "select true from river_job, unnest(attempted_by) b having count(distinct b) > 4"
+        ),
         "every priority": "select true from river_job having count(distinct priority) = 4",
     }
     for name, statement in checks.items():
@@ -169,7 +187,16 @@ def test_beside_a_taken_port_it_takes_the_next_one(tmp_path: Path) -> None:
 def test_a_port_asked_for_by_its_flag_is_that_one_or_none(demo: Demo, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        command = [sys.executable, "-m", "riverui", "demo", "--port", port, "--data-dir", str(tmp_path)]
+        command = [
+            sys.executable,
+            "-m",
+            "riverui",
+            "demo",
+            "--port",
+            port,
+            "--data-dir",
+            str(tmp_path),
+        ]
         second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert second.returncode == 1
     assert port in second.stderr
@@ -205,12 +232,15 @@ def test_killed_it_leaves_nothing_running(tmp_path: Path) -> None:
     killed = Demo(tmp_path / "data")
     folder = (killed.home / "socket").resolve()
     killed.stop(signal.SIGKILL)
-    wait_for(lambda: not alive(killed.postgres) and not alive(killed.watchdog) and not folder.exists())
+    wait_for(
+        lambda: not alive(killed.postgres) and not alive(killed.watchdog) and not folder.exists()
+    )
 
     # What ran then is taken up again.
     again = Demo(killed.home)
     running = (
-        "select count(*) from river_job where state = 'running' and attempted_at < now() - interval '20 min'"
+        "select count(*) from river_job where state = 'running' and attempted_at < now() - interval"
+        " '20 min'"
     )
     try:
         assert again.ask(running) == [(1,)]

@@ -28,7 +28,9 @@ def test_every_state_is_there() -> None:
     states = Counter(row["state"] for row in rows(4_000))
     assert set(states) == set(JobState)
     assert states[JobState.COMPLETED] > 3_500
-    assert states[JobState.RUNNING] == 1, "nobody of the past works any more; one job is stuck on purpose"
+    assert states[JobState.RUNNING] == 1, (
+        "nobody of the past works any more; one job is stuck on purpose"
+    )
 
 
 def test_what_was_slept_through_is_made_up_for() -> None:
@@ -49,7 +51,9 @@ def test_rows_agree_with_themselves() -> None:
         assert (row["state"] in FINALIZED) == (row.get("finalized_at") is not None)
         assert row["state"] is not JobState.RUNNING or row["attempted_at"] <= NOW
         assert len(row.get("errors", [])) <= attempts <= row["max_attempts"]
-        assert attempts <= len(row.get("attempted_by", [])), "a snooze gives an attempt back, not its worker"
+        assert attempts <= len(row.get("attempted_by", [])), (
+            "a snooze gives an attempt back, not its worker"
+        )
         assert row["created_at"] <= NOW
         if row["state"] in (JobState.RETRYABLE, JobState.SCHEDULED):
             assert row["scheduled_at"] > NOW
@@ -57,7 +61,11 @@ def test_rows_agree_with_themselves() -> None:
 
 def test_numbers_keep_all_their_digits() -> None:
     text = encode(
-        {"id": 1840021394850918403, "rate": Decimal("1.084217350000000001"), "price": Decimal("12.90")}
+        {
+            "id": 1840021394850918403,
+            "rate": Decimal("1.084217350000000001"),
+            "price": Decimal("12.90"),
+        }
     )
     assert text == '{"id": 1840021394850918403, "rate": 1.084217350000000001, "price": 12.90}'
     assert json.loads(encode([NOW, "ü", None, True])) == ["2026-11-21T12:00:00Z", "ü", None, True]

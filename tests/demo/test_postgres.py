@@ -28,19 +28,31 @@ _READING = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
 
 
 def ways() -> dict[str, list[str]]:
-    """Who can start Postgres here: whoever runs the tests, and for root, others that it can pretend to be."""
+    """Who can start Postgres here: whoever runs the tests, and for root, others that it can pretend
+    to be.
+    """
     found: dict[str, list[str]] = {"as oneself": []}
     if os.geteuid() == 0:
         found["without user namespaces"] = [sys.executable, str(HERE / "without_namespaces.py")]
         # Others cannot start what lies below /root.
-        others = (("as nobody", 65534), ("as a user without a name", 54321)) if _open_to_others() else ()
+        others = (
+            (("as nobody", 65534), ("as a user without a name", 54321)) if _open_to_others() else ()
+        )
         for name, user in others:
-            found[name] = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *_READING]
+            found[name] = [
+                "setpriv",
+                f"--reuid={user}",
+                f"--regid={user}",
+                "--clear-groups",
+                *_READING,
+            ]
     return {name: way for name, way in found.items() if _works(way)}
 
 
 def _open_to_others() -> bool:
-    return all(folder.stat().st_mode & 0o001 for folder in (find_binaries(), *find_binaries().parents))
+    return all(
+        folder.stat().st_mode & 0o001 for folder in (find_binaries(), *find_binaries().parents)
+    )
 
 
 def _works(way: list[str]) -> bool:
@@ -199,7 +211,9 @@ def test_fresh_throws_the_data_away(home: Path) -> None:
 
 
 def test_fresh_spares_a_folder_that_is_no_database(home: Path) -> None:
-    version = subprocess.run([find_binaries() / "postgres", "-V"], capture_output=True, text=True, check=True)
+    version = subprocess.run(
+        [find_binaries() / "postgres", "-V"], capture_output=True, text=True, check=True
+    )
     folder = home / f"pg{version.stdout.split()[2].split('.')[0]}"
     folder.mkdir(parents=True)
     (folder / "thesis.tex").write_text("years of work")
@@ -218,7 +232,9 @@ def test_a_server_for_the_moment_leaves_no_folder() -> None:
     assert not folder.parent.exists()
 
 
-def test_its_settings_do_not_come_from_the_environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_settings_do_not_come_from_the_environment(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PGPORT", "1")
     monkeypatch.setenv("PGDATA", "/nowhere")
     monkeypatch.setenv("PGDATABASE", "nowhere")
@@ -248,7 +264,9 @@ def test_without_any_postgres_the_next_step_is_told(monkeypatch: pytest.MonkeyPa
         find_binaries()
 
 
-def test_the_newest_debian_postgres_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_debian_postgres_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("riverui.demo.postgres._WHEELS", ())
     monkeypatch.setattr("riverui.demo.postgres._DEBIAN", tmp_path)
     for major in ("9", "15", "17", "common"):
@@ -261,5 +279,8 @@ def test_the_newest_debian_postgres_is_taken(tmp_path: Path, monkeypatch: pytest
 
 def test_windows_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(DemoUnavailable, match="DATABASE_URL"), EmbeddedPostgres(None, durable=False):
+    with (
+        pytest.raises(DemoUnavailable, match="DATABASE_URL"),
+        EmbeddedPostgres(None, durable=False),
+    ):
         pass

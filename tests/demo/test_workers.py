@@ -19,11 +19,18 @@ from riverui.demo.attempts import Plan, plan
 from riverui.demo.mishaps import MISHAPS, happen
 from riverui.demo.opening import give_back, working
 from riverui.demo.shop import BY_NAME, KINDS, Kind
-from riverui.demo.workers import ImportWorker, ShopArgs, ShopWorker, ThreadWorker, TranscodeWorker, args_type
+from riverui.demo.workers import (
+    ImportWorker,
+    ShopArgs,
+    ShopWorker,
+    ThreadWorker,
+    TranscodeWorker,
+    args_type,
+)
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.engine.insert import InsertOpts
-from riverui.engine.worker import Workers
+from riverui.engine.insert.job_builder import InsertOpts
+from riverui.engine.work.worker import Workers
 from riverui.storage.interface import Driver
 from tests import factory
 
@@ -63,7 +70,9 @@ async def worked(driver: Driver, worker: ShopWorker) -> AsyncIterator[Client]:
     client = Client(
         driver,
         ClientConfig(
-            queues={"default": QueueConfig(max_workers=5)}, workers=workers, leader_election_disabled=True
+            queues={"default": QueueConfig(max_workers=5)},
+            workers=workers,
+            leader_election_disabled=True,
         ),
     )
     async with client:
@@ -80,7 +89,9 @@ async def end_of(
 
 
 async def row_of(connection: Connection, id: int, condition: str) -> dict[str, Any]:
-    found = await until(lambda: one(connection, f"select * from river_job where id = {id} and {condition}"))
+    found = await until(
+        lambda: one(connection, f"select * from river_job where id = {id} and {condition}")
+    )
     assert isinstance(found, dict)
     return found
 
@@ -121,7 +132,9 @@ async def test_a_job_ends_well_with_output_and_log(driver: Driver, connection: C
 
 async def test_a_job_fails_with_a_traceback(driver: Driver, connection: Connection) -> None:
     kind = quick("webhook_delivery")
-    failing = fate(kind, lambda plan: plan.failure is not None and not plan.gives_up and plan.mishap == 1)
+    failing = fate(
+        kind, lambda plan: plan.failure is not None and not plan.gives_up and plan.mishap == 1
+    )
     async with worked(driver, ShopWorker(kind)) as client:
         row = await end_of(client, kind, failing, connection, "cardinality(errors) = 1")
     (error,) = row["errors"]
@@ -130,7 +143,9 @@ async def test_a_job_fails_with_a_traceback(driver: Driver, connection: Connecti
     assert "attempt failed: POST" in row["metadata"]["river:log"][0]["log"]
 
 
-async def test_a_job_is_put_off_and_another_given_up(driver: Driver, connection: Connection) -> None:
+async def test_a_job_is_put_off_and_another_given_up(
+    driver: Driver, connection: Connection
+) -> None:
     kind = quick("webhook_delivery")
     async with worked(driver, ShopWorker(kind)) as client:
         snoozed = fate(kind, lambda plan: plan.snooze is not None)
@@ -142,7 +157,9 @@ async def test_a_job_is_put_off_and_another_given_up(driver: Driver, connection:
         assert row["errors"][0]["error"].startswith("JobCancelError: ")
 
 
-async def test_a_thread_notices_that_its_job_was_cancelled(driver: Driver, connection: Connection) -> None:
+async def test_a_thread_notices_that_its_job_was_cancelled(
+    driver: Driver, connection: Connection
+) -> None:
     kind = replace(BY_NAME["image_resize"], seconds=(30, 31), flaky=0, doomed=0)
     async with worked(driver, ThreadWorker(kind)) as client:
         row = await end_of(client, kind, "1", connection, "state = 'running'")
@@ -167,7 +184,9 @@ async def test_a_transcoding_goes_on_with_the_rendition_that_failed(
     assert "wrote playlist" in logs[1]
 
 
-async def test_an_import_goes_on_behind_its_last_batch(driver: Driver, connection: Connection) -> None:
+async def test_an_import_goes_on_behind_its_last_batch(
+    driver: Driver, connection: Connection
+) -> None:
     kind = quick("data_import", flaky=0.5)
     failing = fate(kind, lambda plan: plan.failure is not None and not plan.gives_up, then="well")
     async with worked(driver, ImportWorker(kind)) as client:
@@ -179,12 +198,18 @@ async def test_an_import_goes_on_behind_its_last_batch(driver: Driver, connectio
 
 
 async def test_the_shop_is_open(driver: Driver, connection: Connection) -> None:
-    """Two clients, one of which leads; customers; periodic jobs; and nothing is left when it closes."""
+    """Two clients, one of which leads; customers; periodic jobs; and nothing is left when it
+    closes.
+    """
     async with working(driver) as clients:
         assert len({client.id for client in clients}) == 2
         await until(lambda: one(connection, "select true from river_job having count(*) > 45"))
-        await until(lambda: one(connection, "select true from river_job where state = 'completed' limit 1"))
-        await until(lambda: one(connection, "select true from river_job where state = 'pending' limit 1"))
+        await until(
+            lambda: one(connection, "select true from river_job where state = 'completed' limit 1")
+        )
+        await until(
+            lambda: one(connection, "select true from river_job where state = 'pending' limit 1")
+        )
         periodic = "select kind from river_job where metadata ? 'river:periodic_job_id'"
         periodic = f"select true from ({periodic}) as found having count(distinct kind) = 2"
         await until(lambda: one(connection, periodic))
@@ -192,11 +217,15 @@ async def test_the_shop_is_open(driver: Driver, connection: Connection) -> None:
         for name, queue in (("shop", "mailers"), ("media", "media")):
             (client,) = [client for client in clients if queue in client.config.queues]
             assert name in client.id
-    assert await one(connection, "select count(*) as n from river_job where state = 'running'") == {"n": 0}
+    assert await one(connection, "select count(*) as n from river_job where state = 'running'") == {
+        "n": 0
+    }
     assert await one(connection, "select count(*) as n from river_leader") == {"n": 0}
 
 
-async def test_what_a_killed_demo_left_running_is_given_back(driver: Driver, connection: Connection) -> None:
+async def test_what_a_killed_demo_left_running_is_given_back(
+    driver: Driver, connection: Connection
+) -> None:
     left = await factory.job(connection, "running")
     stuck = await factory.job(connection, "running")
     await connection.execute(
@@ -207,4 +236,6 @@ async def test_what_a_killed_demo_left_running_is_given_back(driver: Driver, con
         "state": "available",
         "attempt": 0,
     }
-    assert await one(connection, f"select state from river_job where id = {stuck}") == {"state": "running"}
+    assert await one(connection, f"select state from river_job where id = {stuck}") == {
+        "state": "running"
+    }

@@ -1,4 +1,6 @@
-"""Runs a command where no user namespace can be made, as under Docker's default rules; needs root."""
+"""Runs a command where no user namespace can be made, as under Docker's default rules; needs
+root.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,9 @@ async def test_a_page_of_the_guide_runs(
     monkeypatch.setenv("DATABASE_URL", database_url)
     monkeypatch.chdir(tmp_path)
     page = DOCS / f"{name}.md"
-    code = compile(program(page), str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    code = compile(
+        program(page), str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+    )
     module = ModuleType(f"guide_{name.replace('-', '_')}")
     # Where dataclasses and others look for the names in annotations.
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -58,9 +60,16 @@ _FILE = re.compile(r"^```(?:python|ini)\n# ([\w.]+)\n(.*?)^```$", re.MULTILINE |
 
 
 def test_the_project_with_pytest_runs_as_it_is_written(database_url: str, tmp_path: Path) -> None:
-    """Each block that begins with a file's name is that file, in a folder and a process of their own."""
+    """Each block that begins with a file's name is that file, in a folder and a process of their
+    own.
+    """
     files = _FILE.findall((DOCS / "testing.md").read_text(encoding="utf-8"))
-    assert {name for name, _ in files} == {"conftest.py", "pytest.ini", "accounts.py", "test_accounts.py"}
+    assert {name for name, _ in files} == {
+        "conftest.py",
+        "pytest.ini",
+        "accounts.py",
+        "test_accounts.py",
+    }
     for name, text in files:
         (tmp_path / name).write_text(text, encoding="utf-8")
     # The checkout stands in for the installed package.

@@ -39,7 +39,9 @@ def some(schedule: Schedule, after: str, count: int = 3) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("after", "text", "answers"), VECTORS, ids=[f"{text} after {after}" for after, text, _ in VECTORS]
+    ("after", "text", "answers"),
+    VECTORS,
+    ids=[f"{text} after {after}" for after, text, _ in VECTORS],
 )
 def test_cron_gives_the_answers_of_robfig(after: str, text: str, answers: list[str]) -> None:
     assert some(CronSchedule(text), after, len(answers)) == answers
@@ -85,12 +87,12 @@ def test_a_zone_in_the_text_wins_over_that_of_the_program() -> None:
     assert some(CronSchedule("0 9 * * *", ZoneInfo("Asia/Tokyo")), "2024-07-01T00:00:00Z", 1) == [
         "2024-07-02T00:00:00Z"
     ]
-    assert some(CronSchedule("0 9 * * *", timezone(timedelta(hours=-9))), "2024-07-01T00:00:00Z", 1) == [
-        "2024-07-01T18:00:00Z"
-    ]
-    assert some(CronSchedule("CRON_TZ=UTC 0 9 * * *", "Europe/Berlin"), "2024-07-01T00:00:00Z", 1) == [
-        "2024-07-01T09:00:00Z"
-    ]
+    assert some(
+        CronSchedule("0 9 * * *", timezone(timedelta(hours=-9))), "2024-07-01T00:00:00Z", 1
+    ) == ["2024-07-01T18:00:00Z"]
+    assert some(
+        CronSchedule("CRON_TZ=UTC 0 9 * * *", "Europe/Berlin"), "2024-07-01T00:00:00Z", 1
+    ) == ["2024-07-01T09:00:00Z"]
 
 
 def test_the_zone_of_the_question_does_not_matter() -> None:
@@ -169,7 +171,9 @@ def test_durations_are_go_s(text: str, seconds: float) -> None:
     assert go_duration(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("text", ["", "5", "h", "-1s", "1d", "1 h", "1h-1m", ".s", "2562048h", "1e3s", "٣s"])
+@pytest.mark.parametrize(
+    "text", ["", "5", "h", "-1s", "1d", "1 h", "1h-1m", ".s", "2562048h", "1e3s", "٣s"]
+)
 def test_other_durations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="duration"):
         go_duration(text)
@@ -205,13 +209,29 @@ def test_the_reindexer_s_schedule_is_midnight_utc(after: str, midnight: str) -> 
 @given(
     st.datetimes(datetime(1990, 1, 1), datetime(2037, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
     st.sampled_from(
-        ["*/7 * * * *", "30 1,2 * * *", "0 0 * * *", "15 */3 * * mon-fri", "59 23 28-31 * *", "0 0 13 * fri"]
+        [
+            "*/7 * * * *",
+            "30 1,2 * * *",
+            "0 0 * * *",
+            "15 */3 * * mon-fri",
+            "59 23 28-31 * *",
+            "0 0 13 * fri",
+        ]
     ),
     st.sampled_from(
-        ["UTC", "Europe/Berlin", "America/Havana", "Africa/Casablanca", "Pacific/Apia", "Australia/Lord_Howe"]
+        [
+            "UTC",
+            "Europe/Berlin",
+            "America/Havana",
+            "Africa/Casablanca",
+            "Pacific/Apia",
+            "Australia/Lord_Howe",
+        ]
     ),
 )
-def test_the_next_time_is_later_and_nothing_lies_between(after: datetime, text: str, zone: str) -> None:
+def test_the_next_time_is_later_and_nothing_lies_between(
+    after: datetime, text: str, zone: str
+) -> None:
     schedule = CronSchedule(text, zone)
     found = schedule.next(after)
     assert found > after

@@ -6,7 +6,13 @@ import math
 
 import pytest
 
-from riverui.domain.stored_json import MOST_DEPTH, UnreadableJson, read_json, read_object, write_json
+from riverui.domain.stored_json import (
+    MOST_DEPTH,
+    UnreadableJson,
+    read_json,
+    read_object,
+    write_json,
+)
 
 DEEP = "[" * 100_000 + "]" * 100_000
 DIGITS = "9" * 5_000

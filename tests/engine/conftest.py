@@ -1,4 +1,6 @@
-"""What the engine's tests need: a client on this test's database, and ways to see what it did to its jobs."""
+"""What the engine's tests need: a client on this test's database, and ways to see what it did to
+its jobs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from psycopg.rows import DictRow
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import Event, EventKind, Subscription
-from riverui.engine.worker import Job, Worker, Workers
+from riverui.engine.work.worker import Job, Worker, Workers
 from riverui.storage.interface import Driver
 from tests import factory
 
@@ -37,7 +39,8 @@ class Task:
 class Playground:
     """A client and its database.
 
-    Register workers (`worker`), `start` the client, `insert` jobs or `work` one, and look at its `row`.
+    Register workers (`worker`), `start` the client, `insert` jobs or `work` one, and look at its
+    `row`.
     """
 
     def __init__(self, connection: AsyncConnection[DictRow], database_url: str) -> None:
@@ -86,7 +89,9 @@ class Playground:
         self._listening.append(asyncio.create_task(self._collect(subscription)))
         return client
 
-    def worker(self, worker: Worker[Any] | Callable[[Job[Task]], Any], args_type: type[Any] = Task) -> None:
+    def worker(
+        self, worker: Worker[Any] | Callable[[Job[Task]], Any], args_type: type[Any] = Task
+    ) -> None:
         """Registers who works `args_type`."""
         if isinstance(worker, Worker):
             self.workers.add(worker)
@@ -101,9 +106,14 @@ class Playground:
         )
 
     async def work(
-        self, worker: Worker[Any] | Callable[[Job[Task]], Any] | None = None, args: Any = None, **columns: Any
+        self,
+        worker: Worker[Any] | Callable[[Job[Task]], Any] | None = None,
+        args: Any = None,
+        **columns: Any,
     ) -> DictRow:
-        """One job's row after one attempt; `worker` is registered and a client started if needed."""
+        """One job's row after one attempt; `worker` is registered and a client started if
+        needed.
+        """
         if worker is not None:
             self.worker(worker)
         job_id = await self.insert(args, **columns)
@@ -130,7 +140,9 @@ class Playground:
 
     async def notify(self, topic: str, payload: str) -> None:
         """Sends a notification on River's channel for a topic."""
-        await self.connection.execute("select pg_notify(current_schema() || '.' || %s, %s)", [topic, payload])
+        await self.connection.execute(
+            "select pg_notify(current_schema() || '.' || %s, %s)", [topic, payload]
+        )
 
     async def in_state(self, job_id: int, state: str) -> DictRow:
         """The job's row once it is in this state."""
@@ -171,7 +183,9 @@ class Playground:
 
 def _tasks_of_ours() -> list[asyncio.Task[Any]]:
     """What the engine has begun and not ended."""
-    return [task for task in asyncio.all_tasks() if "/riverui/engine/" in repr(task.get_stack(limit=1))]
+    return [
+        task for task in asyncio.all_tasks() if "/riverui/engine/" in repr(task.get_stack(limit=1))
+    ]
 
 
 async def _nothing(job: Job[Task]) -> None:
@@ -194,7 +208,9 @@ def about(instant: datetime, expected: datetime, within: float = 2.0) -> bool:
 
 
 @pytest.fixture
-async def play(connection: AsyncConnection[DictRow], database_url: str) -> AsyncIterator[Playground]:
+async def play(
+    connection: AsyncConnection[DictRow], database_url: str
+) -> AsyncIterator[Playground]:
     """A client to play with."""
     playground = Playground(connection, database_url)
     yield playground

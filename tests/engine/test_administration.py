@@ -1,4 +1,6 @@
-"""Looking after jobs and queues through a client: what River's client does, alone and in a transaction."""
+"""Looking after jobs and queues through a client: what River's client does, alone and in a
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from psycopg.types.json import Jsonb
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.client import Client
-from riverui.engine.context import record_output
 from riverui.engine.job_lists import JobDeleteManyParams, JobListParams
-from riverui.engine.worker import Job
+from riverui.engine.work.context import record_output
+from riverui.engine.work.worker import Job
 from riverui.errors import BadRequest, JobRunning, LockTimeout, NotFound, UniqueConflict
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
@@ -41,7 +43,9 @@ async def other(database_url: str) -> AsyncIterator[AsyncConnection[Any]]:
 
 
 async def row(connection: AsyncConnection[Any], job_id: int) -> dict[str, Any] | None:
-    found = await (await connection.execute("select * from river_job where id = %s", [job_id])).fetchone()
+    found = await (
+        await connection.execute("select * from river_job where id = %s", [job_id])
+    ).fetchone()
     return dict(found) if found else None
 
 
@@ -61,7 +65,14 @@ async def test_a_job_is_given_whole(client: Client, connection: AsyncConnection[
     assert json.loads(found.metadata) == {"m": [1]}
     assert found.tags == ("a", "b")
     assert found.errors[0].error == "it broke"
-    for name in ("created_at", "scheduled_at", "attempted_at", "finalized_at", "max_attempts", "queue"):
+    for name in (
+        "created_at",
+        "scheduled_at",
+        "attempted_at",
+        "finalized_at",
+        "max_attempts",
+        "queue",
+    ):
         assert getattr(found, name) == stored[name]
 
 
@@ -87,7 +98,9 @@ async def test_a_waiting_job_is_cancelled(
     assert "cancel_attempted_at" in json.loads(found.metadata)
 
 
-async def test_a_running_job_is_asked_to_stop(client: Client, connection: AsyncConnection[Any]) -> None:
+async def test_a_running_job_is_asked_to_stop(
+    client: Client, connection: AsyncConnection[Any]
+) -> None:
     job_id = await job(connection, "running")
     found = await client.job_cancel(job_id)
     assert (found.state, found.finalized_at) == (JobState.RUNNING, None)
@@ -135,7 +148,8 @@ async def test_a_retry_may_not_make_a_second_active_twin(
 
 
 @pytest.mark.parametrize(
-    "state", ["available", "cancelled", "completed", "discarded", "pending", "retryable", "scheduled"]
+    "state",
+    ["available", "cancelled", "completed", "discarded", "pending", "retryable", "scheduled"],
 )
 async def test_a_job_is_deleted_and_given(
     state: str, client: Client, connection: AsyncConnection[Any]
@@ -204,7 +218,9 @@ async def test_reading_in_a_transaction_sees_what_it_wrote(
     assert [each.paused_at is None for each in await client.queue_list_tx(other)] == [False]
 
 
-async def test_the_output_of_any_job_can_be_set(client: Client, connection: AsyncConnection[Any]) -> None:
+async def test_the_output_of_any_job_can_be_set(
+    client: Client, connection: AsyncConnection[Any]
+) -> None:
     job_id = await job(connection, "completed", metadata={"output": "old", "kept": 1})
     found = await client.job_update(job_id, output={"rows": [1, 2], "at": T0})
     assert json.loads(found.metadata) == {
@@ -245,7 +261,9 @@ async def test_a_job_at_work_may_store_early_what_it_has_recorded(play: Playgrou
 
 async def test_lists_are_filtered(client: Client, connection: AsyncConnection[Any]) -> None:
     first = await job(connection, "available", kind="mail", queue="q1", tags=["a", "b"], priority=2)
-    second = await job(connection, "completed", kind="mail", queue="q2", tags=["b"], metadata={"c": {"d": 1}})
+    second = await job(
+        connection, "completed", kind="mail", queue="q2", tags=["b"], metadata={"c": {"d": 1}}
+    )
     third = await job(connection, "running", kind="report", queue="q1")
 
     async def ids(**filters: Any) -> list[int]:
@@ -306,7 +324,9 @@ async def test_pages_follow_one_another_without_gaps(
     cursor: Any = None
     for _ in range(30):
         page = await client.job_list(JobListParams(**params, first=2, after=cursor))
-        by_row = await client.job_list(JobListParams(**params, first=2, after=rows[-1] if rows else None))
+        by_row = await client.job_list(
+            JobListParams(**params, first=2, after=rows[-1] if rows else None)
+        )
         if not page.jobs:
             assert page.last_cursor is None
             break
@@ -316,7 +336,9 @@ async def test_pages_follow_one_another_without_gaps(
     assert pages == rows == list(whole.jobs)
 
 
-async def test_many_jobs_are_deleted_by_filter(client: Client, connection: AsyncConnection[Any]) -> None:
+async def test_many_jobs_are_deleted_by_filter(
+    client: Client, connection: AsyncConnection[Any]
+) -> None:
     mails = [await job(connection, "completed", kind="mail") for _ in range(3)]
     running = await job(connection, "running", kind="mail")
     report = await job(connection, "completed", kind="report", queue="q")
@@ -352,7 +374,9 @@ async def test_queues_are_given_by_name(client: Client, connection: AsyncConnect
         await client.queue_list(first=0)
 
 
-async def test_a_queue_that_is_not_there_is_told(client: Client, other: AsyncConnection[Any]) -> None:
+async def test_a_queue_that_is_not_there_is_told(
+    client: Client, other: AsyncConnection[Any]
+) -> None:
     for call in (
         client.queue_get("nowhere"),
         client.queue_get_tx(other, "nowhere"),
@@ -449,7 +473,13 @@ async def test_clients_are_told(
         ),
         (Where("args @> @part", {"part": Jsonb({"to": "ann"})}), ["ann"]),
         (Where("priority > @least and kind = 'mail' -- or so", {"least": 1}), []),
-        ([Where("args ->> 'to' <> @a", {"a": "ann"}), Where("args ->> 'to' <> @a", {"a": "bob"})], ["cy"]),
+        (
+            [
+                Where("args ->> 'to' <> @a", {"a": "ann"}),
+                Where("args ->> 'to' <> @a", {"a": "bob"}),
+            ],
+            ["cy"],
+        ),
         (Where("args ->> 'to' = @name", {"name": "' or true --"}), []),
         (Where("kind = ':queue' or args ->> 'to' = 'bob'"), ["bob"]),
     ],

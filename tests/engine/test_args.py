@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
-from typing import Annotated, Any, ClassVar, Literal, NewType, NotRequired, Optional, TypedDict, cast
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NewType,
+    NotRequired,
+    Optional,
+    TypedDict,
+    cast,
+)
 from uuid import UUID
 
 import msgspec
@@ -16,7 +26,7 @@ import pydantic
 import pytest
 from hypothesis import given, strategies as st
 
-from riverui.engine.args import (
+from riverui.engine.args.job_args import (
     JsonArgs,
     decoder,
     encode,
@@ -28,7 +38,7 @@ from riverui.engine.args import (
 )
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
-from riverui.engine.insert import Inserter, InsertOpts, NotifyLimiter
+from riverui.engine.insert.job_builder import Inserter, InsertOpts, NotifyLimiter
 from riverui.errors import ArgsError, ConfigError
 
 
@@ -131,7 +141,8 @@ def everything(**changes: Any) -> Everything:
 
 
 EVERYTHING = (
-    r'{"text":"a \"quoted\" \u003cb\u003e \u0026 é\n\u2028","whole":1000000000000000000000000000000,'
+    r'{"text":"a \"quoted\" \u003cb\u003e \u0026'
+    r' é\n\u2028","whole":1000000000000000000000000000000,'
     r'"number":1,"flag":true,"maybe":null,"address":{"street":"High St","number":4},'
     r'"addresses":[{"street":"a","number":0},{"street":"b","number":2}],'
     r'"by_name":{"a":{"street":"a","number":0},"z":{"street":"z","number":0}},"by_number":{"10":true,"2":false},'
@@ -208,7 +219,9 @@ class Values:
 
 _texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"))
 # Times that a clock change makes ambiguous equal nothing in another zone, says Python.
-_zones = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes))) | st.just(UTC)
+_zones = st.integers(-1439, 1439).map(
+    lambda minutes: timezone(timedelta(minutes=minutes))
+) | st.just(UTC)
 _values: st.SearchStrategy[Values] = st.deferred(
     lambda: st.builds(
         Values,
@@ -244,7 +257,10 @@ def test_what_is_written_is_read_back(args: Values) -> None:
             {"addresses": [Address("a"), Address(cast(str, object()))]},
             "addresses.1.street: object has no JSON form",
         ),
-        ({"by_name": {"k": {1.5: "x"}}}, "by_name.k: a key must be text or a whole number, not float"),
+        (
+            {"by_name": {"k": {1.5: "x"}}},
+            "by_name.k: a key must be text or a whole number, not float",
+        ),
         ({"anything": {1: "a", "1": "b"}}, "anything: two keys are the same as text"),
         ({"at": datetime(2026, 1, 1)}, "at: a time without a time zone"),  # noqa: DTZ001
         ({"price": Decimal("NaN")}, "price: JSON has no NaN"),
@@ -277,7 +293,10 @@ def test_a_circle_is_refused() -> None:
         ({"number": "1"}, "number: expected a number, got text"),
         ({"flag": None}, "flag: expected true or false, got null"),
         ({"address": {"number": 1}}, "address.street: missing, and has no default"),
-        ({"addresses": [{"street": "a"}, {"street": None}]}, "addresses.1.street: expected text, got null"),
+        (
+            {"addresses": [{"street": "a"}, {"street": None}]},
+            "addresses.1.street: expected text, got null",
+        ),
         ({"by_name": {"k": []}}, "by_name.k: expected an object, got a list"),
         ({"by_number": {"x": True}}, "by_number.x: expected a whole number, got 'x'"),
         ({"at": "yesterday"}, "at: expected a time with its zone"),
@@ -323,7 +342,7 @@ class Lenient:
 
 def test_unknown_keys_are_ignored_and_null_counts_as_missing() -> None:
     # Go writes null for empty slices and maps.
-    text = '{"words":null,"counts":null,"size":2,"note":null,"tags":null,"price":1.10,"new":{"unknown":1}}'
+    text = '{"words":null,"counts":null,"size":2,"note":null,"tags":null,"price":1.10,"new":{"unknown":1}}'  # noqa: E501
 
     assert decoder(Lenient)(text) == Lenient([], {}, 2.0, price=Decimal("1.1"))
 
@@ -370,8 +389,9 @@ def test_pydantic_models() -> None:
     args = Model(Name="<n>", prices={"b": 1.0, "a": 1e21}, at=at, address=Address("s"))
 
     text = encode(args)
-    assert text == (
-        '{"Name":"\\u003cn\\u003e","prices":{"a":1e+21,"b":1},"at":"2026-01-01T00:00:00.12Z",'
+    assert (
+        text
+        == '{"Name":"\\u003cn\\u003e","prices":{"a":1e+21,"b":1},"at":"2026-01-01T00:00:00.12Z",'
         '"address":{"street":"s","number":0},"span":"PT1H","data":"utf-8"}'
     )
     assert kind_of(Model) == kind_of(args) == "model"
@@ -393,11 +413,14 @@ class Struct(msgspec.Struct, rename="camel", omit_defaults=True):
 
 def test_msgspec_structs() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    args = Struct("é", {"b": 1.0, "a": 0.1}, at, Struct("", {}, at, span=timedelta(days=1), data=b"\0"))
+    args = Struct(
+        "é", {"b": 1.0, "a": 0.1}, at, Struct("", {}, at, span=timedelta(days=1), data=b"\0")
+    )
 
     text = encode(args)
-    assert text == (
-        '{"firstName":"é","prices":{"a":0.1,"b":1},"at":"2026-01-01T00:00:00Z","inner":{"firstName":"",'
+    assert (
+        text
+        == '{"firstName":"é","prices":{"a":0.1,"b":1},"at":"2026-01-01T00:00:00Z","inner":{"firstName":"",'  # noqa: E501
         '"prices":{},"at":"2026-01-01T00:00:00Z","span":"P1D","data":"AA=="}}'
     )
     assert decoder(Struct)(text) == args
@@ -414,7 +437,9 @@ class Holder:
 
 def test_models_and_structs_inside_a_dataclass() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    args = Holder(Model(Name="n", prices={}, at=at, address=Address("s")), Struct("f", {"a": 2.0}, at))
+    args = Holder(
+        Model(Name="n", prices={}, at=at, address=Address("s")), Struct("f", {"a": 2.0}, at)
+    )
 
     assert decoder(Holder)(encode(args)) == args
     with pytest.raises(ArgsError, match=r"do not fit Holder: struct: .*firstName"):
@@ -624,7 +649,9 @@ def test_types_that_cannot_be_args_are_refused_when_a_worker_is_made_for_them() 
     ],
 )
 def test_what_is_no_args_is_refused_with_what_to_write_instead(args: Any, words: str) -> None:
-    inserter = Inserter(ClientConfig(), lambda: datetime.now(UTC), NotifyLimiter(timedelta(seconds=1)))
+    inserter = Inserter(
+        ClientConfig(), lambda: datetime.now(UTC), NotifyLimiter(timedelta(seconds=1))
+    )
     with pytest.raises(ArgsError, match=words):
         inserter.prepare(args)
     with pytest.raises(ArgsError, match=words):

@@ -14,8 +14,8 @@ import pytest
 
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.engine.leader import Elector, Term, Terms
-from riverui.engine.worker import Job, Workers
+from riverui.engine.lead.elector import Elector, Term, Terms
+from riverui.engine.work.worker import Job, Workers
 from riverui.storage.connect import connect
 from tests.engine.conftest import PATIENCE, Playground, Task, until
 
@@ -154,7 +154,9 @@ async def test_a_loop_that_stands_still_for_too_long_leaves_leading_to_others(
         await client.stop()
 
 
-async def test_the_thread_of_a_candidate_ends_with_it_and_others_have_none(play: Playground) -> None:
+async def test_the_thread_of_a_candidate_ends_with_it_and_others_have_none(
+    play: Playground,
+) -> None:
     def threads() -> list[str]:
         return [thread.name for thread in threading.enumerate() if thread.name == "riverui-leader"]
 

@@ -1,4 +1,6 @@
-"""How outcomes reach the database: in batches, whatever happens to it, with a bad row among them."""
+"""How outcomes reach the database: in batches, whatever happens to it, with a bad row among
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,16 @@ from typing import Any
 import pytest
 
 from riverui.domain.jobs import JobRow, JobState
-from riverui.engine import outcome
-from riverui.engine.attempt import Attempt
-from riverui.engine.completer import Completer
 from riverui.engine.config import QueueConfig
-from riverui.engine.context import metadata_set, record_output
+from riverui.engine.dedicated_connection import Line
 from riverui.engine.events import Event, Events
-from riverui.engine.line import Line
-from riverui.engine.worker import Job
+from riverui.engine.work import outcome
+from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.completer import Completer
+from riverui.engine.work.context import metadata_set, record_output
+from riverui.engine.work.worker import Job
 from riverui.storage.interface import Driver
-from riverui.storage.params import JobFetchParams
+from riverui.storage.interface.params import JobFetchParams
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
 
@@ -42,7 +44,9 @@ class Bench:
         self.driver = driver
         self.events = Events(LOG)
         self.line = Line(driver)
-        self.completer = Completer(self.line, self.events, clock=lambda: datetime.now(UTC), logger=LOG)
+        self.completer = Completer(
+            self.line, self.events, clock=lambda: datetime.now(UTC), logger=LOG
+        )
         self.task = asyncio.create_task(self.completer.run())
 
     async def attempts(self, count: int, **columns: Any) -> list[Attempt]:
@@ -63,7 +67,9 @@ class Bench:
 
     async def states(self) -> list[str]:
         """Of every job, by id."""
-        return [row["state"] for row in await self.play.rows("select state from river_job order by id")]
+        return [
+            row["state"] for row in await self.play.rows("select state from river_job order by id")
+        ]
 
     async def close(self) -> None:
         """Writes what is left."""
@@ -117,10 +123,12 @@ async def test_the_newest_outcome_of_a_job_counts(bench: Bench) -> None:
     assert await bench.states() == ["discarded", "completed", "completed"]
 
 
-async def test_crowded_completer_makes_jobs_wait(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.engine.completer._CROWDED", 8)
-    monkeypatch.setattr("riverui.engine.completer._ROOMY", 4)
-    monkeypatch.setattr("riverui.engine.completer._AT_ONCE", 4)
+async def test_crowded_completer_makes_jobs_wait(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riverui.engine.work.completer._CROWDED", 8)
+    monkeypatch.setattr("riverui.engine.work.completer._ROOMY", 4)
+    monkeypatch.setattr("riverui.engine.work.completer._AT_ONCE", 4)
     for attempt in await bench.attempts(10):
         bench.completer.succeed(attempt)
     assert bench.completer.crowded
@@ -134,7 +142,8 @@ async def test_one_bad_row_blocks_nobody(
 ) -> None:
     attempts = await bench.attempts(9)
     for number, attempt in enumerate(attempts):
-        # Postgres cannot keep a NUL; the engine does not let one through, but who knows what else there is.
+        # Postgres cannot keep a NUL; the engine does not let one through, but who knows what else
+        # there is.
         text = '{"a": "\\u0000"}' if number == 4 else f'{{"a": {number}}}'
         bench.completer.settle(attempt, outcome.completed(attempt.row, attempt.ended_at, text))
     await bench.close()
@@ -145,7 +154,9 @@ async def test_one_bad_row_blocks_nobody(
 
 async def test_bad_error_is_replaced(bench: Bench) -> None:
     (attempt,) = await bench.attempts(1)
-    bench.completer.settle(attempt, outcome.discarded(attempt.row, attempt.ended_at, None, '"\\u0000"'))
+    bench.completer.settle(
+        attempt, outcome.discarded(attempt.row, attempt.ended_at, None, '"\\u0000"')
+    )
     await bench.close()
     (row,) = await bench.play.rows("select state, errors from river_job")
     assert row["state"] == "discarded"
@@ -171,7 +182,7 @@ def _impossible(row: JobRow) -> Any:
 async def test_nothing_is_lost_while_the_database_is_away(
     play: Playground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("riverui.engine.completer.backoff", lambda failures: 0.05)
+    monkeypatch.setattr("riverui.engine.work.completer.backoff", lambda failures: 0.05)
     monkeypatch.setattr("riverui.engine.notifier.backoff", lambda failures: 0.05)
     worker = Hanging()
     play.worker(worker)
@@ -185,7 +196,9 @@ async def test_nothing_is_lost_while_the_database_is_away(
         await play.cut_connections()
         worker.let_go.set()
         await play.until(lambda: "outcomes could not be written" in caplog.text)
-        assert {row["state"] for row in await play.rows("select state from river_job")} == {"running"}
+        assert {row["state"] for row in await play.rows("select state from river_job")} == {
+            "running"
+        }
         await admin.execute(f'alter database "{database["name"]}" with allow_connections true')
     for job_id in ids:
         assert (await play.event(job_id)).kind == "job_completed"
@@ -216,7 +229,7 @@ async def test_a_cut_connection_is_replaced_at_once(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Whoever waited for this would fail the test.
-    monkeypatch.setattr("riverui.engine.completer.backoff", lambda failures: 3600.0)
+    monkeypatch.setattr("riverui.engine.work.completer.backoff", lambda failures: 3600.0)
     worker = Hanging()
     play.worker(worker)
     client = await play.start()
@@ -228,8 +241,10 @@ async def test_a_cut_connection_is_replaced_at_once(
         assert (await play.event(job_id)).kind == "job_completed"
 
 
-async def test_connections_cut_again_and_again(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.engine.completer.backoff", lambda failures: 0.01)
+async def test_connections_cut_again_and_again(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riverui.engine.work.completer.backoff", lambda failures: 0.01)
     monkeypatch.setattr("riverui.engine.notifier.backoff", lambda failures: 0.01)
     worked: list[int] = []
 
@@ -241,8 +256,8 @@ async def test_connections_cut_again_and_again(play: Playground, monkeypatch: py
 
     play.worker(work)
     await play.rows(
-        "insert into river_job (kind, args, max_attempts)"
-        " select 'task', jsonb_build_object('number', n), 25 from generate_series(1, 600) n returning 1"
+        "insert into river_job (kind, args, max_attempts) select 'task',"
+        " jsonb_build_object('number', n), 25 from generate_series(1, 600) n returning 1"
     )
     await play.start(queues={"default": QueueConfig(max_workers=20)})
 
@@ -257,7 +272,8 @@ async def test_connections_cut_again_and_again(play: Playground, monkeypatch: py
         await play.cut_connections()
         await asyncio.sleep(0.03)
     await play.until(over)
-    # What was fetched by a statement whose answer never came is running for ever, until it is rescued.
+    # What was fetched by a statement whose answer never came is running for ever, until it is
+    # rescued.
     rows = await play.rows("select id, state from river_job where state <> 'completed'")
     assert {row["state"] for row in rows} <= {"running"}
     assert not {row["id"] for row in rows} & set(worked)
@@ -283,7 +299,8 @@ async def test_events_tell_what_the_row_says(bench: Bench) -> None:
     for attempt, state in zip(attempts, states, strict=True):
         ended = "now()" if state in ("cancelled", "discarded", "completed") else "null"
         await bench.play.rows(
-            f"update river_job set state = '{state}', finalized_at = {ended} where id = %s returning 1",
+            f"update river_job set state = '{state}', finalized_at = {ended} where id = %s"
+            " returning 1",
             attempt.row.id,
         )
     for attempt in attempts[:6]:
@@ -302,10 +319,14 @@ async def test_events_tell_what_the_row_says(bench: Bench) -> None:
     assert await bench.states() == states
 
 
-async def test_completion_in_a_transaction_wins_over_the_error_that_follows(play: Playground) -> None:
+async def test_completion_in_a_transaction_wins_over_the_error_that_follows(
+    play: Playground,
+) -> None:
     async def work(job: Job[Task]) -> None:
         await play.rows(
-            "update river_job set state = 'completed', finalized_at = now() where id = %s returning 1", job.id
+            "update river_job set state = 'completed', finalized_at = now() where id = %s"
+            " returning 1",
+            job.id,
         )
         metadata_set("after", True)
         raise ValueError("x")
@@ -322,8 +343,10 @@ async def test_completion_in_a_transaction_wins_over_the_error_that_follows(play
     assert row["finalized_at"] < datetime.now(UTC) + timedelta(seconds=1)
 
 
-async def test_large_outcomes_go_in_small_companies(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.engine.completer._MOST_CHARACTERS", 1000)
+async def test_large_outcomes_go_in_small_companies(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riverui.engine.work.completer._MOST_CHARACTERS", 1000)
     written: list[int] = []
     original = bench.completer._set_states
 
@@ -332,7 +355,9 @@ async def test_large_outcomes_go_in_small_companies(bench: Bench, monkeypatch: p
         return await original(changes)
 
     bench.completer._set_states = set_states  # type: ignore[method-assign]
-    for attempt, size in zip(await bench.attempts(7), (400, 400, 400, 5000, 5000, 10, 10), strict=True):
+    for attempt, size in zip(
+        await bench.attempts(7), (400, 400, 400, 5000, 5000, 10, 10), strict=True
+    ):
         text = f'{{"a": "{"x" * size}"}}'
         bench.completer.settle(attempt, outcome.completed(attempt.row, attempt.ended_at, text))
     await bench.close()

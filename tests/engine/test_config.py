@@ -13,7 +13,7 @@ import riverui
 from riverui.domain.names import is_kind, is_queue_name
 from riverui.engine.client import Client
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
-from riverui.engine.worker import Job, Worker, Workers
+from riverui.engine.work.worker import Job, Worker, Workers
 from riverui.errors import ConfigError
 from riverui.storage.connect import connect
 from tests.engine.conftest import Task
@@ -43,7 +43,10 @@ ONE = QueueConfig(max_workers=1)
         ({"discarded_job_retention_period": -2 * SECOND}, "discarded_job_retention_period"),
         ({"fetch_cooldown": timedelta(0)}, "fetch_cooldown must be at least 1 ms"),
         ({"fetch_poll_interval": timedelta(0)}, "fetch_poll_interval"),
-        ({"fetch_cooldown": 3 * SECOND}, "fetch_poll_interval must not be shorter than fetch_cooldown"),
+        (
+            {"fetch_cooldown": 3 * SECOND},
+            "fetch_poll_interval must not be shorter than fetch_cooldown",
+        ),
         ({"fetch_cooldown": 5}, "fetch_cooldown must be a timedelta"),
         ({"id": ""}, "id"),
         ({"id": "x" * 101}, "id"),
@@ -106,7 +109,10 @@ def test_settings_that_can_be() -> None:
         workers=workers("any kind"),
         skip_kind_validation=True,
     )
-    assert replace(config, queues={"a": QueueConfig(max_workers=10_000)}).queues["a"].max_workers == 10_000
+    assert (
+        replace(config, queues={"a": QueueConfig(max_workers=10_000)}).queues["a"].max_workers
+        == 10_000
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,7 +236,13 @@ def test_the_annotation_tells_which_jobs_a_function_works(function: Any) -> None
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (untold, r"untold does not say which jobs it works: annotate it as `def untold\(job: Job\[ArgsType"),
+        (
+            untold,
+            (
+                r"untold does not say which jobs it works: annotate it as `def untold\(job:"
+                r" Job\[ArgsType"
+            ),
+        ),
         (nothing, r"write `@workers.work\(ArgsType\)`"),
         (unknown, "name 'Nowhere' is not defined"),
         ("sort", "not a function that can work jobs"),
@@ -270,7 +282,7 @@ def test_kind_through_other_classes() -> None:
 def test_kind_through_generic_classes() -> None:
     from typing import Generic, TypeVar
 
-    from riverui.engine.worker import A
+    from riverui.engine.work.worker import A
 
     other = TypeVar("other")
 

@@ -8,16 +8,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from riverui.engine import context
-from riverui.engine.context import (
+from riverui.engine.sync_client import SyncClient
+from riverui.engine.work import context
+from riverui.engine.work.context import (
     client_from_context,
     current_job,
     job_complete_tx,
     metadata_set,
     record_output,
 )
-from riverui.engine.sync_client import SyncClient
-from riverui.engine.worker import Job
+from riverui.engine.work.worker import Job
 from riverui.errors import NotFound, OutsideJob
 from tests.engine.conftest import Playground, Task
 from tests.odd_rows import insert_odd_rows
@@ -65,7 +65,13 @@ async def test_job_knows_its_row(play: Playground) -> None:
     (job,) = seen
     row = await play.row(job.id)
     assert job.args == Task(value="a")
-    assert (job.kind, job.queue, job.attempt, job.max_attempts, job.priority) == ("task", "default", 2, 25, 2)
+    assert (job.kind, job.queue, job.attempt, job.max_attempts, job.priority) == (
+        "task",
+        "default",
+        2,
+        25,
+        2,
+    )
     assert (job.state, job.finalized_at, job.errors) == ("running", None, ())
     assert (job.tags, job.metadata) == (("x", "y"), '{"a": 1}')
     assert job.attempted_by == (play.client.id,)
@@ -112,7 +118,9 @@ ENDLESS.append(ENDLESS)
         (lambda: metadata_set("a", {1, object()}), "object"),
     ],
 )
-async def test_what_cannot_be_stored_is_refused_at_once(play: Playground, call: Any, words: str) -> None:
+async def test_what_cannot_be_stored_is_refused_at_once(
+    play: Playground, call: Any, words: str
+) -> None:
     row = await play.work(_fails(call))
     assert words in row["errors"][0]["error"]
     assert row["metadata"] == {}
@@ -149,7 +157,11 @@ async def test_completion_in_a_transaction(play: Playground, commits: bool, fail
     assert seen[0].args == Task()
     assert row["metadata"] == {"before": 1, "after": 2}
     if commits:
-        assert (row["state"], row["errors"], row["finalized_at"]) == ("completed", None, seen[0].finalized_at)
+        assert (row["state"], row["errors"], row["finalized_at"]) == (
+            "completed",
+            None,
+            seen[0].finalized_at,
+        )
     else:
         assert row["state"] == ("available" if fails else "completed")
 

@@ -1,5 +1,5 @@
-"""Jobs that use Django's models outlive a database that goes away: a program of its own, as settings are
-global.
+"""Jobs that use Django's models outlive a database that goes away: a program of its own, as
+settings are global.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ parts = conninfo_to_dict(url)
 
 from django.conf import settings
 settings.configure(DATABASES={"default": {
-    "ENGINE": "django.db.backends.postgresql", "NAME": parts["dbname"], "USER": parts.get("user", ""),
-    "PASSWORD": parts.get("password", ""), "HOST": parts["host"], "PORT": parts.get("port", ""),
+    "ENGINE": "django.db.backends.postgresql", "NAME": parts["dbname"],
+    "USER": parts.get("user", ""), "PASSWORD": parts.get("password", ""),
+    "HOST": parts["host"], "PORT": parts.get("port", ""),
     "CONN_MAX_AGE": max_age, "OPTIONS": {"application_name": "django"},
 }})
 import django
@@ -92,7 +93,8 @@ async def main():
         with client.subscribe("job_completed", "job_failed") as events:
             async def ended():
                 event = await anext(events)
-                print(event.kind.value, len(event.job.errors), *[error.error for error in event.job.errors])
+                errors = event.job.errors
+                print(event.kind.value, len(errors), *[error.error for error in errors])
 
             await client.insert(Ask())
             await ended()
@@ -109,7 +111,8 @@ async def main():
             await ended()
             await client.insert(Ask())
             await ended()
-            print("in transaction", [state for _, state in await backends(admin) if "transaction" in state])
+            states = [state for _, state in await backends(admin)]
+            print("in transaction", [state for state in states if "transaction" in state])
     await admin.close()
 
 asyncio.run(main())
@@ -144,6 +147,8 @@ def test_connections_that_are_not_kept_are_closed_after_each_job(database_url: s
     assert "connections 0" in lines
 
 
-def test_connections_that_are_not_kept_are_closed_before_each_asynchronous_job(database_url: str) -> None:
+def test_connections_that_are_not_kept_are_closed_before_each_asynchronous_job(
+    database_url: str,
+) -> None:
     lines = run(database_url, "0", "async")
     assert [line for line in lines if line.startswith("job_")] == ["job_completed 0"] * 4

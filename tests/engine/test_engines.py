@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 import riverui
 from riverui.engine.client import AsyncClient, Client
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.engine.insert import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.sync_client import SyncClient
-from riverui.engine.worker import Workers
+from riverui.engine.work.worker import Workers
 from riverui.errors import ConfigError, DatabaseUnavailable, InsertError, SchemaMissing
 
 
@@ -34,7 +34,9 @@ class SortArgs:
 
 
 class Driver:
-    """Stands for `riverqueue.driver.riversqlalchemy.Driver`, which holds the engine under this name."""
+    """Stands for `riverqueue.driver.riversqlalchemy.Driver`, which holds the engine under this
+    name.
+    """
 
     def __init__(self, conn: Any) -> None:
         self.conn = conn
@@ -47,14 +49,20 @@ ANIMALS = SortArgs(strings=["whale", "tiger", "bear"])
 
 @pytest.fixture(params=["psycopg", "psycopg2"])
 def engine(request: pytest.FixtureRequest, database_url: str) -> Iterator[Engine]:
-    engine = create_engine(database_url.replace("postgresql://", f"postgresql+{request.param}://", 1))
+    engine = create_engine(
+        database_url.replace("postgresql://", f"postgresql+{request.param}://", 1)
+    )
     yield engine
     engine.dispose()
 
 
 @pytest.fixture(params=["psycopg", "asyncpg"])
-async def async_engine(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[AsyncEngine]:
-    engine = create_async_engine(database_url.replace("postgresql://", f"postgresql+{request.param}://", 1))
+async def async_engine(
+    request: pytest.FixtureRequest, database_url: str
+) -> AsyncIterator[AsyncEngine]:
+    engine = create_async_engine(
+        database_url.replace("postgresql://", f"postgresql+{request.param}://", 1)
+    )
     yield engine
     await engine.dispose()
 
@@ -73,10 +81,14 @@ async def test_the_official_clients_own_examples(
     assert result.job.args_dict == {"strings": ["whale", "tiger", "bear"]}
     assert not result.unique_skipped_as_duplicated
     client.insert(
-        ANIMALS, insert_opts=InsertOpts(max_attempts=17, priority=3, queue="my_queue", tags=["custom"])
+        ANIMALS,
+        insert_opts=InsertOpts(max_attempts=17, priority=3, queue="my_queue", tags=["custom"]),
     )
     unique = InsertOpts(unique_opts=UniqueOpts(by_args=True, by_period=15 * 60, by_queue=True))
-    first, second = client.insert(ANIMALS, insert_opts=unique), client.insert(ANIMALS, insert_opts=unique)
+    first, second = (
+        client.insert(ANIMALS, insert_opts=unique),
+        client.insert(ANIMALS, insert_opts=unique),
+    )
     assert second.unique_skipped_as_duplicated
     assert second.job.id == first.job.id
     assert (
@@ -123,7 +135,9 @@ async def test_the_official_asynchronous_clients_own_examples(
     assert len(await kinds(connection)) == 5
 
 
-async def test_a_failed_insert_leaves_nothing(engine: Engine, connection: AsyncConnection[Any]) -> None:
+async def test_a_failed_insert_leaves_nothing(
+    engine: Engine, connection: AsyncConnection[Any]
+) -> None:
     await connection.execute("alter table river_job add constraint small check (priority < 3)")
     with pytest.raises(riverui.errors.DatabaseError, match="small"):
         SyncClient(engine).insert_many([ANIMALS, InsertManyParams(ANIMALS, InsertOpts(priority=3))])
@@ -144,7 +158,9 @@ async def test_a_connection_stays_its_owners_to_commit(
 
 
 def test_a_shorter_list_of_states_is_refused_with_the_reason() -> None:
-    """River's own rule: a job that leaves these states and comes back would collide with another."""
+    """River's own rule: a job that leaves these states and comes back would collide with
+    another.
+    """
     with pytest.raises(InsertError, match="by_state must have pending, running, scheduled as well"):
         SyncClient("postgresql://nowhere").insert(
             ANIMALS, InsertOpts(unique_opts=UniqueOpts(by_state=[riverui.JobState.AVAILABLE]))

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from riverui.engine.events import Event, EventKind, Events, Subscription
-from riverui.engine.worker import Job
+from riverui.engine.work.worker import Job
 from tests.engine.conftest import Playground, Task
 
 LOG = logging.getLogger("riverui.engine")
@@ -43,7 +43,9 @@ async def test_whoever_waits_is_woken() -> None:
     assert await ending is None
 
 
-async def test_slow_subscribers_lose_events_and_hold_nobody_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_slow_subscribers_lose_events_and_hold_nobody_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     events = Events(LOG)
     with events.subscribe("job_completed", size=3) as subscription:
         for _ in range(10):

@@ -15,8 +15,8 @@ import pytest
 
 from riverui.actions import jobs as actions
 from riverui.engine.config import NO_LIMIT, QueueConfig
-from riverui.engine.context import cancel_requested, current_job, raise_if_cancelled
-from riverui.engine.worker import Job, JobSnooze, StuckJob, StuckResult, Worker
+from riverui.engine.work.context import cancel_requested, current_job, raise_if_cancelled
+from riverui.engine.work.worker import Job, JobSnooze, StuckJob, StuckResult, Worker
 from tests.engine.conftest import Playground, Task
 
 A_MOMENT = timedelta(milliseconds=50)
@@ -26,7 +26,11 @@ class Hanging(Worker[Task]):
     """Waits for ever, and does what it is told to when it is cancelled."""
 
     def __init__(
-        self, then: Callable[[], Any] | None = None, *, timeout: timedelta | None = None, deaf: bool = False
+        self,
+        then: Callable[[], Any] | None = None,
+        *,
+        timeout: timedelta | None = None,
+        deaf: bool = False,
     ) -> None:
         self.timeout = timeout
         self.begun = asyncio.Event()
@@ -94,7 +98,7 @@ async def test_remote_cancel_leaves_a_job_that_ends_well(play: Playground) -> No
 async def test_cancel_without_notifications_is_found_by_looking(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("riverui.engine.queue_reports._LOOK_EVERY_WITHOUT_NOTIFIER", 0.05)
+    monkeypatch.setattr("riverui.engine.work.queue_reports._LOOK_EVERY_WITHOUT_NOTIFIER", 0.05)
     worker = Hanging()
     play.worker(worker)
     await play.start(poll_only=True)
@@ -108,7 +112,10 @@ async def test_cancel_without_notifications_is_found_by_looking(
 async def test_time_limit_of_the_worker(play: Playground) -> None:
     row = await play.work(Hanging(timeout=A_MOMENT))
     assert (row["state"], row["attempt"]) == ("available", 1)
-    assert row["errors"][0]["error"] == "JobTimedOut: The job took longer than its time limit of 0.05 s."
+    assert (
+        row["errors"][0]["error"]
+        == "JobTimedOut: The job took longer than its time limit of 0.05 s."
+    )
     assert "let_go.wait()" in row["errors"][0]["trace"], "it shows where the job was"
 
 
@@ -166,7 +173,9 @@ async def test_stuck_job_is_told_and_its_slot_can_be_given_away(
     deaf = Hanging(deaf=True, timeout=A_MOMENT)
     play.worker(deaf)
     await play.start(
-        queues={"default": QueueConfig(max_workers=1)}, job_stuck_threshold=A_MOMENT, stuck_handler=handle
+        queues={"default": QueueConfig(max_workers=1)},
+        job_stuck_threshold=A_MOMENT,
+        stuck_handler=handle,
     )
     first = await play.insert()
     await deaf.cancelled.wait()
@@ -199,7 +208,9 @@ async def test_stuck_job_keeps_its_slot(play: Playground, result: Any) -> None:
     deaf = Hanging(deaf=True, timeout=A_MOMENT)
     play.worker(deaf)
     await play.start(
-        queues={"default": QueueConfig(max_workers=1)}, job_stuck_threshold=A_MOMENT, stuck_handler=handle
+        queues={"default": QueueConfig(max_workers=1)},
+        job_stuck_threshold=A_MOMENT,
+        stuck_handler=handle,
     )
     await play.insert()
     second = await play.insert()
@@ -216,7 +227,11 @@ async def test_synchronous_worker_runs_in_a_thread_with_its_context(play: Playgr
 
     def work(job: Job[Task]) -> None:
         seen.append(
-            (threading.current_thread() is threading.main_thread(), current_job() is job, TENANT.get())
+            (
+                threading.current_thread() is threading.main_thread(),
+                current_job() is job,
+                TENANT.get(),
+            )
         )
         TENANT.set("me")
 
@@ -268,7 +283,9 @@ async def test_synchronous_worker_notices_its_cancellation(play: Playground) -> 
     assert (await play.event(job_id)).kind == "job_cancelled"
 
 
-async def test_synchronous_worker_that_takes_too_long_counts_until_it_returns(play: Playground) -> None:
+async def test_synchronous_worker_that_takes_too_long_counts_until_it_returns(
+    play: Playground,
+) -> None:
     let_go = threading.Event()
 
     class Slow(Worker[Task]):
@@ -343,8 +360,8 @@ async def test_the_time_limit_interrupts_a_task_group_cleanly(play: Playground) 
 async def test_a_job_that_blocks_the_event_loop_is_told_of(
     play: Playground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("riverui.engine.watchdog._EVERY", 0.001)
-    monkeypatch.setattr("riverui.engine.watchdog._TOO_LONG", 0.02)
+    monkeypatch.setattr("riverui.engine.work.loop_lag._EVERY", 0.001)
+    monkeypatch.setattr("riverui.engine.work.loop_lag._TOO_LONG", 0.02)
 
     async def work(job: Job[Task]) -> None:
         time.sleep(0.05)  # noqa: ASYNC251 - that is the point

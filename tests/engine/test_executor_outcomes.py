@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from riverui.domain.jobs import JobRow
-from riverui.engine.context import metadata_set
 from riverui.engine.hooks import Hook
-from riverui.engine.worker import ErrorResult, Job, JobCancel, JobSnooze, Worker
+from riverui.engine.work.context import metadata_set
+from riverui.engine.work.worker import ErrorResult, Job, JobCancel, JobSnooze, Worker
 from tests.engine.conftest import Playground, Task, about
 
 
@@ -38,7 +38,8 @@ def fourth_power(failures: int) -> timedelta:
 
 EARLIER = {"at": "2026-11-21T09:00:00Z", "attempt": 1, "error": "before", "trace": ""}
 
-# worker, columns before → state, attempt, number of errors, scheduled in, metadata, event; None: as it was
+# worker, columns before → state, attempt, number of errors, scheduled in, metadata, event; None: as
+# it was
 OUTCOMES: dict[str, tuple[Callable[[Job[Task]], Any], dict[str, Any], tuple[Any, ...]]] = {
     "success": (well, {}, ("completed", 1, 0, None, {}, "job_completed")),
     "success keeps errors": (
@@ -125,7 +126,11 @@ OUTCOMES: dict[str, tuple[Callable[[Job[Task]], Any], dict[str, Any], tuple[Any,
         ("completed", 1, 0, None, {"cancel_attempted_at": "2026-11-21T09:00:00Z"}, "job_completed"),
     ),
     "a group of errors with a cancellation in it": (
-        raising(ExceptionGroup("several", [ValueError("x"), ExceptionGroup("inner", [JobCancel("enough")])])),
+        raising(
+            ExceptionGroup(
+                "several", [ValueError("x"), ExceptionGroup("inner", [JobCancel("enough")])]
+            )
+        ),
         {},
         ("cancelled", 1, 1, None, {}, "job_cancelled"),
     ),
@@ -244,7 +249,10 @@ def caused(error: BaseException, cause: BaseException) -> BaseException:
         (GeneratorExit(), "GeneratorExit"),
         (SystemExit("out"), "SystemExit: out"),
         (asyncio.CancelledError(), "CancelledError"),
-        (ValueError("a NUL \0 and half a pair \ud800"), "ValueError: a NUL \ufffd and half a pair \ufffd"),
+        (
+            ValueError("a NUL \0 and half a pair \ud800"),
+            "ValueError: a NUL \ufffd and half a pair \ufffd",
+        ),
         (ValueError("é \U0001f600 <&>\u2028"), "ValueError: é \U0001f600 <&>\u2028"),
     ],
 )
@@ -387,7 +395,9 @@ async def test_a_job_that_cancels_its_own_task_has_an_outcome(play: Playground) 
 
 
 @pytest.mark.parametrize("error", [JobCancel("x"), JobSnooze(timedelta(hours=1))])
-async def test_error_handler_is_not_asked_about_decisions(play: Playground, error: Exception) -> None:
+async def test_error_handler_is_not_asked_about_decisions(
+    play: Playground, error: Exception
+) -> None:
     def handle(row: Any, error: BaseException) -> ErrorResult:
         raise AssertionError("not an error")
 
@@ -437,7 +447,10 @@ async def test_stopping_the_process_from_a_thread_stops_only_that_job(play: Play
     await play.start()
     first = await play.work(args=Task(number=1))
     second = await play.work(args=Task(number=0))
-    assert (first["state"], first["errors"][0]["error"]) == ("available", f"SystemExit: {os.EX_SOFTWARE}")
+    assert (first["state"], first["errors"][0]["error"]) == (
+        "available",
+        f"SystemExit: {os.EX_SOFTWARE}",
+    )
     assert second["state"] == "completed"
 
 
@@ -460,7 +473,9 @@ async def test_a_generator_s_exit_is_an_error_like_others(is_async: bool, play: 
     assert isinstance(ended[0], GeneratorExit)
 
 
-@pytest.mark.parametrize("error", [SystemExit(), KeyboardInterrupt(), GeneratorExit(), Silent(SystemExit())])
+@pytest.mark.parametrize(
+    "error", [SystemExit(), KeyboardInterrupt(), GeneratorExit(), Silent(SystemExit())]
+)
 async def test_an_error_handler_ends_no_process(
     error: BaseException, play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:

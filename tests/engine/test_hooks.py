@@ -14,9 +14,9 @@ import pytest
 from riverui.domain.jobs import JobRow
 from riverui.engine import hooks
 from riverui.engine.config import ClientConfig
-from riverui.engine.context import client_from_context, metadata_set
 from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin, settle
-from riverui.engine.worker import Job, JobSnooze, Worker
+from riverui.engine.work.context import client_from_context, metadata_set
+from riverui.engine.work.worker import Job, JobSnooze, Worker
 from tests import factory
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
@@ -268,7 +268,9 @@ async def factory_job(play: Playground) -> int:
     return await factory.job(play.connection, kind="task", args={"name": "old"})
 
 
-async def test_middleware_that_goes_on_twice_begins_twice_with_its_own_row(play: Playground) -> None:
+async def test_middleware_that_goes_on_twice_begins_twice_with_its_own_row(
+    play: Playground,
+) -> None:
     values: list[str] = []
 
     class Twice(Middleware):

@@ -1,4 +1,6 @@
-"""From args and options to rows: River's precedence, limits and checks, and the throttle on wake-ups."""
+"""From args and options to rows: River's precedence, limits and checks, and the throttle on
+wake-ups.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,10 @@ from typing import Any, ClassVar
 import pytest
 
 from riverui.domain.jobs import JobState
-from riverui.engine.args import JsonArgs, encode
+from riverui.engine.args.job_args import JsonArgs, encode
+from riverui.engine.args.unique import unique_key, uniqueness
 from riverui.engine.config import ClientConfig
-from riverui.engine.insert import (
+from riverui.engine.insert.job_builder import (
     Inserter,
     InsertManyParams,
     InsertOpts,
@@ -20,10 +23,9 @@ from riverui.engine.insert import (
     NotifyLimiter,
     UniqueOpts,
 )
-from riverui.engine.unique import unique_key, uniqueness
-from riverui.engine.worker import Job, Workers
+from riverui.engine.work.worker import Job, Workers
 from riverui.errors import ArgsError, InsertError, UnknownJobKind
-from riverui.storage.params import JobInsertParams
+from riverui.storage.interface.params import JobInsertParams
 
 NOW = datetime(2026, 8, 7, 19, 34, 56, 789_000, tzinfo=UTC)
 LATER = NOW + timedelta(hours=2)
@@ -65,7 +67,9 @@ def inserter(config: ClientConfig | None = None, *, enforce_unique: bool = True)
     return Inserter(config or ClientConfig(), lambda: NOW, limiter, enforce_unique=enforce_unique)
 
 
-def row_of(args: Any, opts: InsertOpts | None = None, *, by: Inserter | None = None) -> JobInsertParams:
+def row_of(
+    args: Any, opts: InsertOpts | None = None, *, by: Inserter | None = None
+) -> JobInsertParams:
     """The row, which both ways must make alike."""
     by = by or inserter()
     quick = by.batch([args if opts is None else InsertManyParams(args, opts)]).rows
@@ -170,7 +174,10 @@ def test_a_period_is_that_of_the_scheduled_time() -> None:
         ({"max_attempts": "5"}, "max_attempts"),
         ({"max_attempts": True}, "max_attempts"),
         ({"metadata": ["a"]}, "metadata must be a dict, not list"),
-        ({"metadata": {"n": float("nan")}}, "metadata cannot be written as JSON: n: JSON has no nan"),
+        (
+            {"metadata": {"n": float("nan")}},
+            "metadata cannot be written as JSON: n: JSON has no nan",
+        ),
         ({"metadata": {"t": "\0"}}, "metadata cannot be written as JSON: .*NUL"),
         ({"priority": 0}, "priority must be 1, 2, 3 or 4, not 0"),
         ({"priority": 5}, "priority"),
@@ -203,7 +210,10 @@ def test_options_that_river_refuses(change: dict[str, Any], words: str) -> None:
 
 def test_options_at_their_limits() -> None:
     opts = InsertOpts(
-        max_attempts=100_000, priority=4, queue="a" * 32 + "_" + "b" * 31, tags=["abc", "x" * 255, "A-1_"]
+        max_attempts=100_000,
+        priority=4,
+        queue="a" * 32 + "_" + "b" * 31,
+        tags=["abc", "x" * 255, "A-1_"],
     )
     row = row_of(Sort([]), opts)
     assert row.max_attempts == 32_767
@@ -223,7 +233,9 @@ def test_kinds_without_a_worker_are_refused_where_there_are_workers() -> None:
         inserter(config).prepare,
         lambda args: inserter(config).batch([Sort([]), args]),
     ):
-        with pytest.raises(UnknownJobKind, match="no worker for jobs of kind 'scheduled'") as caught:
+        with pytest.raises(
+            UnknownJobKind, match="no worker for jobs of kind 'scheduled'"
+        ) as caught:
             insert(Scheduled())
         assert caught.value.kind == "scheduled"
     lax = ClientConfig(workers=workers, skip_unknown_job_check=True)
@@ -277,7 +289,12 @@ def test_a_request_can_be_changed_until_it_is_a_row() -> None:
     assert row.args == '{"encrypted": "abc"}'
     assert row.metadata == '{"trace":"x"}'
     assert row.tags == ("from_args", "more")
-    assert (row.max_attempts, row.queue, row.scheduled_at, row.state) == (1, "elsewhere", LATER, "available")
+    assert (row.max_attempts, row.queue, row.scheduled_at, row.state) == (
+        1,
+        "elsewhere",
+        LATER,
+        "available",
+    )
     # What the job is about has not changed by being encrypted.
     assert row.unique_key == row_of(Opinionated(5)).unique_key
 
@@ -382,7 +399,9 @@ class OfficialSort:
 
 
 def test_args_of_the_official_client_bring_its_options() -> None:
-    ours = InsertOpts(priority=3, unique_opts=UniqueOpts(by_args=True, by_period=timedelta(minutes=15)))
+    ours = InsertOpts(
+        priority=3, unique_opts=UniqueOpts(by_args=True, by_period=timedelta(minutes=15))
+    )
 
     assert row_of(OfficialSort(["x"])) == row_of(Sort(["x"]), ours)
 

@@ -1,4 +1,6 @@
-"""Inserting through the client: rows, results, hooks, transactions and wake-ups, on a real database."""
+"""Inserting through the client: rows, results, hooks, transactions and wake-ups, on a real
+database.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
 from riverui.domain.jobs import JobState
-from riverui.engine import inserting
-from riverui.engine.args import JsonArgs
+from riverui.engine.args.job_args import JsonArgs
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook, Middleware, Plugin
-from riverui.engine.insert import (
+from riverui.engine.insert import insert_methods
+from riverui.engine.insert.job_builder import (
     InsertManyParams,
     InsertOpts,
     InsertRequest,
@@ -85,7 +87,12 @@ async def test_a_job_is_as_river_would_have_inserted_it(client: Client, rows: Ro
     }
     assert not result.unique_skipped_as_duplicate
     job = result.job
-    assert (job.kind, job.queue, job.tags, job.state) == ("sort", "words", ("one", "two"), JobState.AVAILABLE)
+    assert (job.kind, job.queue, job.tags, job.state) == (
+        "sort",
+        "words",
+        ("one", "two"),
+        JobState.AVAILABLE,
+    )
     assert job.created_at == row["created_at"]
     assert json.loads(job.args) == row["args"]
 
@@ -102,8 +109,20 @@ async def test_results_come_in_order_and_tell_twins_apart(client: Client, rows: 
         ]
     )
 
-    assert [result.unique_skipped_as_duplicate for result in results] == [False, False, True, True, False]
-    assert [result.unique_skipped_as_duplicated for result in results] == [False, False, True, True, False]
+    assert [result.unique_skipped_as_duplicate for result in results] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert [result.unique_skipped_as_duplicated for result in results] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
     assert results[2].job.id == there.id
     assert results[3].job.id == results[1].job.id
     assert len({result.job.id for result in results}) == 4
@@ -116,9 +135,12 @@ async def test_nothing_to_insert(client: Client) -> None:
 
 
 async def test_a_batch_is_inserted_as_a_whole_or_not_at_all(
-    client: Client, connection: AsyncConnection[DictRow], rows: Rows, monkeypatch: pytest.MonkeyPatch
+    client: Client,
+    connection: AsyncConnection[DictRow],
+    rows: Rows,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(inserting, "BATCH", 10)
+    monkeypatch.setattr(insert_methods, "BATCH", 10)
     with pytest.raises(ArgsError):
         await client.insert_many([*(Sort([str(n)]) for n in range(50)), Sort([object()])])  # type: ignore[list-item]
     assert await rows() == []
@@ -129,7 +151,9 @@ async def test_a_batch_is_inserted_as_a_whole_or_not_at_all(
         await client.insert_many([*(Sort([str(n)]) for n in range(50)), JsonArgs("last", {})])
     assert await rows() == []
 
-    results = await client.insert_many([unique("same"), *(Sort([str(n)]) for n in range(50)), unique("same")])
+    results = await client.insert_many(
+        [unique("same"), *(Sort([str(n)]) for n in range(50)), unique("same")]
+    )
     assert [result.unique_skipped_as_duplicate for result in results] == [False] * 51 + [True]
     assert results[51].job.id == results[0].job.id
     assert len(await rows()) == 51
@@ -139,7 +163,10 @@ async def test_copying_counts(client: Client, rows: Rows) -> None:
     count = await client.insert_many_fast([*(Sort([str(n)]) for n in range(20)), unique("a")])
 
     assert count == 21
-    assert [row["args"]["strings"] for row in await rows()] == [*([str(n)] for n in range(20)), ["a"]]
+    assert [row["args"]["strings"] for row in await rows()] == [
+        *([str(n)] for n in range(20)),
+        ["a"],
+    ]
     with pytest.raises(UniqueConflict):
         await client.insert_many_fast([Sort([]), unique("a")])
     assert len(await rows()) == 21
@@ -262,7 +289,11 @@ async def test_requests_are_inserted_as_they_were_changed(client: Client, rows: 
     [result] = await client.insert_requests([request])
 
     [row] = await rows()
-    assert (row["state"], row["scheduled_at"], row["metadata"]) == ("available", planned, {"periodic": True})
+    assert (row["state"], row["scheduled_at"], row["metadata"]) == (
+        "available",
+        planned,
+        {"periodic": True},
+    )
     assert result.job.id == row["id"]
 
 
@@ -288,10 +319,16 @@ async def heard(database_url: str) -> AsyncIterator[Callable[[], Awaitable[list[
 async def test_workers_are_woken_once_for_each_queue(
     client: Client, heard: Callable[[], Awaitable[list[Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inserting, "BATCH", 2)
+    monkeypatch.setattr(insert_methods, "BATCH", 2)
     params = [
         InsertManyParams(Sort([]), InsertOpts(queue=queue, scheduled_at=at))
-        for queue, at in (("a", None), ("b", None), ("a", None), ("later", datetime.now(UTC)), ("b", None))
+        for queue, at in (
+            ("a", None),
+            ("b", None),
+            ("a", None),
+            ("later", datetime.now(UTC)),
+            ("b", None),
+        )
     ]
     await client.insert_many(params)
     assert await heard() == [{"queue": "a"}, {"queue": "b"}]
@@ -301,7 +338,8 @@ async def test_workers_are_not_woken_all_the_time(
     driver: Driver, heard: Callable[[], Awaitable[list[Any]]]
 ) -> None:
     client = Client(
-        driver, ClientConfig(fetch_cooldown=timedelta(minutes=1), fetch_poll_interval=timedelta(minutes=2))
+        driver,
+        ClientConfig(fetch_cooldown=timedelta(minutes=1), fetch_poll_interval=timedelta(minutes=2)),
     )
     for _ in range(3):
         await client.insert(Sort([]))
@@ -317,7 +355,8 @@ async def test_a_wake_up_that_failed_is_not_counted(
     driver: Driver, heard: Callable[[], Awaitable[list[Any]]]
 ) -> None:
     client = Client(
-        driver, ClientConfig(fetch_cooldown=timedelta(minutes=1), fetch_poll_interval=timedelta(minutes=2))
+        driver,
+        ClientConfig(fetch_cooldown=timedelta(minutes=1), fetch_poll_interval=timedelta(minutes=2)),
     )
     await client.insert_many_fast([replace(unique("a"), insert_opts=replace(UNIQUE, queue="once"))])
     with pytest.raises(UniqueConflict):

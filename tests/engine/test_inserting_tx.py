@@ -1,4 +1,6 @@
-"""Inserting in transactions of the caller's: seen once they are committed, and gone with a rollback."""
+"""Inserting in transactions of the caller's: seen once they are committed, and gone with a
+rollback.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from psycopg.rows import DictRow, dict_row
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 from riverui.engine.client import Client
-from riverui.engine.insert import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.errors import UniqueConflict
 
 
@@ -49,7 +51,9 @@ def seen(connection: AsyncConnection[DictRow]) -> Seen:
 async def in_transaction(client: Client, tx: object) -> None:
     """One insert of each sort."""
     assert (await client.insert_tx(tx, Sort(["one"]), UNIQUE)).job.id
-    twin, other = await client.insert_many_tx(tx, [InsertManyParams(Sort(["one"]), UNIQUE), Sort(["many"])])
+    twin, other = await client.insert_many_tx(
+        tx, [InsertManyParams(Sort(["one"]), UNIQUE), Sort(["many"])]
+    )
     assert twin.unique_skipped_as_duplicate
     assert other.job.kind == "sort"
     assert await client.insert_many_fast_tx(tx, [Sort(["fast"])]) == 1
@@ -80,7 +84,9 @@ async def test_psycopg_with_a_savepoint(client: Client, database_url: str, seen:
 
 @pytest.fixture(params=["psycopg", "asyncpg"])
 async def engine(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[AsyncEngine]:
-    engine = create_async_engine(sa.make_url(database_url).set(drivername=f"postgresql+{request.param}"))
+    engine = create_async_engine(
+        sa.make_url(database_url).set(drivername=f"postgresql+{request.param}")
+    )
     yield engine
     await engine.dispose()
 

@@ -1,4 +1,6 @@
-"""Which jobs are asked for: what River's parameters mean, and cursors that its clients understand."""
+"""Which jobs are asked for: what River's parameters mean, and cursors that its clients
+understand.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 
 from riverui.domain.jobs import JobState
 from riverui.engine.job_lists import JobDeleteManyParams, JobListCursor, JobListOrder, JobListParams
-from riverui.storage.params import JobSelectParams
+from riverui.storage.interface.params import JobSelectParams
 
 NOON = datetime(2026, 8, 7, 12, 0, 0, 120_000, tzinfo=UTC)
 
@@ -55,7 +57,13 @@ def select(**given: Any) -> JobSelectParams:
 
 def text_of(**changes: Any) -> str:
     """A cursor's text with other contents."""
-    named = {"id": 1, "kind": "a", "queue": "q", "sort_field": "id", "time": "2026-08-07T12:00:00Z"} | changes
+    named = {
+        "id": 1,
+        "kind": "a",
+        "queue": "q",
+        "sort_field": "id",
+        "time": "2026-08-07T12:00:00Z",
+    } | changes
     return base64.urlsafe_b64encode(json.dumps(named).encode()).decode()
 
 

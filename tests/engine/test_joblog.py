@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from riverui.engine.worker import Job, JobSnooze, Worker
+from riverui.engine.work.worker import Job, JobSnooze, Worker
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
 
@@ -190,9 +190,11 @@ async def test_a_record_that_cannot_be_formatted(
     assert logs(row) == [(1, "INFO shop.mail: goes on\n")]
 
 
-async def test_log_can_be_read_while_the_job_runs(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.engine.joblog._EVERY", 0.02)
-    monkeypatch.setattr("riverui.engine.joblog._GAP", 0.0)
+async def test_log_can_be_read_while_the_job_runs(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riverui.engine.work.job_log._EVERY", 0.02)
+    monkeypatch.setattr("riverui.engine.work.job_log._GAP", 0.0)
     say = asyncio.Event()
     in_thread = threading.Event()
 
@@ -254,7 +256,7 @@ async def test_short_jobs_are_written_once(play: Playground) -> None:
 async def test_write_under_way_does_not_overtake_the_end(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("riverui.engine.joblog._EVERY", 0.01)
+    monkeypatch.setattr("riverui.engine.work.job_log._EVERY", 0.01)
     worker = Hanging(lambda: log.info("last"))
     original, locked = worker.work, asyncio.Event()
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from riverui.engine.client import Client
-from riverui.engine.periodic import PeriodicInterval, PeriodicJob
+from riverui.engine.lead.periodic import PeriodicInterval, PeriodicJob
 from tests.engine.conftest import Playground
 
 
@@ -29,7 +29,9 @@ async def leader(play: Playground) -> Any:
 
 
 async def ticks(play: Playground) -> list[str]:
-    rows = await play.rows("select args ->> 'by' as by from river_job where kind = 'tick' order by id")
+    rows = await play.rows(
+        "select args ->> 'by' as by from river_job where kind = 'tick' order by id"
+    )
     return [row["by"] for row in rows]
 
 
@@ -56,7 +58,8 @@ async def test_the_next_client_takes_over_when_the_leader_stops(play: Playground
     assert await leader(play) == "one"
     await one.stop()
     assert not one.is_leader
-    # Told at once: without it, the next bid would come only after five seconds, which is the limit here.
+    # Told at once: without it, the next bid would come only after five seconds, which is the limit
+    # here.
     async with asyncio.timeout(4):
         await play.until(lambda: two.is_leader)
     await play.until(two_inserted)

@@ -1,4 +1,6 @@
-"""Elections against a real `river_leader` row: terms, hand-over, loss, and who may trust it how long."""
+"""Elections against a real `river_leader` row: terms, hand-over, loss, and who may trust it how
+long.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.engine.leader import Elector, Term, steady_clock
+from riverui.engine.lead.elector import Elector, Term, steady_clock
 from riverui.storage.interface import Driver, Listener
 from tests.engine.ticking import Ticking, eventually, settled
 from tests.factory import leader
@@ -161,7 +163,9 @@ async def test_of_three_one_leads_and_each_takes_over_from_the_one_before(
             await chosen.stop()
             if count < 2:
                 # The others have heard of it, and wait a moment at random before they bid.
-                await eventually(lambda: all(one.clock.soonest < 0.05 for one in three if one not in order))
+                await eventually(
+                    lambda: all(one.clock.soonest < 0.05 for one in three if one not in order)
+                )
                 for one in three:
                     one.clock.advance(0.05)
     assert len({id(one) for one in order}) == 3
@@ -199,8 +203,11 @@ async def test_a_lost_term_ends_at_once_and_is_not_resigned(
 ) -> None:
     one = candidate("one").run()
     await one.leads()
-    # The same name, another term: as after a crash and a restart that this process knows nothing of.
-    await connection.execute("update river_leader set elected_at = elected_at + interval '1 second'")
+    # The same name, another term: as after a crash and a restart that this process knows nothing
+    # of.
+    await connection.execute(
+        "update river_leader set elected_at = elected_at + interval '1 second'"
+    )
     replaced = await row(connection)
     one.clock.advance(5)
     await one.follows()
@@ -331,7 +338,9 @@ async def test_a_slow_answer_does_not_prolong_the_trust(
 
 
 async def _waiting_for_locks(connection: AsyncConnection[Any]) -> int:
-    found = await (await connection.execute("select count(*) from pg_locks where not granted")).fetchone()
+    found = await (
+        await connection.execute("select count(*) from pg_locks where not granted")
+    ).fetchone()
     assert found is not None
     return int(found["count"])
 
@@ -368,7 +377,9 @@ async def test_who_is_asked_resigns_and_leaves_others_the_first_bid(
     await two.follows()
     async with hearing(driver, one, two):
         async with driver.autocommit() as executor:
-            await executor.notify_many("river_leadership", ['{"action":"request_resign","leader_id":""}'])
+            await executor.notify_many(
+                "river_leadership", ['{"action":"request_resign","leader_id":""}']
+            )
         await eventually(lambda: not one.leading)
         await eventually(lambda: one.clock.soonest <= 0.1)
         assert one.clock.soonest >= 0.05
@@ -427,7 +438,10 @@ async def test_other_notifications_wake_nobody(
 
 
 async def test_maintenance_that_fails_is_left_to_somebody_else(
-    candidate: Started, driver: Driver, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+    candidate: Started,
+    driver: Driver,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     one = candidate()
     one.fails = RuntimeError("it cannot be started")

@@ -1,4 +1,6 @@
-"""What jobs log is kept, and failures are told, however the program around them has set up its logging."""
+"""What jobs log is kept, and failures are told, however the program around them has set up its
+logging.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from riverui.engine import log_capture
 from riverui.engine.config import QueueConfig
-from riverui.engine.log_capture import JobOfRecord
-from riverui.engine.worker import ErrorResult, Job, JobCancel
+from riverui.engine.work import log_capture
+from riverui.engine.work.log_capture import JobOfRecord
+from riverui.engine.work.worker import ErrorResult, Job, JobCancel
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_joblog import logs
 
@@ -71,7 +73,8 @@ def set_up():
             logging.basicConfig()
         case "django":
             logging.config.dictConfig({"version": 1, "disable_existing_loggers": False,
-                "handlers": {"console": console}, "root": {"handlers": ["console"], "level": "WARNING"}})
+                "handlers": {"console": console},
+                "root": {"handlers": ["console"], "level": "WARNING"}})
         case "own handlers":
             logging.config.dictConfig({"version": 1, "disable_existing_loggers": False,
                 "handlers": {"c": console},
@@ -154,11 +157,16 @@ def test_whatever_the_host(
         "in the line and in its traceback"
     )
     if told:
-        assert "(talk) in queue default failed at attempt 1 of 25 and will be retried in" in done.stderr
+        assert (
+            "(talk) in queue default failed at attempt 1 of 25 and will be retried in"
+            in done.stderr
+        )
         assert "Traceback (most recent call last):" in done.stderr
 
 
-async def test_the_hosts_handlers_get_no_more_than_before(play: Playground, root: logging.Logger) -> None:
+async def test_the_hosts_handlers_get_no_more_than_before(
+    play: Playground, root: logging.Logger
+) -> None:
     kept = Kept()
     root.addHandler(kept)
     assert logs(await play.work(work)) == [(1, KEPT)]
@@ -172,7 +180,9 @@ async def test_code_that_asks_first_is_told_yes(play: Playground) -> None:
     answers: list[bool] = []
 
     async def asks(job: Job[Task]) -> None:
-        answers.extend(log.isEnabledFor(level) for level in (logging.DEBUG, logging.INFO, logging.ERROR))
+        answers.extend(
+            log.isEnabledFor(level) for level in (logging.DEBUG, logging.INFO, logging.ERROR)
+        )
         logging.disable(logging.INFO)
         answers.append(log.isEnabledFor(logging.INFO))
         logging.disable(logging.NOTSET)
@@ -181,7 +191,9 @@ async def test_code_that_asks_first_is_told_yes(play: Playground) -> None:
     assert answers == [False, True, True, False]
 
 
-async def test_more_is_kept_where_the_program_logs_more(play: Playground, root: logging.Logger) -> None:
+async def test_more_is_kept_where_the_program_logs_more(
+    play: Playground, root: logging.Logger
+) -> None:
     root.setLevel(logging.DEBUG)
     assert logs(await play.work(work)) == [(1, f"DEBUG bookshop.mail: a detail\n{KEPT}")]
 
@@ -198,7 +210,10 @@ async def test_logging_is_as_before_once_all_clients_have_stopped(play: Playgrou
         return (logging.Logger.isEnabledFor, logging.Logger.callHandlers)
 
     before, handlers = methods(), list(logging.getLogger().handlers)
-    first, second = await play.start(), await play.start(queues={"other": QueueConfig(max_workers=1)})
+    first, second = (
+        await play.start(),
+        await play.start(queues={"other": QueueConfig(max_workers=1)}),
+    )
     assert methods() != before
     assert logging.getLogger().handlers == handlers
     await first.stop()
@@ -208,7 +223,9 @@ async def test_logging_is_as_before_once_all_clients_have_stopped(play: Playgrou
 
 
 @pytest.mark.usefixtures("root")
-async def test_somebody_who_came_in_between_stays(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_somebody_who_came_in_between_stays(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sentry does the same to `callHandlers`, and may be set up before or after us."""
     play.worker(work)
     client = await play.start()
@@ -256,7 +273,9 @@ async def test_a_failure_is_a_warning_that_says_when_it_is_tried_again(
     assert told.getMessage().startswith(
         f"job {row['id']} (task) in queue default failed at attempt 3 of 25 and will be retried in "
     )
-    assert told.getMessage().endswith(f" s, at {at:%Y-%m-%d %H:%M:%S} UTC: ValueError: no such shelf")
+    assert told.getMessage().endswith(
+        f" s, at {at:%Y-%m-%d %H:%M:%S} UTC: ValueError: no such shelf"
+    )
     assert vars(told).items() >= {
         "job_id": row["id"], "job_kind": "task", "queue": "default", "attempt": 3
     }.items()  # fmt: skip
@@ -273,15 +292,22 @@ async def test_a_discard_is_an_error(play: Playground, caplog: pytest.LogCapture
     assert len(told.getMessage()) < 700
 
 
-async def test_what_an_error_handler_cancels(play: Playground, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_an_error_handler_cancels(
+    play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
     told, _ = await failures(
-        play, caplog, ValueError("x"), error_handler=lambda job, error: ErrorResult(set_cancelled=True)
+        play,
+        caplog,
+        ValueError("x"),
+        error_handler=lambda job, error: ErrorResult(set_cancelled=True),
     )
     assert told.levelname == "WARNING"
     assert "and was cancelled by the error handler: ValueError: x" in told.getMessage()
 
 
-async def test_a_cancellation_is_no_failure(play: Playground, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_cancellation_is_no_failure(
+    play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
     told, _ = await failures(play, caplog, JobCancel("there is no such order"))
     assert told.levelname == "INFO"
     assert told.exc_info is None

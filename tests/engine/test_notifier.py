@@ -63,7 +63,9 @@ async def test_one_callback_that_fails_harms_nobody(
     assert "is not a JSON object" in caplog.text
 
 
-async def test_after_a_lost_connection_everybody_is_told(notifier: Notifier, play: Playground) -> None:
+async def test_after_a_lost_connection_everybody_is_told(
+    notifier: Notifier, play: Playground
+) -> None:
     heard: list[Any] = []
     told: list[int] = []
     notifier.subscribe(INSERT, heard.append)

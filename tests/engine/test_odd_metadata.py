@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from riverui.domain.jobs import JobRow, JobState
-from riverui.engine.outcome import next_snoozes
-from riverui.engine.resumable import Progress
+from riverui.engine.work.outcome import next_snoozes
+from riverui.engine.work.resumable import Progress
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DEEP = "[" * 5_000 + "]" * 5_000
@@ -54,7 +54,9 @@ def test_snoozes_are_counted_on(metadata: str, snoozes: int) -> None:
     assert next_snoozes(row(metadata)) == snoozes
 
 
-@pytest.mark.parametrize("value", [DEEP, DIGITS, "7", "[]"], ids=["deep", "digits", "number", "array"])
+@pytest.mark.parametrize(
+    "value", [DEEP, DIGITS, "7", "[]"], ids=["deep", "digits", "number", "array"]
+)
 def test_a_resumable_job_without_a_readable_step_begins_anew(value: str) -> None:
     progress = Progress(f'{{"river:resumable_step": {value}, "river:resumable_cursor": {value}}}')
     assert progress.resume_step == ""

@@ -1,4 +1,6 @@
-"""A client works a queue of every odd row there is: each ends somehow, and none keeps the others waiting."""
+"""A client works a queue of every odd row there is: each ends somehow, and none keeps the others
+waiting.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from riverui.engine.context import metadata_set, record_output
-from riverui.engine.set_aside import is_rows_fault
-from riverui.engine.worker import Job, JobSnooze
+from riverui.engine.work.context import metadata_set, record_output
+from riverui.engine.work.set_aside import is_rows_fault
+from riverui.engine.work.worker import Job, JobSnooze
 from riverui.errors import DatabaseError
 from tests.engine.conftest import PATIENCE, Playground, Task, until
 from tests.engine.test_producer import producer
@@ -38,7 +40,11 @@ async def later(job: Job[Task]) -> None:
 
 @pytest.mark.parametrize(
     ("work", "ends"),
-    [(well, {"completed"}), (badly, {"available", "retryable", "discarded"}), (later, {"scheduled"})],
+    [
+        (well, {"completed"}),
+        (badly, {"available", "retryable", "discarded"}),
+        (later, {"scheduled"}),
+    ],
 )
 async def test_every_odd_row_is_worked_and_so_is_the_job_behind_them(
     work: Any, ends: set[str], play: Playground
@@ -49,7 +55,10 @@ async def test_every_odd_row_is_worked_and_so_is_the_job_behind_them(
     )
     behind = await play.insert()
     client = await play.start()
-    due = "kind = 'task' and queue = 'default' and created_at > '2000-01-01' and scheduled_at <= now()"
+    due = (
+        "kind = 'task' and queue = 'default' and created_at > '2000-01-01' and scheduled_at <="
+        " now()"
+    )
 
     async def all_worked() -> bool:
         (row,) = await play.rows(
@@ -65,10 +74,16 @@ async def test_every_odd_row_is_worked_and_so_is_the_job_behind_them(
     assert (await play.row(behind))["state"] in ends
     rows = {
         row["id"]: row["state"]
-        for row in await play.rows(f"select id, state from river_job where {due} or state <> 'available'")
+        for row in await play.rows(
+            f"select id, state from river_job where {due} or state <> 'available'"
+        )
     }
     for (name, _), job_id in odd.items():
-        unread = {"available", "retryable", "discarded", "cancelled"} if name.startswith(NO_TASKS) else set()
+        unread = (
+            {"available", "retryable", "discarded", "cancelled"}
+            if name.startswith(NO_TASKS)
+            else set()
+        )
         cancelled = {"cancelled"} if "cancel" in name or "River's keys" in name else set()
         assert rows.get(job_id, "not due") in {*ends, *unread, *cancelled, "not due"}, name
 
@@ -94,7 +109,8 @@ async def test_errors_are_added_to_whatever_stands_there(play: Playground) -> No
     play.worker(badly)
     nested = await play.insert()
     await play.connection.execute(
-        "update river_job set errors = array[array['1', '2'], array['3', '4']]::jsonb[] where id = %s",
+        "update river_job set errors = array[array['1', '2'], array['3', '4']]::jsonb[] where id"
+        " = %s",
         [nested],
     )
     await play.start()
@@ -157,7 +173,9 @@ async def test_a_job_that_cannot_be_fetched_is_told_and_left_and_the_others_are_
 
 
 async def test_a_job_whose_key_another_has_while_it_runs_waits_alone(play: Playground) -> None:
-    """Its key counts only in running jobs, as no client writes it, so that two of a key can be available."""
+    """Its key counts only in running jobs, as no client writes it, so that two of a key can be
+    available.
+    """
     gate = asyncio.Event()
 
     async def wait(job: Job[Task]) -> None:
@@ -171,7 +189,10 @@ async def test_a_job_whose_key_another_has_while_it_runs_waits_alone(play: Playg
     third = await play.insert(Task(value="third"))
     await play.start()
     await play.event(third)
-    assert [(await play.row(job_id))["state"] for job_id in (first, second)] == ["running", "available"]
+    assert [(await play.row(job_id))["state"] for job_id in (first, second)] == [
+        "running",
+        "available",
+    ]
     gate.set()
     await play.event(first)
 

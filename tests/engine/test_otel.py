@@ -17,14 +17,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
+from riverui.contrib.otel import OpenTelemetryPlugin, go_duration
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind
 from riverui.engine.hooks import Metric
-from riverui.engine.insert import InsertRequest, InsertResult
-from riverui.engine.otel import OpenTelemetryPlugin, go_duration
-from riverui.engine.worker import Job, JobCancel, JobSnooze, Workers
+from riverui.engine.insert.job_builder import InsertRequest, InsertResult
+from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Workers
 from riverui.errors import ConfigError
 from riverui.storage.interface import Driver
 
@@ -142,7 +142,11 @@ async def test_work_is_a_span_with_the_jobs_attributes() -> None:
     telemetry = Telemetry()
     await telemetry.work()
     span = telemetry.span
-    assert (span.name, span.kind, span.status.status_code) == ("river.work", SpanKind.CONSUMER, StatusCode.OK)
+    assert (span.name, span.kind, span.status.status_code) == (
+        "river.work",
+        SpanKind.CONSUMER,
+        StatusCode.OK,
+    )
     assert dict(span.attributes or {}) == {
         "id": 42,
         "attempt": 3,
@@ -161,7 +165,11 @@ async def test_work_is_counted_and_timed() -> None:
     await telemetry.work()
     await telemetry.work()
     found = telemetry.metrics()
-    assert found.keys() == {"river.work_count", "river.work_duration", "river.work_duration_histogram"}
+    assert found.keys() == {
+        "river.work_count",
+        "river.work_duration",
+        "river.work_duration_histogram",
+    }
     ((count, attributes),) = found["river.work_count"]
     assert count == 2
     assert attributes == {
@@ -249,7 +257,9 @@ async def test_durations_come_in_seconds_or_milliseconds() -> None:
         telemetry = Telemetry(duration_unit=unit, enable_semantic_metrics=True)
         await telemetry.work()
         await telemetry.insert("mail")
-        telemetry.plugin.metric_emit(Metric(name="job_get_available_duration", value=0.25, queue="mailers"))
+        telemetry.plugin.metric_emit(
+            Metric(name="job_get_available_duration", value=0.25, queue="mailers")
+        )
         units = telemetry.units()
         for name, found in units.items():
             if name.startswith("river.") and "duration" in name:
@@ -303,7 +313,8 @@ async def test_the_work_is_linked_to_what_inserted_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "metadata", ["{}", '{"traceparent": 7}', '{"traceparent": "nonsense"}', '{"x": "\\"traceparent\\""}']
+    "metadata",
+    ["{}", '{"traceparent": 7}', '{"traceparent": "nonsense"}', '{"x": "\\"traceparent\\""}'],
 )
 async def test_without_a_trace_there_is_no_link(metadata: str) -> None:
     telemetry = Telemetry(enable_trace_propagation=True)
@@ -378,7 +389,9 @@ async def test_a_clients_jobs_are_told(driver: Driver) -> None:
         assert [link.context.span_id for link in span.links] == [inserting.context.span_id]
     found = telemetry.metrics()
     assert sum(count for count, _ in found["river.work_count"]) == 2
-    assert found["river.insert_count"] == [(2, {"status": "ok", "unique_skipped_as_duplicate": False})]
+    assert found["river.insert_count"] == [
+        (2, {"status": "ok", "unique_skipped_as_duplicate": False})
+    ]
     assert found["river.job_get_available_count"] == [(2, {"queue": "default"})]
     ((seconds, _),) = found["river.job_get_available_duration"]
     assert 0 < seconds < 10

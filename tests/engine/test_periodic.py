@@ -11,8 +11,8 @@ import pytest
 
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
-from riverui.engine.insert import InsertManyParams, InsertOpts
-from riverui.engine.periodic import CronSchedule, PeriodicInterval, PeriodicJob, PeriodicJobs
+from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts
+from riverui.engine.lead.periodic import CronSchedule, PeriodicInterval, PeriodicJob, PeriodicJobs
 from riverui.errors import ConfigError
 
 HOURLY = PeriodicInterval(timedelta(hours=1))
@@ -40,13 +40,23 @@ def periodic(id: str | None = None) -> PeriodicJob:
 
 @pytest.mark.parametrize(
     "name",
-    ["daily", "ab", "Reports/daily-1", "a[b]<c>", "mail·daily:2+3.x", "_x", "9 lives".replace(" ", "_")],
+    [
+        "daily",
+        "ab",
+        "Reports/daily-1",
+        "a[b]<c>",
+        "mail·daily:2+3.x",
+        "_x",
+        "9 lives".replace(" ", "_"),
+    ],
 )
 def test_ids_are_those_that_river_takes(name: str) -> None:
     assert periodic(name).id == name
 
 
-@pytest.mark.parametrize("name", ["", "a", "-ab", "two words", "ümlaut", "daily\n", "a" * 128, "a,b", "a'b"])
+@pytest.mark.parametrize(
+    "name", ["", "a", "-ab", "two words", "ümlaut", "daily\n", "a" * 128, "a,b", "a'b"]
+)
 def test_other_ids_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="not a valid periodic job id"):
         periodic(name)
@@ -57,7 +67,8 @@ def test_the_longest_id_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "constructor"), [(None, Report), (HOURLY, None), ("0 0 * * *", Report), (HOURLY, Report())]
+    ("schedule", "constructor"),
+    [(None, Report), (HOURLY, None), ("0 0 * * *", Report), (HOURLY, Report())],
 )
 def test_a_schedule_and_a_constructor_are_needed(schedule: Any, constructor: Any) -> None:
     with pytest.raises(ConfigError, match="a schedule and a function"):
@@ -77,7 +88,9 @@ def test_a_schedule_and_a_constructor_are_needed(schedule: Any, constructor: Any
         ((Pair(1, 2), OPTS), InsertManyParams(PAIR, OPTS)),
     ],
 )
-def test_constructors_give_args_a_pair_or_nothing(made: object, expected: InsertManyParams | None) -> None:
+def test_constructors_give_args_a_pair_or_nothing(
+    made: object, expected: InsertManyParams | None
+) -> None:
     assert PeriodicJob(HOURLY, lambda: made).construct() == expected
 
 
@@ -138,4 +151,6 @@ def test_a_client_has_those_of_its_config() -> None:
     client = Client("postgresql://nowhere", ClientConfig(periodic_jobs=[periodic("one")]))
     assert [job.id for job in client.periodic_jobs.by_handle().values()] == ["one"]
     with pytest.raises(ConfigError, match="“one”"):
-        Client("postgresql://nowhere", ClientConfig(periodic_jobs=[periodic("one"), periodic("one")]))
+        Client(
+            "postgresql://nowhere", ClientConfig(periodic_jobs=[periodic("one"), periodic("one")])
+        )

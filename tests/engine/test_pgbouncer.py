@@ -10,11 +10,13 @@ import psycopg
 
 from riverui.engine.client import Client
 from riverui.engine.sync_client import SyncClient
-from riverui.engine.worker import Job
+from riverui.engine.work.worker import Job
 from tests.engine.conftest import Playground, Task
 
 
-async def test_inserted_through_the_pooler_and_worked_directly(play: Playground, bouncer_url: str) -> None:
+async def test_inserted_through_the_pooler_and_worked_directly(
+    play: Playground, bouncer_url: str
+) -> None:
     worked = asyncio.Event()
 
     async def work(job: Job[Task]) -> None:

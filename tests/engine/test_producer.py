@@ -1,4 +1,6 @@
-"""How jobs are fetched: which, how many, how soon; queues paused, added and removed while jobs run."""
+"""How jobs are fetched: which, how many, how soon; queues paused, added and removed while jobs
+run.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ import pytest
 from riverui.actions import queues as actions
 from riverui.engine.config import QueueConfig
 from riverui.engine.hooks import Hook, Metric
-from riverui.engine.job_counts import JobCounts, tell_changed
-from riverui.engine.producer import Producer
-from riverui.engine.worker import Job
+from riverui.engine.work.job_counts import JobCounts, tell_changed
+from riverui.engine.work.producer import Producer
+from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound
 from riverui.storage.connect import connect
 from tests import factory
@@ -36,7 +38,9 @@ def producer(play: Playground, queue: str = "default") -> Producer:
 
 async def states(play: Playground, ids: Sequence[int]) -> list[str]:
     """The jobs' states, in order."""
-    rows = await play.rows("select id, state from river_job where id = any(%s) order by id", list(ids))
+    rows = await play.rows(
+        "select id, state from river_job where id = any(%s) order by id", list(ids)
+    )
     return [row["state"] for row in rows]
 
 
@@ -76,8 +80,10 @@ async def test_freed_slots_are_filled_without_waiting_for_a_poll(play: Playgroun
         await play.event(job_id)
 
 
-async def test_more_jobs_than_one_statement_takes(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.engine.producer._MOST_ROWS", 7)
+async def test_more_jobs_than_one_statement_takes(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riverui.engine.work.producer._MOST_ROWS", 7)
     gate = Gate()
     play.worker(gate)
     for _ in range(40):
@@ -95,7 +101,9 @@ async def test_order_is_priority_then_time_then_id(play: Playground) -> None:
         order.append(job.args.number)
 
     play.worker(work)
-    rows = await play.rows("select now() - interval '1 hour' as early, now() - interval '1 minute' as late")
+    rows = await play.rows(
+        "select now() - interval '1 hour' as early, now() - interval '1 minute' as late"
+    )
     early, late = rows[0]["early"], rows[0]["late"]
     await play.insert(Task(number=4), priority=2, scheduled_at=early)
     await play.insert(Task(number=2), priority=1, scheduled_at=late)
@@ -117,7 +125,13 @@ async def test_other_kinds_and_queues_and_times_are_left_alone(play: Playground)
         await play.insert(state="pending"),
     ]
     await play.work()
-    assert await states(play, left) == ["available", "available", "available", "scheduled", "pending"]
+    assert await states(play, left) == [
+        "available",
+        "available",
+        "available",
+        "scheduled",
+        "pending",
+    ]
 
 
 async def test_all_kinds_by_option(play: Playground) -> None:
@@ -138,7 +152,17 @@ async def test_notification_brings_a_job_at_once(play: Playground) -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    ["", "no json", "[]", "{}", "null", '"default"', '{"queue": 7}', '{"queue": "other"}', "[" * 5000],
+    [
+        "",
+        "no json",
+        "[]",
+        "{}",
+        "null",
+        '"default"',
+        '{"queue": 7}',
+        '{"queue": "other"}',
+        "[" * 5000,
+    ],
 )
 async def test_odd_notifications_do_no_harm(play: Playground, payload: str) -> None:
     play.worker(_well)
@@ -147,7 +171,10 @@ async def test_odd_notifications_do_no_harm(play: Playground, payload: str) -> N
     job_id = await play.insert()
     for topic in ("river_insert", "river_control", "river_leadership"):
         await play.notify(topic, payload)
-    for payload in ('{"action": "cancel", "queue": "default", "job_id": "x"}', '{"action": "dance"}'):
+    for payload in (
+        '{"action": "cancel", "queue": "default", "job_id": "x"}',
+        '{"action": "dance"}',
+    ):
         await play.notify("river_control", payload)
     await play.notify("river_insert", '{"queue": "default"}')
     await play.event(job_id)
@@ -174,7 +201,9 @@ async def test_lost_connections_are_made_up_for_at_once(play: Playground) -> Non
         await play.cut_connections()
         await asyncio.sleep(0)
     waiting = await play.insert()
-    await play.rows("update river_job set metadata = %s where id = %s returning 1", _CANCEL, running)
+    await play.rows(
+        "update river_job set metadata = %s where id = %s returning 1", _CANCEL, running
+    )
     await play.event(running)
     worker.let_go.set()
     await play.event(waiting)
@@ -234,8 +263,8 @@ async def test_paused_queue_stays_paused_at_start(play: Playground) -> None:
 async def test_pause_is_found_by_looking(
     play: Playground, monkeypatch: pytest.MonkeyPatch, poll_only: bool
 ) -> None:
-    monkeypatch.setattr("riverui.engine.queue_reports._LOOK_EVERY", 0.02)
-    monkeypatch.setattr("riverui.engine.queue_reports._LOOK_EVERY_WITHOUT_NOTIFIER", 0.02)
+    monkeypatch.setattr("riverui.engine.work.queue_reports._LOOK_EVERY", 0.02)
+    monkeypatch.setattr("riverui.engine.work.queue_reports._LOOK_EVERY_WITHOUT_NOTIFIER", 0.02)
     await play.start(poll_only=poll_only)
     await play.rows("update river_queue set paused_at = now() returning 1")
     await play.until(lambda: producer(play).paused)
@@ -243,8 +272,10 @@ async def test_pause_is_found_by_looking(
     await play.until(lambda: not producer(play).paused)
 
 
-async def test_vanished_queue_row_is_made_again(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.engine.queue_reports._LOOK_EVERY", 0.02)
+async def test_vanished_queue_row_is_made_again(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riverui.engine.work.queue_reports._LOOK_EVERY", 0.02)
     await play.start()
     await play.rows("delete from river_queue returning 1")
 
@@ -309,7 +340,10 @@ async def test_measurements_of_fetching(play: Playground) -> None:
     play.worker(_well)
     await play.start(hooks=[Meter()])
     await play.work()
-    assert {metric.name for metric in seen} == {"job_get_available_count", "job_get_available_duration"}
+    assert {metric.name for metric in seen} == {
+        "job_get_available_count",
+        "job_get_available_duration",
+    }
     assert {metric.queue for metric in seen} == {"default"}
     assert sum(metric.value for metric in seen if metric.name == "job_get_available_count") == 1
     assert all(metric.value > 0 for metric in seen if metric.name == "job_get_available_duration")
@@ -367,7 +401,7 @@ async def test_a_notification_wakes_only_its_queue(play: Playground) -> None:
 async def test_one_statement_looks_after_all_queues(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("riverui.engine.queue_reports._LOOK_EVERY", 0.02)
+    monkeypatch.setattr("riverui.engine.work.queue_reports._LOOK_EVERY", 0.02)
     seen = await asked(play, fetch_poll_interval=NEVER)
     await play.until(lambda: seen["queue_row_get_many"] >= 3)
     await play.rows("delete from river_queue where name = 'queue_2' returning 1")
@@ -416,9 +450,11 @@ async def _well(job: Job[Task]) -> None:
     pass
 
 
-async def test_large_jobs_come_in_small_companies(play: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.engine.producer._MOST_CHARACTERS", 1000)
-    monkeypatch.setattr("riverui.engine.producer._FIRST_ROWS", 2)
+async def test_large_jobs_come_in_small_companies(
+    play: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("riverui.engine.work.producer._MOST_CHARACTERS", 1000)
+    monkeypatch.setattr("riverui.engine.work.producer._FIRST_ROWS", 2)
     limits: list[int] = []
     original = Producer._fetch_some
 
@@ -480,7 +516,9 @@ async def test_what_was_done_is_told_when_it_has_changed(
     assert (record.__dict__["num_completed_jobs"], record.__dict__["queue"]) == (3, "default")
 
 
-async def test_adding_and_removing_queues_wrongly_have_errors_of_their_own(play: Playground) -> None:
+async def test_adding_and_removing_queues_wrongly_have_errors_of_their_own(
+    play: Playground,
+) -> None:
     client = await play.start()
     with pytest.raises(QueueAlreadyAdded) as added:
         await client.queues.add("default", QueueConfig(max_workers=1))

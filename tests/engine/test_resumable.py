@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from riverui.engine.resumable import (
+from riverui.engine.work.resumable import (
     resumable_set_cursor,
     resumable_set_step_cursor_tx,
     resumable_set_step_tx,
@@ -18,7 +18,7 @@ from riverui.engine.resumable import (
     resumable_step_cursor_sync,
     resumable_step_sync,
 )
-from riverui.engine.worker import Job, JobSnooze
+from riverui.engine.work.worker import Job, JobSnooze
 from riverui.errors import OutsideJob, ResumableError
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
@@ -193,7 +193,9 @@ async def test_cursor_of_the_first_step(play: Playground) -> None:
 async def test_cursor_whose_step_is_gone(play: Playground) -> None:
     row = await play.work(Steps(), metadata={CURSOR: {"count": 4}})
     assert "'count'" in row["errors"][0]["error"]
-    assert row["metadata"] == {CURSOR: {"count": 4}}, "a completed step would make the cursor unreachable"
+    assert row["metadata"] == {CURSOR: {"count": 4}}, (
+        "a completed step would make the cursor unreachable"
+    )
 
 
 async def test_cursor_for_a_step_without_one(play: Playground) -> None:

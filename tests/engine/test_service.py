@@ -11,12 +11,12 @@ import pytest
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.domain.retries import default_retry, retry_delay
-from riverui.engine import deadlines as limits
-from riverui.engine.attempt import Attempt, Slots
-from riverui.engine.deadlines import Deadlines
 from riverui.engine.service import Bell, keep_running
-from riverui.engine.threads import Threads
 from riverui.engine.waiting import backoff
+from riverui.engine.work import deadlines as limits
+from riverui.engine.work.attempt import Attempt, Slots
+from riverui.engine.work.deadlines import Deadlines
+from riverui.engine.work.threads import Threads
 from riverui.errors import RiveruiError
 from tests.engine.conftest import until
 
@@ -154,7 +154,9 @@ class NoSlots:
     def stuck(self, attempt: Attempt) -> None: ...
 
 
-async def test_time_limits_fire_in_their_order_and_forget_the_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_time_limits_fire_in_their_order_and_forget_the_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(limits, "_FEW", 8)
     stuck: list[Attempt] = []
     deadlines = Deadlines(0.01, stuck.append)

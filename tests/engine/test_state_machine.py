@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from riverui.domain.jobs import JobState
-from riverui.engine.insert import UniqueOpts
-from riverui.storage.params import JobSelectParams
+from riverui.engine.insert.job_builder import UniqueOpts
+from riverui.storage.interface.params import JobSelectParams
 from tests.interop import upkeep
 from tests.interop.script import Script
 from tests.interop.twin import Ending, NewJob, Twin, twin
@@ -27,8 +27,8 @@ _DUE = (None, None, None, -3600.0, 0.0, 2.0, 6.0, 90.0)
 _METADATA = ("{}", "{}", '{"own":[1,{"a":null}]}', '{"snoozes":3}')
 _UNFINISHED = (JobState.AVAILABLE, JobState.PENDING, JobState.RUNNING, JobState.SCHEDULED)
 
-# A step takes the twin and does something to both sides. Each is a small dataclass, so that a failing
-# sequence can be read.
+# A step takes the twin and does something to both sides. Each is a small dataclass, so that a
+# failing sequence can be read.
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,8 @@ class SetState:
 
     async def __call__(self, twin: Twin) -> None:
         chosen = {
-            pick % len(twin.jobs): ending for pick, ending in zip(self.picks, self.endings, strict=False)
+            pick % len(twin.jobs): ending
+            for pick, ending in zip(self.picks, self.endings, strict=False)
         }
         await twin.set_state(list(chosen.items()))
 
@@ -204,7 +205,9 @@ def _unique(draw: st.DrawFn) -> UniqueOpts | None:
     by_args, by_queue = draw(st.booleans()), draw(st.booleans())
     by_period = draw(st.sampled_from((None, None, timedelta(hours=1), timedelta(days=7))))
     more = draw(
-        st.sampled_from((None, None, (), (JobState.RETRYABLE,), (JobState.COMPLETED, JobState.RETRYABLE)))
+        st.sampled_from(
+            (None, None, (), (JobState.RETRYABLE,), (JobState.COMPLETED, JobState.RETRYABLE))
+        )
     )
     if not (by_args or by_queue or by_period or more is not None):
         return None
@@ -248,7 +251,9 @@ _scripts = st.builds(
 def _endings(draw: st.DrawFn) -> Ending:
     """What the completer may be told; the attempt and the error need not fit."""
     state = draw(
-        st.sampled_from(("available", "cancelled", "completed", "discarded", "retryable", "scheduled"))
+        st.sampled_from(
+            ("available", "cancelled", "completed", "discarded", "retryable", "scheduled")
+        )
     )
     return Ending(
         state=JobState(state),
@@ -269,7 +274,9 @@ _filters = st.builds(
     states=st.lists(_states, max_size=3, unique=True).map(tuple),
     limit=_limits,
 )
-_deletions = _filters.filter(lambda it: bool(it.ids or it.kinds or it.priorities or it.queues or it.states))
+_deletions = _filters.filter(
+    lambda it: bool(it.ids or it.kinds or it.priorities or it.queues or it.states)
+)
 
 
 @st.composite
@@ -287,7 +294,9 @@ def _lists(draw: st.DrawFn) -> JobSelectParams:
     return params
 
 
-_inserts = st.builds(Insert, st.lists(_jobs, min_size=1, max_size=4), st.sampled_from((False, False, True)))
+_inserts = st.builds(
+    Insert, st.lists(_jobs, min_size=1, max_size=4), st.sampled_from((False, False, True))
+)
 _fetches = st.builds(
     Fetch, _queues, _limits, st.sampled_from((None, None, ("alpha",), ("beta", "nobody"), ()))
 )
@@ -361,8 +370,12 @@ _more = st.booleans()
 _housekeeping = st.one_of(
     st.builds(House, st.just(upkeep.report), st.tuples(_names)),
     st.builds(House, st.just(upkeep.pause), st.tuples(st.sampled_from((*_QUEUES, "*", "nobodys")))),
-    st.builds(House, st.just(upkeep.resume), st.tuples(st.sampled_from((*_QUEUES, "*", "nobodys")))),
-    st.builds(House, st.just(upkeep.update), st.tuples(_names, st.sampled_from(("{}", '{"a":[1,null]}')))),
+    st.builds(
+        House, st.just(upkeep.resume), st.tuples(st.sampled_from((*_QUEUES, "*", "nobodys")))
+    ),
+    st.builds(
+        House, st.just(upkeep.update), st.tuples(_names, st.sampled_from(("{}", '{"a":[1,null]}')))
+    ),
     st.builds(House, st.just(upkeep.clean), st.tuples(st.sampled_from((-1.0, 0.0, 60.0)), _limits)),
     st.builds(House, st.just(upkeep.elect), st.tuples(_clients)),
     st.builds(House, st.just(upkeep.reelect), st.tuples(_clients), _more),

@@ -17,8 +17,8 @@ import pytest
 
 from riverui.engine.client import Client, default_client_id
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.engine.phases import serve
-from riverui.engine.worker import Job, Workers
+from riverui.engine.shutdown import serve
+from riverui.engine.work.worker import Job, Workers
 from riverui.errors import ConfigError, DatabaseUnavailable, SchemaMissing, TooManyConnections
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging, fail
@@ -67,12 +67,16 @@ async def test_a_start_without_a_connection_left_says_how_many_it_takes(play: Pl
     name = f"riverui_narrow_{token_hex(4)}"
     await play.connection.execute(f"create role {name} login connection limit 1".encode())
     try:
-        await play.connection.execute(f"grant all on all tables in schema public to {name}".encode())
+        await play.connection.execute(
+            f"grant all on all tables in schema public to {name}".encode()
+        )
         play.worker(Hanging())
         url = urlsplit(play.database_url)
         narrow = url._replace(netloc=f"{name}@{url.netloc.rpartition('@')[2]}")
         client = Client(urlunsplit(narrow), play.config())
-        with pytest.raises(TooManyConnections, match=r"limit is reached\. .* up to four connections"):
+        with pytest.raises(
+            TooManyConnections, match=r"limit is reached\. .* up to four connections"
+        ):
             await client.start()
         assert not client.started
     finally:
@@ -150,7 +154,12 @@ async def test_interrupted_jobs_get_their_attempt_back(play: Playground) -> None
     await worker.begun.wait()
     await client.stop_and_cancel()
     row = await play.row(job_id)
-    assert (row["state"], row["attempt"], row["errors"], row["metadata"]) == ("available", 3, None, {"a": 1})
+    assert (row["state"], row["attempt"], row["errors"], row["metadata"]) == (
+        "available",
+        3,
+        None,
+        {"a": 1},
+    )
     assert row["scheduled_at"] > before["scheduled_at"]
     assert row["attempted_by"] == [client.id]
     assert (await play.event(job_id)).kind == "job_interrupted"
@@ -198,7 +207,9 @@ async def test_giving_up_waiting_does_not_stop_the_stop(play: Playground) -> Non
     assert (await play.row(job_id))["state"] == "available"
 
 
-async def test_abandoned_jobs_are_left_running(play: Playground, caplog: pytest.LogCaptureFixture) -> None:
+async def test_abandoned_jobs_are_left_running(
+    play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
     worker = Hanging(deaf=True)
     play.worker(worker)
     client = await play.start()
@@ -248,13 +259,17 @@ async def test_jobs_that_arrive_while_stopping_are_worked_or_given_back(play: Pl
     assert (row["state"], row["attempt"], row["errors"]) == ("available", 0, None)
 
 
-async def test_signals_stop_in_three_phases(play: Playground, caplog: pytest.LogCaptureFixture) -> None:
+async def test_signals_stop_in_three_phases(
+    play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "riverui.engine")
     left: list[int] = []
     deaf = Hanging(deaf=True)
     play.worker(deaf)
     client = play.make()
-    serving = asyncio.create_task(serve(client, soft_stop=None, hard_stop=None, leave=lambda: left.append(1)))
+    serving = asyncio.create_task(
+        serve(client, soft_stop=None, hard_stop=None, leave=lambda: left.append(1))
+    )
     job_id = await play.insert()
     await deaf.begun.wait()
     os.kill(os.getpid(), signal.SIGTERM)
@@ -312,7 +327,8 @@ async def test_a_hundred_short_lives(play: Playground) -> None:
 
     async def alone() -> bool:
         others = (
-            "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            "select 1 from pg_stat_activity where datname = current_database() and pid <>"
+            " pg_backend_pid()"
         )
         return not await play.rows(others)
 

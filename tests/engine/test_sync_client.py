@@ -19,7 +19,13 @@ from sqlalchemy.orm import Session
 
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook, Plugin
-from riverui.engine.insert import InsertManyParams, InsertOpts, InsertRequest, InsertResult, UniqueOpts
+from riverui.engine.insert.job_builder import (
+    InsertManyParams,
+    InsertOpts,
+    InsertRequest,
+    InsertResult,
+    UniqueOpts,
+)
 from riverui.engine.sync_client import SyncClient
 from riverui.errors import ArgsError, DatabaseUnavailable, InsertError, UniqueConflict
 from riverui.storage.connect import connect_sync
@@ -63,7 +69,9 @@ def test_inserting_without_a_transaction(client: SyncClient, seen: Seen) -> None
         Sort(["b"]), insert_opts=InsertOpts(queue="slow", unique_opts=UniqueOpts(by_queue=True))
     )
     assert (result.job.kind, result.job.queue) == ("sort", "slow")
-    twin = client.insert(Sort(["c"]), InsertOpts(queue="slow", unique_opts=UniqueOpts(by_queue=True)))
+    twin = client.insert(
+        Sort(["c"]), InsertOpts(queue="slow", unique_opts=UniqueOpts(by_queue=True))
+    )
     assert twin.unique_skipped_as_duplicated
     assert twin.job.id == result.job.id
 
@@ -87,7 +95,9 @@ def test_all_or_nothing(client: SyncClient, seen: Seen) -> None:
 
 def test_more_jobs_than_one_statement_takes(client: SyncClient) -> None:
     results = client.insert_many(Sort([str(n)]) for n in range(12_345))
-    assert [result.job.args for result in results] == [f'{{"strings":["{n}"]}}' for n in range(12_345)]
+    assert [result.job.args for result in results] == [
+        f'{{"strings":["{n}"]}}' for n in range(12_345)
+    ]
     assert len({result.job.id for result in results}) == 12_345
 
 
@@ -110,7 +120,9 @@ def test_there_is_no_database(inside: SyncClient) -> None:
 def in_transaction(client: SyncClient, tx: object) -> None:
     """One insert of each sort."""
     assert client.insert_tx(tx, Sort(["one"]), UNIQUE).job.id
-    twin, other = client.insert_many_tx(tx, [InsertManyParams(Sort(["one"]), UNIQUE), Sort(["many"])])
+    twin, other = client.insert_many_tx(
+        tx, [InsertManyParams(Sort(["one"]), UNIQUE), Sort(["many"])]
+    )
     assert twin.unique_skipped_as_duplicate
     assert other.job.kind == "sort"
     assert client.insert_many_fast_tx(tx, [Sort(["fast"])]) == 1
@@ -146,7 +158,9 @@ def test_psycopg2(inside: SyncClient, database_url: str, seen: Seen) -> None:
 
 @pytest.fixture(params=["psycopg", "psycopg2"])
 def engine(request: pytest.FixtureRequest, database_url: str) -> Iterator[sa.Engine]:
-    engine = sa.create_engine(sa.make_url(database_url).set(drivername=f"postgresql+{request.param}"))
+    engine = sa.create_engine(
+        sa.make_url(database_url).set(drivername=f"postgresql+{request.param}")
+    )
     yield engine
     engine.dispose()
 

@@ -19,14 +19,18 @@ from psycopg.rows import DictRow
 
 import riverui
 from riverui.domain.jobs import JobRow, JobState
-from riverui.engine.args import JsonArgs
+from riverui.engine.args.job_args import JsonArgs
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
-from riverui.engine.context import client_from_context, job_complete_tx, record_output
 from riverui.engine.hooks import Hook
-from riverui.engine.insert import InsertManyParams, InsertOpts, UniqueOpts
-from riverui.engine.resumable import resumable_set_cursor, resumable_step, resumable_step_cursor
-from riverui.engine.worker import ErrorResult, Job, JobCancel, JobSnooze, Worker, Workers
+from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.work.context import client_from_context, job_complete_tx, record_output
+from riverui.engine.work.resumable import (
+    resumable_set_cursor,
+    resumable_step,
+    resumable_step_cursor,
+)
+from riverui.engine.work.worker import ErrorResult, Job, JobCancel, JobSnooze, Worker, Workers
 from riverui.errors import DatabaseError, JobTimedOut, NotFound, OutsideJob
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
@@ -41,8 +45,6 @@ from riverui.testing import (
     require_not_inserted_tx,
     resumable_step_after,
     resumable_step_at_cursor,
-    river,  # noqa: F401  # a fixture
-    river_config,  # noqa: F401
     rolled_back,
     work,
     work_context,
@@ -78,7 +80,7 @@ def count(connection: AsyncConnection[DictRow]) -> Callable[[], Awaitable[int]]:
     return read
 
 
-async def test_what_was_inserted(river: Client, count: Callable[[], Awaitable[int]]) -> None:  # noqa: F811
+async def test_what_was_inserted(river: Client, count: Callable[[], Awaitable[int]]) -> None:
     at = datetime.now(UTC) + timedelta(days=1)
     await river.insert(
         Mail("ann"),
@@ -98,7 +100,9 @@ async def test_what_was_inserted(river: Client, count: Callable[[], Awaitable[in
     assert job.args.to == "ann"
     assert job.row.state is JobState.SCHEDULED
     assert (await require_inserted(river, Mail("ann"))).args == Mail("ann")
-    assert (await require_inserted(river, JsonArgs("mail", {"to": "ann"}))).args.data == {"to": "ann"}
+    assert (await require_inserted(river, JsonArgs("mail", {"to": "ann"}))).args.data == {
+        "to": "ann"
+    }
     await require_not_inserted(river, Invoice)
     await require_not_inserted(river, Mail("bob"))
     await require_not_inserted(river, Mail, queue="mail", priority=1)
@@ -109,16 +113,28 @@ async def test_what_was_inserted(river: Client, count: Callable[[], Awaitable[in
     ("expected", "options", "words"),
     [
         (Invoice, {}, "River: no job of kind 'invoice' was inserted."),
-        (Mail("bob"), {}, r"job \d+ of kind 'mail' has args {\"to\": \"ann\"}, not {\"to\":\"bob\"}\."),
+        (
+            Mail("bob"),
+            {},
+            r"job \d+ of kind 'mail' has args {\"to\": \"ann\"}, not {\"to\":\"bob\"}\.",
+        ),
         (Mail, {"queue": "other"}, r"job \d+ of kind 'mail' has queue 'default', not 'other'\."),
-        (Mail, {"priority": 2, "max_attempts": 1}, r"has priority 1, not 2, max_attempts 25, not 1\."),
+        (
+            Mail,
+            {"priority": 2, "max_attempts": 1},
+            r"has priority 1, not 2, max_attempts 25, not 1\.",
+        ),
         (Mail, {"state": "running"}, "has state 'available', not 'running'"),
         (Mail, {"tags": []}, r"has tags \['new'\], not \[\]"),
-        (Mail, {"scheduled_at": datetime(2026, 1, 1, tzinfo=UTC)}, r"not 2026-01-01T00:00:00\+00:00"),
+        (
+            Mail,
+            {"scheduled_at": datetime(2026, 1, 1, tzinfo=UTC)},
+            r"not 2026-01-01T00:00:00\+00:00",
+        ),
     ],
 )
 async def test_what_was_not_inserted(
-    river: Client,  # noqa: F811
+    river: Client,
     expected: Any,
     options: dict[str, Any],
     words: str,
@@ -128,25 +144,35 @@ async def test_what_was_not_inserted(
         await require_inserted(river, expected, **options)
 
 
-async def test_more_than_expected(river: Client) -> None:  # noqa: F811
+async def test_more_than_expected(river: Client) -> None:
     await river.insert_many([Mail("ann"), Mail("bob")])
-    with pytest.raises(AssertionError, match="2 jobs of kind 'mail' were inserted: require_many_inserted"):
+    with pytest.raises(
+        AssertionError, match="2 jobs of kind 'mail' were inserted: require_many_inserted"
+    ):
         await require_inserted(river, Mail)
-    with pytest.raises(AssertionError, match="2 of kind 'mail' inserted, where none was expected: job"):
+    with pytest.raises(
+        AssertionError, match="2 of kind 'mail' inserted, where none was expected: job"
+    ):
         await require_not_inserted(river, Mail)
-    with pytest.raises(AssertionError, match="1 of kind 'mail', priority 1, queue 'default' inserted"):
+    with pytest.raises(
+        AssertionError, match="1 of kind 'mail', priority 1, queue 'default' inserted"
+    ):
         await require_not_inserted(river, Mail("bob"), priority=1, queue="default")
     with pytest.raises(TypeError, match="no option 'prio'"):
         await require_not_inserted(river, Mail, prio=1)  # type: ignore[call-arg]
 
 
-async def test_several(river: Client) -> None:  # noqa: F811
+async def test_several(river: Client) -> None:
     await river.insert_many([Mail("ann"), JsonArgs("unmentioned", {}), Invoice(7), Mail("bob")])
 
-    jobs = await require_many_inserted(river, [Mail, Expected(Invoice(7), queue="default"), Mail("bob")])
+    jobs = await require_many_inserted(
+        river, [Mail, Expected(Invoice(7), queue="default"), Mail("bob")]
+    )
     assert [job.args for job in jobs] == [Mail("ann"), Invoice(7), Mail("bob")]
     assert await require_many_inserted(river, []) == []
-    with pytest.raises(AssertionError, match=r"of kinds \['mail', 'mail'\], where \['mail'\] was expected"):
+    with pytest.raises(
+        AssertionError, match=r"of kinds \['mail', 'mail'\], where \['mail'\] was expected"
+    ):
         await require_many_inserted(river, [Mail])
     with pytest.raises(
         AssertionError, match=r"'invoice' \(number 2 of those expected\) has priority 1, not 4"
@@ -184,7 +210,10 @@ async def test_what_the_client_of_a_test_does_is_rolled_back(
         assert client.driver.database == driver.database
         await client.driver.ping()
         await asyncio.gather(*(client.insert(Mail(str(n))) for n in range(20)))
-        assert await client.insert_many_fast([Mail("copied"), InsertManyParams(Mail("a"), unique)]) == 2
+        assert (
+            await client.insert_many_fast([Mail("copied"), InsertManyParams(Mail("a"), unique)])
+            == 2
+        )
         with pytest.raises(DatabaseError):
             await client.insert_many_fast([InsertManyParams(Mail("a"), unique)])
         assert (await client.insert(Mail("a"), unique)).unique_skipped_as_duplicate
@@ -202,7 +231,9 @@ async def test_what_the_client_of_a_test_does_is_rolled_back(
     assert await count() == 0
 
 
-async def insert_in_vain(context: AbstractAsyncContextManager[Any], client: Client | None = None) -> None:
+async def insert_in_vain(
+    context: AbstractAsyncContextManager[Any], client: Client | None = None
+) -> None:
     """Inserts, and ends in an error."""
     async with context as given:
         await (client or given).insert(Mail("lost"))
@@ -260,7 +291,7 @@ async def test_working_a_job(
     assert await count() == 0
 
 
-async def test_a_job_that_inserts_jobs(river: Client) -> None:  # noqa: F811
+async def test_a_job_that_inserts_jobs(river: Client) -> None:
     result = await work(river, Mailer(), Mail("follow"), InsertOpts(queue="mail", priority=2))
 
     assert (result.event, result.job.queue, result.job.priority) == ("job_completed", "mail", 2)
@@ -268,9 +299,11 @@ async def test_a_job_that_inserts_jobs(river: Client) -> None:  # noqa: F811
     assert (await require_inserted(river, Mail, state="completed")).row == result.job
 
 
-async def test_a_job_that_is_there_already(river: Client) -> None:  # noqa: F811
+async def test_a_job_that_is_there_already(river: Client) -> None:
     row = (
-        await river.insert(Mail("output"), InsertOpts(scheduled_at=datetime.now(UTC) + timedelta(days=1)))
+        await river.insert(
+            Mail("output"), InsertOpts(scheduled_at=datetime.now(UTC) + timedelta(days=1))
+        )
     ).job
     result = await work(river, Mailer(), row)
     assert (result.job.id, result.job.state) == (row.id, "completed")
@@ -444,7 +477,16 @@ async def test_the_fixture_in_somebodys_tests(
     (tmp_path / "conftest.py").write_text(_CONFTEST)
     (tmp_path / "test_shop.py").write_text(_TESTS)
     done = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"),
+        *(
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-o",
+            "asyncio_mode=auto",
+        ),
         cwd=tmp_path,
         env={**os.environ, "SHOP_DATABASE": database_url},
         stdout=asyncio.subprocess.PIPE,
@@ -457,7 +499,7 @@ async def test_the_fixture_in_somebodys_tests(
     assert await count() == 0
 
 
-async def test_code_of_a_job_called_directly(river: Client) -> None:  # noqa: F811
+async def test_code_of_a_job_called_directly(river: Client) -> None:
     with work_context(river, Mail(to="ann")) as context:
         assert riverui.client_from_context() is river
         assert riverui.current_job() is context.job
@@ -475,6 +517,6 @@ async def test_code_of_a_job_called_directly(river: Client) -> None:  # noqa: F8
     await require_inserted(river, Mail(to="bob"))
 
 
-async def test_the_client_alone(river: Client) -> None:  # noqa: F811
+async def test_the_client_alone(river: Client) -> None:
     with work_context(river):
         assert riverui.client_from_context() is river

@@ -12,10 +12,10 @@ import pydantic
 import pytest
 
 from riverui.domain.jobs import JobState
-from riverui.engine.args import JsonArgs, Unique, encode, unique_form
-from riverui.engine.gojson import Unfit
-from riverui.engine.insert import UniqueOpts
-from riverui.engine.unique import key_text, unique_args, unique_key, uniqueness
+from riverui.engine.args.gojson import Unfit
+from riverui.engine.args.job_args import JsonArgs, Unique, encode, unique_form
+from riverui.engine.args.unique import key_text, unique_args, unique_key, uniqueness
+from riverui.engine.insert.job_builder import UniqueOpts
 from riverui.errors import InsertError
 
 AT = datetime(2026, 8, 7, 19, 34, 56, 789_000, tzinfo=UTC)
@@ -24,7 +24,11 @@ AT = datetime(2026, 8, 7, 19, 34, 56, 789_000, tzinfo=UTC)
 def text_of(args: Any, kind: str = "worker_1", at: datetime = AT, **opts: Any) -> str:
     unique = uniqueness(UniqueOpts(**opts))
     assert unique is not None
-    counted = unique_args(unique_form(args, encode(args)), type(args), unique.keys) if unique.by_args else ""
+    counted = (
+        unique_args(unique_form(args, encode(args)), type(args), unique.keys)
+        if unique.by_args
+        else ""
+    )
     text = key_text(kind, unique, counted, "email_queue", at)
     assert len(unique_key(kind, unique, counted, "email_queue", at)) == 32
     return text
@@ -235,7 +239,10 @@ class Struct(msgspec.Struct, rename="camel"):
     ("args", "expected"),
     [
         (Email("a", "b"), '{"recipient":"a","subject":"b"}'),
-        (Deep(Headers(Addresses("a"), "b")), '{"headers":{"addresses":{"recipient":"a"},"subject":"b"}}'),
+        (
+            Deep(Headers(Addresses("a"), "b")),
+            '{"headers":{"addresses":{"recipient":"a"},"subject":"b"}}',
+        ),
         (Deep(Headers(None, "b")), '{"headers":{"subject":"b"}}'),
         (Deep(None), ""),
         (Heir("a"), '{"recipient":"a","subject":"s"}'),

@@ -12,7 +12,7 @@ import pytest
 from riverui.domain.jobs import JobRow
 from riverui.engine.config import NO_LIMIT
 from riverui.engine.hooks import Middleware
-from riverui.engine.worker import Job, Worker, Workers
+from riverui.engine.work.worker import Job, Worker, Workers
 from riverui.errors import ConfigError
 from tests.engine.conftest import Playground, Task
 
@@ -42,10 +42,16 @@ async def an_async_one(self: object, job: object) -> None: ...
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"timeout": 30}, r"TaskWorker.timeout must be a timedelta such as timedelta\(seconds=30\).* not 30"),
+        (
+            {"timeout": 30},
+            r"TaskWorker.timeout must be a timedelta such as timedelta\(seconds=30\).* not 30",
+        ),
         ({"timeout": "30s"}, "not '30s'"),
         ({"timeout": timedelta(seconds=-5)}, "must not be negative: use NO_LIMIT"),
-        ({"timeout": lambda self: timedelta(1)}, "TaskWorker.timeout must take one argument, the job"),
+        (
+            {"timeout": lambda self: timedelta(1)},
+            "TaskWorker.timeout must take one argument, the job",
+        ),
         ({"timeout": an_async_one}, "TaskWorker.timeout must not be async"),
         ({"middleware": Middleware()}, "must be a list of Middleware"),
         ({"middleware": Middleware}, "must be a list of Middleware"),
@@ -55,7 +61,9 @@ async def an_async_one(self: object, job: object) -> None: ...
         ({"next_retry": lambda self: None}, "TaskWorker.next_retry must take one argument"),
     ],
 )
-def test_what_cannot_be_used_is_refused_at_registration(settings: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_used_is_refused_at_registration(
+    settings: dict[str, Any], words: str
+) -> None:
     workers = Workers()
     with pytest.raises(ConfigError, match=words):
         workers.add(worker_with(**settings), args_type=Task)
@@ -69,7 +77,9 @@ def test_a_function_s_timeout_is_checked_as_well() -> None:
         def resize(job: Job[Task]) -> None: ...
 
 
-@pytest.mark.parametrize("timeout", [None, timedelta(0), A_MOMENT, NO_LIMIT, lambda self, job: None])
+@pytest.mark.parametrize(
+    "timeout", [None, timedelta(0), A_MOMENT, NO_LIMIT, lambda self, job: None]
+)
 def test_what_can_be_used(timeout: Any) -> None:
     Workers().add(worker_with(timeout=timeout), args_type=Task)
 
@@ -78,7 +88,9 @@ class Limited(Worker[Task]):
     """Hangs; its jobs say how long they may."""
 
     def timeout(self, job: Job[Task]) -> timedelta | None:
-        return {"client's": None, "zero": timedelta(0), "none": NO_LIMIT}.get(job.args.value, A_MOMENT)
+        return {"client's": None, "zero": timedelta(0), "none": NO_LIMIT}.get(
+            job.args.value, A_MOMENT
+        )
 
     async def work(self, job: Job[Task]) -> None:
         await asyncio.sleep(0.3 if job.args.value == "none" else 3600)
@@ -103,7 +115,8 @@ async def test_each_job_has_its_own_limit(
         assert row["state"] == "completed"
     else:
         assert (
-            row["errors"][0]["error"] == f"JobTimedOut: The job took longer than its time limit of {error}."
+            row["errors"][0]["error"]
+            == f"JobTimedOut: The job took longer than its time limit of {error}."
         )
 
 
@@ -131,7 +144,10 @@ async def test_a_limit_that_is_none_fails_the_attempt_and_says_so(play: Playgrou
         async def work(self, job: Job[Task]) -> None: ...
 
     row = await play.work(Wrong())
-    assert row["errors"][0]["error"] == "TypeError: Wrong.timeout returned 30, where a timedelta was expected"
+    assert (
+        row["errors"][0]["error"]
+        == "TypeError: Wrong.timeout returned 30, where a timedelta was expected"
+    )
 
 
 async def test_each_job_has_its_own_middleware(play: Playground) -> None:
@@ -139,7 +155,11 @@ async def test_each_job_has_its_own_middleware(play: Playground) -> None:
 
     class Choosing(Worker[Task]):
         def middleware(self, row: JobRow) -> Sequence[Middleware]:
-            return [Noting(f"{row.queue} outer", notes), Noting("inner", notes)] if row.priority == 1 else ()
+            return (
+                [Noting(f"{row.queue} outer", notes), Noting("inner", notes)]
+                if row.priority == 1
+                else ()
+            )
 
         async def work(self, job: Job[Task]) -> None:
             notes.append("work")

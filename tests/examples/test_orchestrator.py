@@ -26,7 +26,13 @@ from psycopg_pool import AsyncConnectionPool
 from examples.orchestrator.app import Settings, make_deps
 from examples.orchestrator.config import new_config
 from examples.orchestrator.deps import Deps
-from examples.orchestrator.repos import CentroidRepo, DrawerRepo, GraphRepo, MessageRepo, PricingRepo
+from examples.orchestrator.repos import (
+    CentroidRepo,
+    DrawerRepo,
+    GraphRepo,
+    MessageRepo,
+    PricingRepo,
+)
 from riverui import Client
 from tests.worker.conftest import wait_for
 
@@ -48,7 +54,13 @@ class Orchestrator:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "examples.orchestrator"],
             cwd=ROOT,
-            env={**inherited, **given, "PORT": str(port), "PYTHONDONTWRITEBYTECODE": "1", **environ},
+            env={
+                **inherited,
+                **given,
+                "PORT": str(port),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                **environ,
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -61,7 +73,10 @@ class Orchestrator:
     def rows(self, statement: str) -> list[dict[str, Any]]:
         """What the database holds."""
         with psycopg.connect(
-            self._database_url, autocommit=True, row_factory=dict_row, options="-c search_path=orchestrator"
+            self._database_url,
+            autocommit=True,
+            row_factory=dict_row,
+            options="-c search_path=orchestrator",
         ) as connection:
             found = connection.execute(statement.encode())
             return found.fetchall() if found.description else []
@@ -69,7 +84,8 @@ class Orchestrator:
     def worked(self, kind: str) -> dict[str, Any]:
         """The first job of that kind, once it is completed."""
         statement = (
-            f"select * from river_job where kind = '{kind}' and state = 'completed' order by id limit 1"
+            f"select * from river_job where kind = '{kind}' and state = 'completed' order by id"
+            " limit 1"
         )
         found: list[dict[str, Any]] = wait_for(lambda: self.rows(statement))
         return found[0]
@@ -159,7 +175,9 @@ def test_it_works_from_the_first_start_to_the_last_job(start: Start) -> None:
         (job,) = app.rows(by_hand)
         done = f"select 1 from river_job where id = {job['id']} and state = 'completed'"
         wait_for(partial(app.rows, done))
-    assert app.rows("select state, pipeline_tier, entity_count from memory_drawers order by id") == [
+    assert app.rows(
+        "select state, pipeline_tier, entity_count from memory_drawers order by id"
+    ) == [
         {"state": "processed", "pipeline_tier": "heuristic", "entity_count": 2},
         {"state": "processed", "pipeline_tier": "llm", "entity_count": 3},
     ]
@@ -175,11 +193,15 @@ def test_it_works_from_the_first_start_to_the_last_job(start: Start) -> None:
 def test_messages_that_nobody_answers_are_failed(start: Start) -> None:
     app = start()
     message = (
-        "insert into messages (chat, text, state, created_at) values ('a', 'b', 'pending', now() - interval"
+        "insert into messages (chat, text, state, created_at) values ('a', 'b', 'pending', now() -"
+        " interval"
     )
     app.rows(f"{message} '6 min')")
     app.rows(f"{message} '4 min')")
-    app.rows("insert into river_job (args, kind, queue) values ('{}', 'message_cleanup', 'message_cleanup')")
+    app.rows(
+        "insert into river_job (args, kind, queue) values ('{}', 'message_cleanup',"
+        " 'message_cleanup')"
+    )
     app.worked("message_cleanup")
     assert [row["state"] for row in app.rows("select state from messages order by id")] == [
         "failed",
@@ -193,7 +215,10 @@ def test_the_dashboard_has_a_host_name_of_its_own(start: Start) -> None:
     assert httpx2.get(f"{app.url}/jobs", headers={"Host": "elsewhere.localhost"}).status_code == 404
     assert httpx2.get(f"{app.url}/jobs", headers=DASHBOARD).status_code == 401
     assert (
-        httpx2.get(f"{app.url}/jobs", headers=DASHBOARD, auth=httpx2.BasicAuth("ops", "x")).status_code == 401
+        httpx2.get(
+            f"{app.url}/jobs", headers=DASHBOARD, auth=httpx2.BasicAuth("ops", "x")
+        ).status_code
+        == 401
     )
     app.worked("memory_process")
     page = httpx2.get(f"{app.url}/jobs?state=completed", headers=DASHBOARD, auth=OPS)
@@ -212,15 +237,18 @@ def test_a_second_replica_finds_the_minutes_job_done(start: Start) -> None:
     # The other one leads now, and has run at this start what is to run at each.
     wait_for(lambda: len(two.rows("select 1 from river_job where kind = 'pricing_refresh'")) == 2)
     time.sleep(0.5)
-    assert len(two.rows("select 1 from river_job where kind = 'memory_process'")) == 1, "once a minute"
+    assert len(two.rows("select 1 from river_job where kind = 'memory_process'")) == 1, (
+        "once a minute"
+    )
 
 
 def test_it_stops_in_phases(start: Start) -> None:
     app = start(CLASSIFIER_SECONDS="60", SOFT_STOP_SECONDS="0.5")
     app.worked("pricing_refresh")
     app.rows(
-        "insert into memory_drawers (workspace, content, state, importance) values ('a', 'b', 'raw', 3);"
-        "insert into river_job (args, kind, queue) values ('{}', 'memory_process', 'memory_process')"
+        "insert into memory_drawers (workspace, content, state, importance) values ('a', 'b',"
+        " 'raw', 3);insert into river_job (args, kind, queue) values ('{}', 'memory_process',"
+        " 'memory_process')"
     )
     running = "select id from river_job where state = 'running'"
     wait_for(lambda: app.rows(running))
@@ -263,9 +291,20 @@ def test_its_schedules_are_those_of_the_readme() -> None:
 
 def test_what_is_switched_off_keeps_nothing_from_starting() -> None:
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(open=False)
-    repos = (DrawerRepo(pool), GraphRepo(pool), CentroidRepo(pool), MessageRepo(pool), PricingRepo(pool))
+    repos = (
+        DrawerRepo(pool),
+        GraphRepo(pool),
+        CentroidRepo(pool),
+        MessageRepo(pool),
+        PricingRepo(pool),
+    )
     bare = Deps(
-        db=pool, drawers=repos[0], graph=repos[1], centroids=repos[2], messages=repos[3], pricing=repos[4]
+        db=pool,
+        drawers=repos[0],
+        graph=repos[1],
+        centroids=repos[2],
+        messages=repos[3],
+        pricing=repos[4],
     )
     client = Client(pool, new_config(bare))
     assert len(client.config.queues) == 7

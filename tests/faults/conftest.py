@@ -1,4 +1,6 @@
-"""A server of this folder's own, to be stopped and crashed, and clients on it in their own processes."""
+"""A server of this folder's own, to be stopped and crashed, and clients on it in their own
+processes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 async def database(server: Server) -> AsyncIterator[AsyncConnection[DictRow]]:
     """A connection for looking on, to tables that are empty."""
-    async with await AsyncConnection.connect(server.url, autocommit=True, row_factory=dict_row) as connection:
+    async with await AsyncConnection.connect(
+        server.url, autocommit=True, row_factory=dict_row
+    ) as connection:
         await connection.execute("truncate river_job, river_queue, river_leader")
         yield connection
 
@@ -40,7 +44,9 @@ class Begin:
         self._url = server.url
 
     async def __call__(self, *, start: bool = True, url: str | None = None, **config: Any) -> Peer:
-        return await self._stack.enter_async_context(python_worker(url or self._url, start=start, **config))
+        return await self._stack.enter_async_context(
+            python_worker(url or self._url, start=start, **config)
+        )
 
 
 @pytest.fixture

@@ -44,4 +44,6 @@ class Journal:
 
     def count(self, what: str) -> Counter[int]:
         """How often that happened to each job."""
-        return Counter(entry.job for entries in self.jobs.values() for entry in entries if entry.what == what)
+        return Counter(
+            entry.job for entries in self.jobs.values() for entry in entries if entry.what == what
+        )

@@ -1,4 +1,6 @@
-"""A Postgres to be mistreated: it can be stopped, crashed and started again under the same address."""
+"""A Postgres to be mistreated: it can be stopped, crashed and started again under the same
+address.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ import psycopg
 
 from riverui.demo.postgres import EmbeddedPostgres
 from riverui.storage.connect import connect
-from riverui.storage.migrate import migrate
+from riverui.storage.migrations import migrate
 
 CUT = (
     "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -97,7 +99,8 @@ class Server:
     def _create(self) -> None:
         with psycopg.connect(self.admin_url, autocommit=True) as connection:
             connection.execute("create database faults")
-            # What was committed must outlive a crash of the server; one of the machine is not at issue here.
+            # What was committed must outlive a crash of the server; one of the machine is not at
+            # issue here.
             connection.execute("alter database faults set synchronous_commit = on")
 
         async def fill() -> None:
@@ -109,7 +112,9 @@ class Server:
 
 
 class Proxy:
-    """Passes TCP connections on to the server's socket, until it is told to leave some in silence."""
+    """Passes TCP connections on to the server's socket, until it is told to leave some in
+    silence.
+    """
 
     def __init__(self, socket: Path, database: str) -> None:
         self._path = socket / ".s.PGSQL.5432"
@@ -151,7 +156,12 @@ class Proxy:
             behind_writer.close()
 
     async def _pass(
-        self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, asking: bool
+        self,
+        number: int,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        asking: bool,
     ) -> None:
         with suppress(OSError):
             while chunk := await reader.read(1 << 16):

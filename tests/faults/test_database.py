@@ -1,4 +1,6 @@
-"""A database that goes away, cuts connections or falls silent: nothing is lost, and nothing runs twice."""
+"""A database that goes away, cuts connections or falls silent: nothing is lost, and nothing runs
+twice.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +26,23 @@ _JOBS = 1500
 
 async def _all_once(database: Connection, path: Path, count: int) -> None:
     """Every job is completed, in one attempt, and was run once."""
-    await eventually(lambda: _unfinished(database), fits=lambda left: left == 0, within=60, every=0.1)
+    await eventually(
+        lambda: _unfinished(database), fits=lambda left: left == 0, within=60, every=0.1
+    )
     rows = await jobs(database)
     assert len(rows) == count
-    assert {(row["state"], row["attempt"], row["errors"] is None) for row in rows} == {("completed", 1, True)}
+    assert {(row["state"], row["attempt"], row["errors"] is None) for row in rows} == {
+        ("completed", 1, True)
+    }
     journal = Journal.read([path])
     assert set(journal.count("start").values()) == {1}
     assert len(journal.count("end")) == count
 
 
 async def _unfinished(database: Connection) -> int:
-    cursor = await database.execute("select count(*) as count from river_job where state <> 'completed'")
+    cursor = await database.execute(
+        "select count(*) as count from river_job where state <> 'completed'"
+    )
     row = await cursor.fetchone()
     assert row is not None
     return int(row["count"])
@@ -42,7 +50,9 @@ async def _unfinished(database: Connection) -> int:
 
 async def _completed(database: Connection, at_least: int) -> None:
     async def count() -> int:
-        cursor = await database.execute("select count(*) as count from river_job where state = 'completed'")
+        cursor = await database.execute(
+            "select count(*) as count from river_job where state = 'completed'"
+        )
         row = await cursor.fetchone()
         assert row is not None
         return int(row["count"])
@@ -75,11 +85,15 @@ async def test_a_server_that_is_restarted(
     # Jobs end meanwhile, and wait to be written.
     stats = (await worker.ask("stats")).result
     await asyncio.to_thread(server.start)
-    async with await AsyncConnection.connect(server.url, autocommit=True, row_factory=dict_row) as again:
+    async with await AsyncConnection.connect(
+        server.url, autocommit=True, row_factory=dict_row
+    ) as again:
         await _completed(again, 900)
         await asyncio.to_thread(server.crash)
         await asyncio.to_thread(server.start)
-    async with await AsyncConnection.connect(server.url, autocommit=True, row_factory=dict_row) as again:
+    async with await AsyncConnection.connect(
+        server.url, autocommit=True, row_factory=dict_row
+    ) as again:
         await _all_once(again, tmp_path / "journal", _JOBS)
     assert stats["tasks"] < 200
 
@@ -96,7 +110,9 @@ async def test_a_server_that_is_away_while_the_client_stops(
     await eventually(lambda: _ends(tmp_path / "journal"), fits=lambda ends: ends == 20)
     await asyncio.to_thread(server.start)
     await stopping
-    async with await AsyncConnection.connect(server.url, autocommit=True, row_factory=dict_row) as again:
+    async with await AsyncConnection.connect(
+        server.url, autocommit=True, row_factory=dict_row
+    ) as again:
         rows = await jobs(again)
     assert {(row["state"], row["attempt"]) for row in rows} == {("completed", 1)}
 
@@ -112,13 +128,21 @@ async def test_a_database_that_lets_nobody_in(
         # Somebody has tried by now, and was turned away.
         await eventually(lambda: _turned_away(server), within=10)
         await admin.execute("alter database faults allow_connections true")
-    async with await AsyncConnection.connect(server.url, autocommit=True, row_factory=dict_row) as again:
+    async with await AsyncConnection.connect(
+        server.url, autocommit=True, row_factory=dict_row
+    ) as again:
         await _all_once(again, tmp_path / "journal", _JOBS)
 
 
-async def test_a_pool_that_the_host_has_emptied(begin: Begin, database: Connection, tmp_path: Path) -> None:
+async def test_a_pool_that_the_host_has_emptied(
+    begin: Begin, database: Connection, tmp_path: Path
+) -> None:
     worker = await begin(
-        queues={"default": 40}, host_pool=3, journal=str(tmp_path / "journal"), quiet=True, log_jobs=False
+        queues={"default": 40},
+        host_pool=3,
+        journal=str(tmp_path / "journal"),
+        quiet=True,
+        log_jobs=False,
     )
     await worker.ask("hold", count=3)
     with psycopg.connect(database.info.dsn, autocommit=True) as other:
@@ -132,7 +156,9 @@ async def test_a_pool_that_the_host_has_emptied(begin: Begin, database: Connecti
     assert (await settled(database, await worker.insert("noop"), "completed"))["attempt"] == 1
 
 
-async def test_a_listener_that_dies_in_silence(begin: Begin, database: Connection, server: Server) -> None:
+async def test_a_listener_that_dies_in_silence(
+    begin: Begin, database: Connection, server: Server
+) -> None:
     async with proxy(server) as between:
         worker = await begin(url=between.url, patience=0.3, fetch_poll_interval=0.5)
         held = await worker.insert("block")
@@ -177,13 +203,16 @@ async def test_a_network_that_swallows_everything(
         between.silence_all()
         await _completed(database, 900)
         await eventually(lambda: _unfinished(database), fits=lambda left: left <= 40)
-        # Were jobs lost on their way, a new leader rescues them at once, the old one twice a minute.
+        # Were jobs lost on their way, a new leader rescues them at once, the old one twice a
+        # minute.
         for _ in range(10):
             if await _unfinished(database) == 0:
                 break
             await other.ask("request_resign")
             with suppress(AssertionError):
-                await eventually(lambda: _unfinished(database), fits=lambda left: left == 0, within=3)
+                await eventually(
+                    lambda: _unfinished(database), fits=lambda left: left == 0, within=3
+                )
         rows = await jobs(database)
         assert {row["state"] for row in rows} == {"completed"}
         # Whatever was attempted twice was begun once: the first attempt never reached us.

@@ -1,4 +1,6 @@
-"""What a worker process holds stays bounded, whatever waits, however large it is and however long it runs."""
+"""What a worker process holds stays bounded, whatever waits, however large it is and however long
+it runs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ pytestmark = pytest.mark.timeout(scaled(120, 1800))
 Connection = AsyncConnection[DictRow]
 
 _POOL = 4
-"""Connections that the driver keeps for all sorts of things: a few more or less are open at any time."""
+"""Connections that the driver keeps for all sorts of things: a few more or less are open at any
+time.
+"""
 
 
 async def _stats(peer: Peer) -> dict[str, Any]:
@@ -47,8 +51,8 @@ async def _finish(worker: Peer, database: Connection) -> float:
 
 async def _connections(database: Connection, application: str) -> int:
     cursor = await database.execute(
-        "select count(*) as count from pg_stat_activity"
-        " where datname = current_database() and pid <> pg_backend_pid() and application_name like %s",
+        "select count(*) as count from pg_stat_activity where datname = current_database() and pid"
+        " <> pg_backend_pid() and application_name like %s",
         [application],
     )
     row = await cursor.fetchone()
@@ -70,7 +74,9 @@ async def test_a_long_queue_takes_no_memory(begin: Begin, database: Connection) 
     assert most < before + 60, f"{before:.0f} MB before, {most:.0f} MB at most"
 
 
-async def test_large_args_are_held_only_while_they_are_worked(begin: Begin, database: Connection) -> None:
+async def test_large_args_are_held_only_while_they_are_worked(
+    begin: Begin, database: Connection
+) -> None:
     await database.execute(
         "insert into river_job (kind, args, max_attempts)"
         " select 'noop', jsonb_build_object('payload', repeat('x', 2000000)), 25"

@@ -1,7 +1,7 @@
 """Thousands of jobs through two workers of ours and one of Go's while everything around them fails.
 
-Every job ends in the state it was meant to end in. What ran more often than it should was rescued from a
-process that was killed, which is what "at least once" means.
+Every job ends in the state it was meant to end in. What ran more often than it should was rescued
+from a process that was killed, which is what "at least once" means.
 """
 
 from __future__ import annotations
@@ -35,9 +35,12 @@ _LATE = _JOBS // 10
 """Jobs that are inserted while things go wrong."""
 _SLOTS = scaled(60, 150)
 _RESCUE_AFTER = 8
-"""Seconds after which a running job counts as stuck; more than the job timeout, which a client insists on."""
+"""Seconds after which a running job counts as stuck; more than the job timeout, which a client
+insists on.
+"""
 
-# How jobs run: weight, args, options, the state they end in, how often they start if nothing goes wrong.
+# How jobs run: weight, args, options, the state they end in, how often they start if nothing goes
+# wrong.
 _PLANS: list[tuple[int, Row, Row, str, int]] = [
     (60, {"seconds": 0.02}, {}, "completed", 1),
     (20, {}, {"priority": 2}, "completed", 1),
@@ -153,7 +156,9 @@ class Fleet:
 
     async def done(self) -> int:
         """How many jobs have ended for good."""
-        rows = await self.ask("select count(*) as count from river_job where finalized_at is not null")
+        rows = await self.ask(
+            "select count(*) as count from river_job where finalized_at is not null"
+        )
         return int(rows[0]["count"])
 
     async def progress(self, more: int) -> None:
@@ -187,7 +192,9 @@ async def test_every_job_ends_once_in_the_right_state(
 ) -> None:
     await fleet.ask("truncate river_job, river_queue, river_leader")
     inserters = [
-        await fleet.stack.enter_async_context(go_worker(fleet.binary, fleet.server.url, start=False)),
+        await fleet.stack.enter_async_context(
+            go_worker(fleet.binary, fleet.server.url, start=False)
+        ),
         await fleet.stack.enter_async_context(python_worker(fleet.server.url, start=False)),
     ]
     early = range(_JOBS - _LATE)
@@ -202,7 +209,9 @@ async def test_every_job_ends_once_in_the_right_state(
     for fault in _FAULTS * (1 if _JOBS < 50_000 else 4):
         await fleet.progress(_JOBS // (len(_FAULTS) + 1) // (1 if _JOBS < 50_000 else 4))
         await fault(fleet)
-        fleet.told.append(f"{fault.__name__.replace('_', ' ')} at {time.monotonic() - started:.1f} s")
+        fleet.told.append(
+            f"{fault.__name__.replace('_', ' ')} at {time.monotonic() - started:.1f} s"
+        )
     await late
 
     async def left() -> int:
@@ -227,7 +236,9 @@ async def test_every_job_ends_once_in_the_right_state(
 
 
 async def _insert_late(fleet: Fleet, inserters: list[Peer]) -> None:
-    """Inserts the rest in small batches, each until it is there: an error may come after the commit."""
+    """Inserts the rest in small batches, each until it is there: an error may come after the
+    commit.
+    """
     late = range(_JOBS - _LATE, _JOBS)
     for turn in range(0, len(late), 50):
         batch = late[turn : turn + 50]
@@ -265,14 +276,20 @@ def _judge(rows: list[Row], journal: Journal, lost: set[str]) -> Counter[str]:
         tally[state] += 1
         tally["rescued"] += rescued > 0
         if ends[row["id"]] > 1:
-            first = min(journal.jobs[row["id"]], key=lambda entry: (entry.what != "end", entry.attempt))
-            tally[f"run to the end twice, first by a {first.process.partition('-')[0]} process"] += 1
+            first = min(
+                journal.jobs[row["id"]], key=lambda entry: (entry.what != "end", entry.attempt)
+            )
+            tally[
+                f"run to the end twice, first by a {first.process.partition('-')[0]} process"
+            ] += 1
         tally["starts"] += starts[row["id"]]
     return tally
 
 
 def _explain(row: Row, journal: Journal, lost: set[str]) -> None:
-    """A rescued attempt was a lost process's, or never began: the answer that brought it was lost."""
+    """A rescued attempt was a lost process's, or never began: the answer that brought it was
+    lost.
+    """
     entries = journal.jobs[row["id"]]
     for error in row["errors"]:
         if "on purpose" in error["error"]:

@@ -1,4 +1,6 @@
-"""A worker process that dies, and jobs that misbehave: what they hold comes back, and the others go on."""
+"""A worker process that dies, and jobs that misbehave: what they hold comes back, and the others go
+on.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ async def test_what_a_killed_worker_held_is_worked_again_and_nothing_else(
     await database.execute("update river_job set args = '{}' where id = any(%s)", [ids])
 
     config["journal"] = str(tmp_path / "second")
-    second = await begin(queues={"default": 30}, job_timeout=0.2, rescue_after=0.2, retry_in=0.01, **config)
+    second = await begin(
+        queues={"default": 30}, job_timeout=0.2, rescue_after=0.2, retry_in=0.01, **config
+    )
     await leads(database, second.client_id)
     rows = await eventually(
         lambda: jobs(database), fits=lambda rows: {row["state"] for row in rows} == {"completed"}
@@ -68,11 +72,15 @@ async def test_a_stop_that_comes_after_a_kill_of_the_database_connections_loses_
     # What was begun is ended and written, what was not has not been touched.
     assert await jobs(database, "state not in ('available', 'completed')") == []
     journal = Journal.read([tmp_path / "only"])
-    assert set(journal.count("start")) == {row["id"] for row in await jobs(database, "state = 'completed'")}
+    assert set(journal.count("start")) == {
+        row["id"] for row in await jobs(database, "state = 'completed'")
+    }
     assert set(journal.count("start").values()) == {1}
 
 
-async def test_a_job_that_blocks_the_loop_only_delays_the_others(begin: Begin, database: Connection) -> None:
+async def test_a_job_that_blocks_the_loop_only_delays_the_others(
+    begin: Begin, database: Connection
+) -> None:
     worker = await begin(job_timeout=1)
     hog = await worker.insert("hog", seconds=2.5)
     await worker.wait("started", id=hog)
@@ -130,10 +138,14 @@ async def test_a_job_that_asks_to_exit_fails_alone(begin: Begin, database: Conne
         assert "SystemExit" in error["trace"]
     # Neither the program nor its threads are gone.
     assert (await settled(database, await worker.insert("noop"), "completed"))["attempt"] == 1
-    assert (await settled(database, await worker.insert("thread_sleep"), "completed"))["attempt"] == 1
+    assert (await settled(database, await worker.insert("thread_sleep"), "completed"))[
+        "attempt"
+    ] == 1
 
 
-async def test_a_job_whose_row_is_gone_ends_without_a_word(begin: Begin, database: Connection) -> None:
+async def test_a_job_whose_row_is_gone_ends_without_a_word(
+    begin: Begin, database: Connection
+) -> None:
     worker = await begin(queues={"default": 4})
     ends = [await worker.insert("block"), await worker.insert("block", stubborn=True)]
     for job_id in ends:
@@ -157,7 +169,8 @@ async def test_a_job_that_was_ended_by_somebody_else_stays_as_it_is(
     job_id = await worker.insert("block")
     await worker.wait("started", id=job_id)
     await database.execute(
-        "update river_job set state = 'discarded', finalized_at = now(), errors = '{}' where id = %s",
+        "update river_job set state = 'discarded', finalized_at = now(), errors = '{}' where id"
+        " = %s",
         [job_id],
     )
     before = await job(database, job_id)
@@ -178,12 +191,14 @@ async def test_clocks_that_differ_by_minutes_neither_rescue_nor_double(
         for scheduled in (False, True)
         for _ in range(5)
     ]
-    # Rows bear the time of who inserted them, as River's do: what a fast clock calls due comes late.
+    # Rows bear the time of who inserted them, as River's do: what a fast clock calls due comes
+    # late.
     early = await eventually(
         lambda: jobs(database, "state = 'completed'"), fits=lambda rows: len(rows) >= 5, within=15
     )
     await database.execute(
-        "update river_job set scheduled_at = scheduled_at - interval '10 min' where state <> 'completed'"
+        "update river_job set scheduled_at = scheduled_at - interval '10 min' where state <>"
+        " 'completed'"
     )
     rows = await eventually(
         lambda: jobs(database), fits=lambda rows: {row["state"] for row in rows} == {"completed"}

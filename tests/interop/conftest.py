@@ -35,7 +35,9 @@ def river_worker() -> Path:
 
 @pytest.fixture
 def start_worker(river_worker: Path, database_url: str) -> StartWorker:
-    """Starts a Go client on this test's database: `async with start_worker(*flags, start=True) as go`."""
+    """Starts a Go client on this test's database: `async with start_worker(*flags, start=True) as
+    go`.
+    """
 
     def begin(*flags: str, start: bool = True, **config: Any) -> AbstractAsyncContextManager[Peer]:
         return go_worker(river_worker, database_url, *flags, start=start, **config)
@@ -58,7 +60,9 @@ async def page_on(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
     """A browser's stand-in on riverui's app; posts come from the same origin."""
     transport = httpx2.ASGITransport(create_app(driver, no_auth=True))
     headers = {"Sec-Fetch-Site": "same-origin"}
-    async with httpx2.AsyncClient(transport=transport, base_url="http://test", headers=headers) as client:
+    async with httpx2.AsyncClient(
+        transport=transport, base_url="http://test", headers=headers
+    ) as client:
         yield client
 
 

@@ -19,7 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.river_ui_stage import difference, outline, picture
 
 _KEPT = ("accept", "content-type", "origin", "sec-fetch-site")
-"""Headers of a request that may matter to the answer; hosts are made up anew when it is sent again."""
+"""Headers of a request that may matter to the answer; hosts are made up anew when it is sent again.
+"""
 
 
 class BuiltPages:
@@ -45,7 +46,11 @@ class BuiltPages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers with the file of that name, or else with the page that finds its own way."""
         path = self.folder / str(scope["path"]).lstrip("/")
-        if path.is_file() and path.resolve().is_relative_to(self.folder.resolve()) and path.suffix != ".html":
+        if (
+            path.is_file()
+            and path.resolve().is_relative_to(self.folder.resolve())
+            and path.suffix != ".html"
+        ):
             answer: ASGIApp = FileResponse(path, media_type=mimetypes.guess_type(path.name)[0])
         else:
             answer = HTMLResponse(self.index)
@@ -61,7 +66,9 @@ class Recorder:
         self._connection = connection
         self._turn = asyncio.Lock()
         self.requests: list[dict[str, Any]] = []
-        """Each request that is unlike those since the last change, with its answer's status and outline."""
+        """Each request that is unlike those since the last change, with its answer's status and
+        outline.
+        """
         self._since_change: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

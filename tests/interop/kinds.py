@@ -13,9 +13,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from riverui.engine.context import metadata_set, record_output
-from riverui.engine.resumable import resumable_set_cursor, resumable_step, resumable_step_cursor
-from riverui.engine.worker import Job, JobCancel, JobSnooze, Worker, Workers
+from riverui.engine.work.context import metadata_set, record_output
+from riverui.engine.work.resumable import (
+    resumable_set_cursor,
+    resumable_step,
+    resumable_step_cursor,
+)
+from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Worker, Workers
 
 logger = logging.getLogger("tests.kinds")
 
@@ -57,7 +61,9 @@ class Bench:
 
     def __init__(self, *, say: Callable[..., None], journal: str | None, quiet: bool) -> None:
         self.quiet = quiet
-        self._journal = os.open(journal, os.O_APPEND | os.O_CREAT | os.O_WRONLY) if journal else None
+        self._journal = (
+            os.open(journal, os.O_APPEND | os.O_CREAT | os.O_WRONLY) if journal else None
+        )
         self._released: dict[int, asyncio.Event] = {}
         self._say = say
 
@@ -71,7 +77,9 @@ class Bench:
     def say(self, event: str, job: Job[Args], **fields: Any) -> None:
         """Tells what happens to a job."""
         if not self.quiet:
-            self._say(event, id=job.id, kind=job.kind, attempt=job.attempt, queue=job.queue, **fields)
+            self._say(
+                event, id=job.id, kind=job.kind, attempt=job.attempt, queue=job.queue, **fields
+            )
 
     def note(self, what: str, job: Job[Args]) -> None:
         """Adds a line to the journal: what a job did survives the process."""
@@ -104,7 +112,9 @@ class Working(Worker[Args]):
 
     def next_retry(self, job: Job[Args]) -> datetime | None:
         """As its args say."""
-        return datetime.now(UTC) + timedelta(seconds=job.args.retry_in) if job.args.retry_in else None
+        return (
+            datetime.now(UTC) + timedelta(seconds=job.args.retry_in) if job.args.retry_in else None
+        )
 
 
 class Block(Working):
@@ -220,7 +230,9 @@ class Soak(Working):
 
 
 class Steps(Working):
-    """Takes three resumable steps; the second walks to 4 and fails on its way as often as it is told to."""
+    """Takes three resumable steps; the second walks to 4 and fails on its way as often as it is
+    told to.
+    """
 
     async def act(self, job: Job[Args], args: Args) -> None:
         def step(name: str) -> None:

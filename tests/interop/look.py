@@ -59,15 +59,19 @@ async def leader(connection: AsyncConnection[DictRow]) -> str:
     return str(row["leader_id"]) if row else ""
 
 
-async def leads(connection: AsyncConnection[DictRow], client_id: str, *, within: float = DEADLINE) -> None:
+async def leads(
+    connection: AsyncConnection[DictRow], client_id: str, *, within: float = DEADLINE
+) -> None:
     """Returns when this client leads."""
     await eventually(lambda: leader(connection), fits=lambda who: who == client_id, within=within)
 
 
 def told(row: Row, began: datetime, names: dict[str, str]) -> Row:
-    """A row without what no two runs share: instants become distances, clients their part in the test.
+    """A row without what no two runs share: instants become distances, clients their part in the
+    test.
 
-    Python's exceptions have a type and a traceback where Go's errors have neither: those are left out.
+    Python's exceptions have a type and a traceback where Go's errors have neither: those are left
+    out.
     """
     left = {name: value for name, value in row.items() if name not in ("id", "unique_key")}
     for name in ("attempted_at", "created_at", "finalized_at"):

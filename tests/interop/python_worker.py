@@ -1,4 +1,6 @@
-"""Runs one of our clients, told by JSON lines as the Go program in `go/worker` is, to do the same."""
+"""Runs one of our clients, told by JSON lines as the Go program in `go/worker` is, to do the
+same.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,17 @@ import msgspec
 from psycopg_pool import AsyncConnectionPool
 
 from riverui.domain.jobs import STATE_BITS, JobRow
+from riverui.engine.args.gojson import dump
 from riverui.engine.client import Client
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
+from riverui.engine.dedicated_connection import Line
 from riverui.engine.events import EventKind, Subscription
-from riverui.engine.gojson import dump
-from riverui.engine.insert import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.job_lists import JobDeleteManyParams, JobListParams
-from riverui.engine.line import Line
-from riverui.engine.periodic import PeriodicInterval, PeriodicJob
+from riverui.engine.lead.periodic import PeriodicInterval, PeriodicJob
 from riverui.storage.connect import connect
+from riverui.storage.postgres.client_timeout import GRACE_SECONDS
 from riverui.storage.postgres.listener import PostgresListener
-from riverui.storage.postgres.patience import GRACE_SECONDS
 from tests.interop.kinds import KINDS, Bench, JsonArgs, make_args
 
 Settings = dict[str, Any]
@@ -41,7 +43,9 @@ class Program:
 
     def __init__(self, database_url: str, settings: Settings, schema: str | None) -> None:
         self.settings = settings
-        self.bench = Bench(say=self.say, journal=settings.get("journal"), quiet=settings.get("quiet", False))
+        self.bench = Bench(
+            say=self.say, journal=settings.get("journal"), quiet=settings.get("quiet", False)
+        )
         self.pool: AsyncConnectionPool[Any] | None = None
         self._url = database_url
         self._schema = schema
@@ -52,12 +56,17 @@ class Program:
         if "patience" in settings:
             # Not a setting of ours: River's 10 s and 5 s are only long for a test.
             Line.__init__.__kwdefaults__ = {"timeout": span(self._patience)}
-            waits = {"ping_seconds": self._patience, "answer_seconds": GRACE_SECONDS + self._patience}
+            waits = {
+                "ping_seconds": self._patience,
+                "answer_seconds": GRACE_SECONDS + self._patience,
+            }
             PostgresListener.__init__.__kwdefaults__ = waits
 
     def say(self, event: str, **fields: Any) -> None:
         """Writes one line."""
-        line = json.dumps({"event": event, **{k: v for k, v in fields.items() if v not in (None, "", 0)}})
+        line = json.dumps(
+            {"event": event, **{k: v for k, v in fields.items() if v not in (None, "", 0)}}
+        )
         data = line.encode() + b"\n"
         while data:
             data = data[os.write(1, data) :]
@@ -98,7 +107,12 @@ class Program:
         told = dict(self.settings)
         config: dict[str, Any] = {
             name: span(told[name])
-            for name in ("fetch_cooldown", "fetch_poll_interval", "job_stuck_threshold", "soft_stop_timeout")
+            for name in (
+                "fetch_cooldown",
+                "fetch_poll_interval",
+                "job_stuck_threshold",
+                "soft_stop_timeout",
+            )
             if told.get(name)
         }
         if told.get("completed_retention"):
@@ -168,7 +182,8 @@ class Program:
     async def insert_many(self, command: dict[str, Any]) -> dict[str, Any]:
         params = [
             InsertManyParams(
-                args=JsonArgs(job["kind"], job.get("args", {})), insert_opts=opts(job.get("opts", {}))
+                args=JsonArgs(job["kind"], job.get("args", {})),
+                insert_opts=opts(job.get("opts", {})),
             )
             for _ in range(command.get("count", 1))
             for job in command["jobs"]
@@ -325,7 +340,9 @@ def told_job(row: JobRow | None) -> dict[str, Any]:
         "errors": [msgspec.to_builtins(error) for error in row.errors],
         "metadata": metadata,
         "output": metadata.get("output"),
-        "unique_states": sorted(state for state, bit in STATE_BITS.items() if (row.unique_states or 0) & bit),
+        "unique_states": sorted(
+            state for state, bit in STATE_BITS.items() if (row.unique_states or 0) & bit
+        ),
     }
     return {
         "id": row.id,
@@ -346,7 +363,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(handlers=[logging.NullHandler()])
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(Program(given.database_url, json.loads(given.config), given.schema or None).run())
+        asyncio.run(
+            Program(given.database_url, json.loads(given.config), given.schema or None).run()
+        )
 
 
 if __name__ == "__main__":

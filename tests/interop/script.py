@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 
 from riverui.domain.jobs import JobState
-from riverui.engine.attempt import Attempt, Cause, running
 from riverui.engine.config import NO_LIMIT, ClientConfig
-from riverui.engine.context import metadata_set, record_output
-from riverui.engine.deadlines import Deadlines
 from riverui.engine.events import EventKind
-from riverui.engine.executor import Executor
 from riverui.engine.hooks import Extensions
-from riverui.engine.outcome import Outcome
-from riverui.engine.threads import Threads
-from riverui.engine.worker import Job, JobCancel, JobSnooze, Worker, Workers
+from riverui.engine.work.attempt import Attempt, Cause, running
+from riverui.engine.work.context import metadata_set, record_output
+from riverui.engine.work.deadlines import Deadlines
+from riverui.engine.work.job_executor import Executor
+from riverui.engine.work.outcome import Outcome
+from riverui.engine.work.threads import Threads
+from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Worker, Workers
 from riverui.storage.postgres.driver import PostgresDriver
 
 _EVENTS = {JobState.CANCELLED: EventKind.JOB_CANCELLED}
@@ -70,7 +70,9 @@ class Scripts:
         self._over = asyncio.Event()
         workers = Workers()
         for kind in ("alpha", "beta"):
-            workers.add(_Scripted(self), args_type=msgspec.defstruct("Args", [], namespace={"kind": kind}))
+            workers.add(
+                _Scripted(self), args_type=msgspec.defstruct("Args", [], namespace={"kind": kind})
+            )
         config = ClientConfig(
             workers=workers,
             job_timeout=NO_LIMIT,

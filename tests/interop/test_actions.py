@@ -1,4 +1,6 @@
-"""What riverui does to a row is what Go River's own client does to its twin, and Go workers act on it."""
+"""What riverui does to a row is what Go River's own client does to its twin, and Go workers act on
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ import pytest
 from psycopg.rows import DictRow, dict_row
 
 from riverui.storage.connect import connect
-from riverui.storage.migrate import migrate
+from riverui.storage.migrations import migrate
 from tests.interop.conftest import StartWorker, page_on
 from tests.interop.worker import DEADLINE, Peer, PeerError
 
@@ -27,7 +29,8 @@ Connection: TypeAlias = psycopg.AsyncConnection[DictRow]
 _HOUR = timedelta(hours=1)
 _FINALIZED = {"cancelled", "completed", "discarded"}
 
-# Every state, and within a state what changes the outcome: case → columns besides the defaults of `_insert`.
+# Every state, and within a state what changes the outcome: case → columns besides the defaults of
+# `_insert`.
 _CASES: dict[str, Row] = {
     "available": {"state": "available"},
     "available, due later": {"state": "available", "scheduled_at": _HOUR},
@@ -39,7 +42,9 @@ _CASES: dict[str, Row] = {
     "retryable, cancel attempted": {
         "state": "retryable",
         "attempt": 3,
-        "metadata": '{"cancel_attempted_at": "2026-11-01T12:00:00.5+05:45", "kept": {"a": [1, null]}}',
+        "metadata": (
+            '{"cancel_attempted_at": "2026-11-01T12:00:00.5+05:45", "kept": {"a": [1, null]}}'
+        ),
     },
     "running": {"state": "running", "attempt": 1},
     "running, cancel attempted": {
@@ -139,7 +144,9 @@ _RFC3339_NANO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{0,8}[1-9])?(Z|[
 
 
 def _outcome(before: Row | None, after: Row | None, since: datetime) -> Row | str:
-    """What changed in a row, without what differs between twins; instants of the action read as "now"."""
+    """What changed in a row, without what differs between twins; instants of the action read as
+    "now".
+    """
     assert before is not None
     if after is None:
         return "gone"
@@ -181,13 +188,17 @@ async def _heard(connection: Connection, names: dict[int, str]) -> list[tuple[st
 
 
 async def _connect(database_url: str) -> Connection:
-    connection = await psycopg.AsyncConnection.connect(database_url, autocommit=True, row_factory=dict_row)
+    connection = await psycopg.AsyncConnection.connect(
+        database_url, autocommit=True, row_factory=dict_row
+    )
     for topic in ("river_insert", "river_control", "river_leadership"):
         await connection.execute(f'listen "public.{topic}"'.encode())
     return connection
 
 
-async def _post(page: httpx2.AsyncClient, path: str, **form: str | Sequence[str]) -> httpx2.Response:
+async def _post(
+    page: httpx2.AsyncClient, path: str, **form: str | Sequence[str]
+) -> httpx2.Response:
     response = await page.post(path, data={"next": "/jobs", **form})
     assert response.status_code in (200, 303), f"{path} answered {response.status_code}"
     return response
@@ -202,10 +213,13 @@ async def test_rows_and_notifications_equal_those_of_go(
         await _connect(database_url) as connection,
     ):
         ours, theirs = await _insert_cases(connection), await _insert_cases(connection)
-        before = {job_id: await _row(connection, job_id) for job_id in [*ours.values(), *theirs.values()]}
+        before = {
+            job_id: await _row(connection, job_id) for job_id in [*ours.values(), *theirs.values()]
+        }
         since = datetime.now(UTC)
 
-        # All at once: what one row refuses must not keep the others from changing. 999999 is nobody.
+        # All at once: what one row refuses must not keep the others from changing. 999999 is
+        # nobody.
         ids = [str(job_id) for job_id in [*ours.values(), 999_999]]
         await _post(page, f"/jobs/{verb}", ids=ids, confirmed="1")
         heard_ours = await _heard(connection, {job_id: name for name, job_id in ours.items()})
@@ -219,7 +233,9 @@ async def test_rows_and_notifications_equal_those_of_go(
         heard_theirs = await _heard(connection, {job_id: name for name, job_id in theirs.items()})
 
         def outcomes(ids: dict[str, int], after: dict[int, Row | None]) -> dict[str, Row | str]:
-            return {name: _outcome(before[job_id], after[job_id], since) for name, job_id in ids.items()}
+            return {
+                name: _outcome(before[job_id], after[job_id], since) for name, job_id in ids.items()
+            }
 
         after = {job_id: await _row(connection, job_id) for job_id in before}
         assert outcomes(ours, after) == outcomes(theirs, after)
@@ -331,7 +347,12 @@ async def test_a_waiting_go_job_is_cancelled_and_never_worked(
     ],
 )
 async def test_a_failed_job_is_retried_from_the_page_and_worked_by_go(
-    opts: Row, args: Row, ends: str, page: httpx2.AsyncClient, start_worker: StartWorker, database_url: str
+    opts: Row,
+    args: Row,
+    ends: str,
+    page: httpx2.AsyncClient,
+    start_worker: StartWorker,
+    database_url: str,
 ) -> None:
     async with start_worker() as go, await _connect(database_url) as connection:
         job_id = await go.insert("flaky", opts=opts, message="not yet", **args)
@@ -377,7 +398,8 @@ async def test_a_paused_queue_stops_a_go_worker_and_resuming_starts_it(
         await go.wait("queue_paused", queue="default")
         job_id = await go.insert("noop")
         if name == "default":
-            # The other queue goes on; by the time its job has ended, ours would have been fetched as well.
+            # The other queue goes on; by the time its job has ended, ours would have been fetched
+            # as well.
             other = await go.insert("noop", opts={"queue": "second"})
             await go.wait("job_completed", id=other)
         assert await _state(connection, job_id) == ("available", 0)
@@ -386,7 +408,9 @@ async def test_a_paused_queue_stops_a_go_worker_and_resuming_starts_it(
         await go.wait("job_completed", id=job_id)
 
 
-async def test_everything_in_a_schema_of_its_own(start_worker: StartWorker, database_url: str) -> None:
+async def test_everything_in_a_schema_of_its_own(
+    start_worker: StartWorker, database_url: str
+) -> None:
     async with await _connect(database_url) as connection:
         await connection.execute("create schema elsewhere")
     driver = connect(database_url, schema="elsewhere")

@@ -1,4 +1,6 @@
-"""The JSON API on a database that Go River works: it shows what Go wrote, and Go acts on what it does."""
+"""The JSON API on a database that Go River works: it shows what Go wrote, and Go acts on what it
+does.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +60,13 @@ async def test_a_whole_flow_as_a_front_end_of_river_ui_goes_through_it(
         assert not features["job_list_hide_args_by_default"]
 
         running = await started(go, "sleep", seconds=600)
-        failed = await go.insert("flaky", opts={"max_attempts": 1}, message="no <b>luck</b>", failures=1)
+        failed = await go.insert(
+            "flaky", opts={"max_attempts": 1}, message="no <b>luck</b>", failures=1
+        )
         await go.wait("job_failed", id=failed)
-        waiting = await go.insert("noop", opts={"scheduled_in": 3600, "tags": ["vip"], "priority": 3})
+        waiting = await go.insert(
+            "noop", opts={"scheduled_in": 3600, "tags": ["vip"], "priority": 3}
+        )
 
         (listed,) = (await get(api, "jobs"))["data"]
         assert (listed["id"], listed["kind"], listed["state"]) == (running, "sleep", "running")
@@ -106,10 +112,16 @@ async def test_a_whole_flow_as_a_front_end_of_river_ui_goes_through_it(
         await send(api, "PUT", "queues/default/resume")
         await go.wait("job_completed", id=held)
 
-        limits = {"global_limit": 10, "local_limit": 5, "partition": {"by_args": ["b", "a"], "by_kind": True}}
+        limits = {
+            "global_limit": 10,
+            "local_limit": 5,
+            "partition": {"by_args": ["b", "a"], "by_kind": True},
+        }
         queue = await send(api, "PATCH", "queues/default", {"concurrency": limits})
         assert queue["concurrency"]["partition"]["by_args"] == ["a", "b"]
-        assert (await send(api, "PATCH", "queues/default", {"concurrency": None}))["concurrency"] is None
+        assert (await send(api, "PATCH", "queues/default", {"concurrency": None}))[
+            "concurrency"
+        ] is None
 
 
 async def test_a_running_job_is_not_deleted_under_its_worker(
@@ -135,13 +147,21 @@ async def test_the_progress_of_a_batch_while_go_works_it(
         for job_id in made:
             await go.wait("job_completed", id=job_id)
         found = await get(api, "progress", tag="batch-7")
-        assert (found["total"], found["completed"], found["failed"], found["pending"]) == (21, 20, 1, 0)
+        assert (found["total"], found["completed"], found["failed"], found["pending"]) == (
+            21,
+            20,
+            1,
+            0,
+        )
 
 
-async def test_a_query_retries_what_go_then_works(api: httpx2.AsyncClient, start_worker: StartWorker) -> None:
+async def test_a_query_retries_what_go_then_works(
+    api: httpx2.AsyncClient, start_worker: StartWorker
+) -> None:
     async with start_worker() as go:
         made = [
-            await go.insert("flaky", opts={"max_attempts": 1}, message="no", failures=1) for _ in range(5)
+            await go.insert("flaky", opts={"max_attempts": 1}, message="no", failures=1)
+            for _ in range(5)
         ]
         for job_id in made:
             await go.wait("job_failed", id=job_id)

@@ -1,4 +1,6 @@
-"""What Go River writes is shown as it is: errors, panics, logs, outputs, snoozes, times of any kind."""
+"""What Go River writes is shown as it is: errors, panics, logs, outputs, snoozes, times of any
+kind.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,15 @@ async def test_errors_of_several_attempts(
         job = await _job(driver, job_id)
         assert job.state is JobState.DISCARDED
         assert [error.attempt for error in job.errors] == [1, 2, 3]
-        assert [error.error for error in job.errors] == [f"{message} (attempt {n})" for n in (1, 2, 3)]
+        assert [error.error for error in job.errors] == [
+            f"{message} (attempt {n})" for n in (1, 2, 3)
+        ]
         for error in job.errors:
             # Go wrote nanoseconds and its own offset.
             assert error.at is not None
-            assert since - timedelta(seconds=2) < error.at < datetime.now(UTC) + timedelta(seconds=2)
+            assert (
+                since - timedelta(seconds=2) < error.at < datetime.now(UTC) + timedelta(seconds=2)
+            )
         text = await _text(page, f"/jobs/{job_id}")
         for attempt in (1, 2, 3):
             assert f"{message} (attempt {attempt})" in text
@@ -111,13 +117,21 @@ async def test_snoozes(page: httpx2.AsyncClient, start_worker: StartWorker, driv
         assert "snooze" in (await _text(page, f"/jobs/{later}")).lower()
 
 
-async def test_a_running_job_and_its_worker(page: httpx2.AsyncClient, start_worker: StartWorker) -> None:
+async def test_a_running_job_and_its_worker(
+    page: httpx2.AsyncClient, start_worker: StartWorker
+) -> None:
     async with start_worker() as go:
         job_id = await go.insert("sleep", seconds=600, opts={"tags": ["vip"], "priority": 3})
         await go.wait("started", id=job_id)
         text = await _text(page, f"/jobs/{job_id}")
         assert go.client_id in text
-        queries = ("state=running", "q=kind:sleep", "q=tag:vip", "q=priority:3", f"q=worker:{go.client_id}")
+        queries = (
+            "state=running",
+            "q=kind:sleep",
+            "q=tag:vip",
+            "q=priority:3",
+            f"q=worker:{go.client_id}",
+        )
         for query in queries:
             assert f'/jobs/{job_id}"' in (await page.get(f"/jobs?{query}")).text, query
         assert f'/jobs/{job_id}"' not in (await page.get("/jobs?q=-kind:sleep")).text
@@ -125,7 +139,9 @@ async def test_a_running_job_and_its_worker(page: httpx2.AsyncClient, start_work
         await go.wait("job_cancelled", id=job_id)
 
 
-async def test_search_by_args_of_a_go_job(page: httpx2.AsyncClient, start_worker: StartWorker) -> None:
+async def test_search_by_args_of_a_go_job(
+    page: httpx2.AsyncClient, start_worker: StartWorker
+) -> None:
     async with start_worker(start=False) as go:
         wanted = await go.insert("noop", n=4711)
         other = await go.insert("noop", n=4712)

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 
 from riverui.storage.connect import connect
-from riverui.storage.migrate import migrate
+from riverui.storage.migrations import migrate
 from tests import factory
 from tests.faults.journal import Journal
 from tests.interop.conftest import StartWorker
@@ -54,7 +54,9 @@ async def test_each_leaves_the_kinds_that_only_the_other_knows(
     go = await begin("go", kinds=["noop", "snooze"], fetch_only_known_kinds=True)
     python = await begin("python", kinds=["noop", "flaky"], fetch_only_known_kinds=True)
     kinds = ["snooze", "flaky", "noop", "fail"]
-    inserted = [await peer.insert(kind) for kind in kinds for peer in (go, python) for _ in range(20)]
+    inserted = [
+        await peer.insert(kind) for kind in kinds for peer in (go, python) for _ in range(20)
+    ]
     rows = await eventually(
         lambda: jobs(connection, "kind <> 'fail'"),
         fits=lambda rows: all(row["state"] == "completed" for row in rows),
@@ -75,9 +77,9 @@ async def test_a_kind_that_nobody_knows_fails_alike_where_all_kinds_are_taken(
 ) -> None:
     peer = await begin(side, kinds=["noop"])
     began = datetime.now(UTC)
-    job_id = (await peer.ask("insert_many", jobs=[{"kind": "nobodys", "opts": {"max_attempts": 1}}])).result[
-        0
-    ]["id"]
+    job_id = (
+        await peer.ask("insert_many", jobs=[{"kind": "nobodys", "opts": {"max_attempts": 1}}])
+    ).result[0]["id"]
     row = told(await settled(connection, job_id, "discarded"), began, {})
     (error,) = row["errors"]
     # The sentence is each one's own.
@@ -105,7 +107,9 @@ async def _wakes(begin: Starting, telling: str, working: str, schema: str) -> No
     await worker.wait("job_completed", id=await worker.insert("noop"))
     soon = 10.0
     await worker.wait("job_completed", id=await teller.insert("noop"), within=soon)
-    many = await teller.ask("insert_many", jobs=[{"kind": "noop", "opts": {"queue": "second"}}], fast=True)
+    many = await teller.ask(
+        "insert_many", jobs=[{"kind": "noop", "opts": {"queue": "second"}}], fast=True
+    )
     assert many.count == 1
     await worker.wait("job_completed", kind="noop", within=soon)
     held = await teller.insert("block")
@@ -137,7 +141,9 @@ async def test_who_leads_can_be_asked_to_resign_by_the_other(
     await new.ask("request_resign")
     # Both run for it again, so that either may win; the old term is over.
     after = await eventually(
-        lambda: _leader(connection), fits=lambda row: bool(row) and row["elected_at"] > before, within=8
+        lambda: _leader(connection),
+        fits=lambda row: bool(row) and row["elected_at"] > before,
+        within=8,
     )
     assert after["leader_id"] in (old.client_id, new.client_id)
 
@@ -198,7 +204,9 @@ async def test_one_cancels_what_runs_and_what_waits_at_the_other(
     assert (await job(connection, waiting))["errors"] is None
 
 
-async def test_ours_obeys_go_where_nothing_is_heard(begin: Starting, connection: Connection) -> None:
+async def test_ours_obeys_go_where_nothing_is_heard(
+    begin: Starting, connection: Connection
+) -> None:
     """Behind a pooler there is no LISTEN: requests are looked for every two seconds."""
     go = await begin("go", start=False)
     python = await begin("python", poll_only=True)
@@ -297,7 +305,9 @@ async def test_stuck_jobs_are_rescued_alike_but_for_unknown_kinds(
         assert python[at] == go[at], f"case {at}"
 
 
-async def test_a_periodic_job_that_both_have_is_not_doubled(begin: Starting, connection: Connection) -> None:
+async def test_a_periodic_job_that_both_have_is_not_doubled(
+    begin: Starting, connection: Connection
+) -> None:
     periodic = {
         "kind": "noop",
         "interval": 1,
@@ -333,15 +343,21 @@ async def test_pages_go_on_with_the_others_cursor(
     now = datetime.now(UTC)
     for n in range(25):
         at = now - timedelta(seconds=n // 3, microseconds=n // 3)
-        await factory.job(connection, "completed", scheduled_at=at, finalized_at=at, kind=f"kind_{n}")
+        await factory.job(
+            connection, "completed", scheduled_at=at, finalized_at=at, kind=f"kind_{n}"
+        )
     states = {"states": ["completed"]}
     for desc in (False, True):
         seen: list[int] = []
         cursor = ""
         for turn in range(99):
             asked, other = (go, python) if turn % 2 else (python, go)
-            page = await asked.ask("list", count=4, order=order, desc=desc, cursor=cursor, filter=states)
-            same = await other.ask("list", count=4, order=order, desc=desc, cursor=cursor, filter=states)
+            page = await asked.ask(
+                "list", count=4, order=order, desc=desc, cursor=cursor, filter=states
+            )
+            same = await other.ask(
+                "list", count=4, order=order, desc=desc, cursor=cursor, filter=states
+            )
             assert (page.result or []) == (same.result or [])
             assert page.message == same.message
             if not page.result:
@@ -356,7 +372,9 @@ async def test_pages_go_on_with_the_others_cursor(
 async def test_a_rolling_restart_costs_no_attempt(
     begin: Starting, connection: Connection, tmp_path: Path
 ) -> None:
-    """Workers come and go, and cancel what they work: it is begun again elsewhere as if nothing had been."""
+    """Workers come and go, and cancel what they work: it is begun again elsewhere as if nothing had
+    been.
+    """
     workers = [
         await begin(side, queues={"default": 20}, journal=str(tmp_path / f"{side}{n}"), quiet=True)
         for side in _SIDES
@@ -415,7 +433,8 @@ async def test_python_works_along_with_river_bench(
         await bench.wait()
     assert await _count(connection, "true") == count
     assert (
-        await _count(connection, "attempt = 1 and cardinality(attempted_by) = 1 and errors is null") == count
+        await _count(connection, "attempt = 1 and cardinality(attempted_by) = 1 and errors is null")
+        == count
     )
     mine = await _count(connection, f"attempted_by[1] = '{python.client_id}'")
     assert 0 < mine <= count

@@ -1,11 +1,11 @@
 """River UI's own pages, as built from its sources, on riverui's API: every list, filter and button.
 
 `RIVER_UI_SOURCE` names a folder with River UI's sources in which `npx vite build` has made `dist/`,
-or that `dist/` itself (`index.html`, `assets/`, `.vite/manifest.json`). Nothing of it is part of this
-repository. Without the variable this file is not collected, and so counts neither as passed nor as
-skipped: what its pages ask was written down by an earlier run and is asked again in every run of the
-tests by tests/web/api/test_front_end.py. `RIVER_UI_RECORD=1` besides writes it down anew, into
-tests/web/api/front_end_requests.json.
+or that `dist/` itself (`index.html`, `assets/`, `.vite/manifest.json`). Nothing of it is part of
+this repository. Without the variable this file is not collected, and so counts neither as passed
+nor as skipped: what its pages ask was written down by an earlier run and is asked again in every
+run of the tests by tests/web/api/test_front_end.py. `RIVER_UI_RECORD=1` besides writes it down
+anew, into tests/web/api/front_end_requests.json.
 """
 
 from __future__ import annotations
@@ -38,7 +38,16 @@ if not os.environ.get("RIVER_UI_SOURCE"):
 SOURCE = Path(os.environ["RIVER_UI_SOURCE"])
 RECORD = os.environ.get("RIVER_UI_RECORD") == "1"
 RECORDED = Path(__file__).parents[1] / "web" / "api" / "front_end_requests.json"
-STATES = ("Pending", "Scheduled", "Available", "Running", "Retryable", "Cancelled", "Discarded", "Completed")
+STATES = (
+    "Pending",
+    "Scheduled",
+    "Available",
+    "Running",
+    "Retryable",
+    "Cancelled",
+    "Discarded",
+    "Completed",
+)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -69,20 +78,26 @@ class Stage:
         box = self.page.get_by_test_id("job-search-input")
         await box.fill(text)
         await box.blur()
-        await expect(self.page.get_by_role("checkbox", name=re.compile("Select job"))).to_have_count(rows)
+        await expect(
+            self.page.get_by_role("checkbox", name=re.compile("Select job"))
+        ).to_have_count(rows)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def stage(browser: Browser, database_url: str, watch: Watch) -> AsyncIterator[Stage]:
     """The pages on a filled database; whatever goes wrong in them fails the test."""
     async with (
-        await AsyncConnection.connect(database_url, autocommit=True, row_factory=dict_row) as connection,
+        await AsyncConnection.connect(
+            database_url, autocommit=True, row_factory=dict_row
+        ) as connection,
         dashboard(database_url) as api,
     ):
         await fill(connection)
         recorder = Recorder(BuiltPages(SOURCE), api, connection)
         async with serving(recorder) as url:
-            context = await browser.new_context(base_url=url, viewport={"width": 1280, "height": 900})
+            context = await browser.new_context(
+                base_url=url, viewport={"width": 1280, "height": 900}
+            )
             context.set_default_timeout(10_000)
             page = await context.new_page()
             page.on("console", watch.on_console)
@@ -110,7 +125,9 @@ async def test_everything_that_its_pages_do(stage: Stage) -> None:
     failed = [found for found in stage.recorder.requests if not 200 <= found["status"] < 300]
     assert {found["status"] for found in failed} == meant, failed
     if RECORD:
-        lines = ",\n".join(json.dumps(found, ensure_ascii=False) for found in stage.recorder.requests)
+        lines = ",\n".join(
+            json.dumps(found, ensure_ascii=False) for found in stage.recorder.requests
+        )
         RECORDED.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
@@ -229,16 +246,23 @@ async def queues(stage: Stage) -> None:
         await stage.connection.execute("select metadata from river_queue where name = 'shipping'")
     ).fetchone()
     assert found
-    assert (found["metadata"]["concurrency"]["global_limit"], found["metadata"]["keep"]) == (7, True)
+    assert (found["metadata"]["concurrency"]["global_limit"], found["metadata"]["keep"]) == (
+        7,
+        True,
+    )
 
 
 async def workflows(stage: Stage) -> None:
-    """The workflows by their tabs, one of them with its tasks, waits and signals, cancelled and retried."""
+    """The workflows by their tabs, one of them with its tasks, waits and signals, cancelled and
+    retried.
+    """
     page = stage.page
     await stage.go("/workflows", "wf_1")
     for tab in ("Active", "Inactive", "All"):
         await page.get_by_label("Tabs").get_by_role("link", name=tab, exact=True).click()
-        await expect(page).to_have_url(re.compile(r"workflows" if tab == "All" else f"state={tab.lower()}"))
+        await expect(page).to_have_url(
+            re.compile(r"workflows" if tab == "All" else f"state={tab.lower()}")
+        )
     await stage.go(f"/workflows/wf_1?selected={TASKS[2]}", "approve")
     await expect(page.locator("#root")).to_contain_text("import")
     for button in await page.get_by_role(
@@ -264,10 +288,14 @@ async def settings(stage: Stage) -> None:
 
 
 async def what_fails(stage: Stage) -> None:
-    """A retry that its twin is in the way of is told in our words, and a job that is gone has its page."""
+    """A retry that its twin is in the way of is told in our words, and a job that is gone has its
+    page.
+    """
     page = stage.page
     await stage.go(f"/jobs/{CONFLICT}", "invoice")
     await page.get_by_role("button", name="Retry").first.click()
-    await expect(page.get_by_text("Wait for it to finish or delete it before retrying.")).to_be_visible()
+    await expect(
+        page.get_by_text("Wait for it to finish or delete it before retrying.")
+    ).to_be_visible()
     await stage.go("/jobs/99999", "Job not found")
     stage.watch.forgive("status of 409", "status of 404", "Job not found: 99999.")

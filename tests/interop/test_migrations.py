@@ -1,5 +1,5 @@
-"""riverui's migrations leave the same catalog as the real River's, at every version, up and down, in any
-mixture.
+"""riverui's migrations leave the same catalog as the real River's, at every version, up and down,
+in any mixture.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from riverui.storage.connect import connect
-from riverui.storage.migrate import migrate, migration_sql, migration_status, validate
+from riverui.storage.migrations import migrate, migration_sql, migration_status, validate
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.conftest import create_database, drop_database, with_database
 
@@ -25,8 +25,8 @@ VERSIONS = range(1, 9)
 
 River = Callable[..., subprocess.CompletedProcess[str]]
 
-# One text per object of a schema. Names inside definitions come without their schema, which the search path
-# holds.
+# One text per object of a schema. Names inside definitions come without their schema, which the
+# search path holds.
 _CATALOG = """
 select 'table ' || c.relname || ' ' || c.relkind::text || ' ' || c.relpersistence::text
   || ' ' || coalesce(array_to_string(c.reloptions, ','), '')
@@ -34,7 +34,8 @@ from pg_class c where c.relnamespace = current_schema()::regnamespace
 union all
 select 'column ' || c.relname || ' ' || a.attnum || ' ' || a.attname
   || ' ' || format_type(a.atttypid, a.atttypmod)
-  || case when a.attnotnull then ' not null' else '' end || ' ' || a.attidentity::text || a.attgenerated::text
+  || case when a.attnotnull then ' not null' else '' end || ' ' || a.attidentity::text ||
+  a.attgenerated::text
   || ' ' || coalesce(pg_get_expr(d.adbin, d.adrelid), '') || ' ' || a.attcollation::regcollation
   || ' ' || a.attstorage::text
 from pg_attribute a
@@ -55,7 +56,8 @@ where c.relnamespace = current_schema()::regnamespace
 union all
 select 'function ' || p.proname || ' ' || pg_get_function_arguments(p.oid)
   || ' ' || pg_get_function_result(p.oid)
-  || ' ' || l.lanname || ' ' || p.provolatile::text || p.proisstrict || p.prosecdef || p.proparallel::text
+  || ' ' || l.lanname || ' ' || p.provolatile::text || p.proisstrict || p.prosecdef ||
+  p.proparallel::text
   || ' ' || p.prosrc
 from pg_proc p join pg_language l on l.oid = p.prolang
 where p.pronamespace = current_schema()::regnamespace
@@ -69,12 +71,15 @@ select 'trigger ' || pg_get_triggerdef(t.oid) || t.tgenabled::text
 from pg_trigger t join pg_class c on c.oid = t.tgrelid
 where c.relnamespace = current_schema()::regnamespace and not t.tgisinternal
 union all
-select 'sequence ' || s.seqrelid::regclass || ' ' || format_type(s.seqtypid, null) || ' ' || s.seqstart || ' '
-  || s.seqincrement || ' ' || s.seqmax || ' ' || s.seqcycle || ' ' || coalesce(d.refobjid::regclass::text, '')
+select 'sequence ' || s.seqrelid::regclass || ' ' || format_type(s.seqtypid, null) || ' ' ||
+s.seqstart || ' '
+  || s.seqincrement || ' ' || s.seqmax || ' ' || s.seqcycle || ' ' ||
+  coalesce(d.refobjid::regclass::text, '')
   || ' ' || coalesce(d.refobjsubid::text, '')
 from pg_sequence s
 join pg_class c on c.oid = s.seqrelid
-left join pg_depend d on d.objid = s.seqrelid and d.deptype = 'a' and d.classid = 'pg_class'::regclass
+left join pg_depend d on d.objid = s.seqrelid and d.deptype = 'a' and d.classid =
+'pg_class'::regclass
 where c.relnamespace = current_schema()::regnamespace
 """
 
@@ -97,8 +102,8 @@ def catalog(url: str, schema: str | None) -> list[str]:
 
 
 def _tokens(text: str) -> str:
-    """A function's body without comments, and with one space where there is any: its layout is nobody's
-    concern.
+    """A function's body without comments, and with one space where there is any: its layout is
+    nobody's concern.
     """
     if not text.startswith("function "):
         return text
@@ -137,7 +142,9 @@ async def driver(urls: tuple[str, str], schema: str | None) -> AsyncIterator[Pos
 def river(river_cli: Path, schema: str | None) -> River:
     """Runs the real `river` on a database; fails the test when it fails, unless it `may_fail`."""
 
-    def run(url: str, command: str, *flags: str, may_fail: bool = False) -> subprocess.CompletedProcess[str]:
+    def run(
+        url: str, command: str, *flags: str, may_fail: bool = False
+    ) -> subprocess.CompletedProcess[str]:
         line: list[str | Path] = [
             river_cli,
             command,
@@ -240,7 +247,9 @@ async def test_list_names_the_same_migrations(
 def test_sql_to_run_elsewhere(
     urls: tuple[str, str], river: River, schema: str | None, exclude: tuple[int, ...]
 ) -> None:
-    """What `migrate-get` prints makes the same catalog with another tool, also without River's own record."""
+    """What `migrate-get` prints makes the same catalog with another tool, also without River's own
+    record.
+    """
     ours, theirs = urls
 
     def script(url: str, direction: str) -> None:

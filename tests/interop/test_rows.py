@@ -1,4 +1,6 @@
-"""Whoever inserts a job and whoever works it, Go or we: the rows are the same, and each reads the other's."""
+"""Whoever inserts a job and whoever works it, Go or we: the rows are the same, and each reads the
+other's.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,17 @@ pytestmark = pytest.mark.interop
 _FINAL = ("cancelled", "completed", "discarded")
 _LATER = 7200.0
 
-# What is inserted: (kind, args, options). It comes to rest by itself, each job in the state named last.
+# What is inserted: (kind, args, options). It comes to rest by itself, each job in the state named
+# last.
 _JOBS: list[tuple[str, Row, Row, str]] = [
     ("noop", {"n": 1}, {}, "completed"),
     ("noop", {"message": "<b> & ü \u2028 \U0001f600"}, {"tags": ["one-tag", "two"]}, "completed"),
-    ("noop", {}, {"priority": 3, "queue": "second", "metadata": {"own": {"a": [1, None, 2.5]}}}, "completed"),
+    (
+        "noop",
+        {},
+        {"priority": 3, "queue": "second", "metadata": {"own": {"a": [1, None, 2.5]}}},
+        "completed",
+    ),
     ("noop", {}, {"pending": True}, "pending"),
     ("noop", {}, {"scheduled_in": _LATER, "max_attempts": 3}, "scheduled"),
     ("noop", {}, {"unique": {"by_args": True}, "max_attempts": 1}, "completed"),
@@ -32,7 +40,12 @@ _JOBS: list[tuple[str, Row, Row, str]] = [
     ("fail", {"message": "boom", "retry_in": _LATER}, {}, "retryable"),
     ("fail", {"message": "boom\n\u00fc"}, {"max_attempts": 1}, "discarded"),
     ("flaky", {"message": "not yet", "failures": 2, "retry_in": 0.01}, {}, "completed"),
-    ("flaky", {"message": "never", "failures": 9, "retry_in": 0.01}, {"max_attempts": 2}, "discarded"),
+    (
+        "flaky",
+        {"message": "never", "failures": 9, "retry_in": 0.01},
+        {"max_attempts": 2},
+        "discarded",
+    ),
     ("log", {"message": "hello", "lines": 2}, {}, "completed"),
     ("log", {"message": "again", "lines": 1, "failures": 1, "retry_in": 0.01}, {}, "completed"),
     (
@@ -76,10 +89,14 @@ async def fleet(
 
 
 async def _left_by(fleet: Fleet, inserter: str, worker: str) -> list[Row]:
-    """The rows after one side inserted the jobs and one worked them; the table is empty again afterwards."""
+    """The rows after one side inserted the jobs and one worked them; the table is empty again
+    afterwards.
+    """
     began = datetime.now(UTC)
     await fleet[worker].ask("start")
-    ids = [await fleet[inserter].insert(kind, opts=options, **args) for kind, args, options, _ in _JOBS]
+    ids = [
+        await fleet[inserter].insert(kind, opts=options, **args) for kind, args, options, _ in _JOBS
+    ]
     states = [state for *_, state in _JOBS]
     rows = await eventually(
         lambda: jobs(fleet.connection), fits=lambda rows: [row["state"] for row in rows] == states
@@ -97,7 +114,10 @@ async def _left_by(fleet: Fleet, inserter: str, worker: str) -> list[Row]:
     assert [row["state"] for row in rows[-3:]] == ["cancelled", "available", "cancelled"]
     # What either client reads in these rows is the same.
     for job_id in (*ids, *held, waiting):
-        theirs, ours = await fleet.go.ask("get", id=job_id), await fleet.python.ask("get", id=job_id)
+        theirs, ours = (
+            await fleet.go.ask("get", id=job_id),
+            await fleet.python.ask("get", id=job_id),
+        )
         assert _plain(ours.result) == _plain(theirs.result)
     await fleet.connection.execute("delete from river_job")
     return [told(row, began, {fleet[worker].client_id: "the worker"}) for row in rows]
@@ -153,7 +173,11 @@ async def test_steps_of_one_job_are_taken_in_turns(fleet: Fleet) -> None:
 
 async def test_logs_of_one_job_come_from_both(fleet: Fleet) -> None:
     job_id = await fleet.go.insert("log", message="hello", lines=2, failures=2, retry_in=0.01)
-    for peer, outcome in ((fleet.python, "failed"), (fleet.go, "failed"), (fleet.python, "completed")):
+    for peer, outcome in (
+        (fleet.python, "failed"),
+        (fleet.go, "failed"),
+        (fleet.python, "completed"),
+    ):
         await peer.ask("start")
         await peer.wait(f"job_{outcome}", id=job_id)
         await peer.ask("stop")

@@ -1,4 +1,6 @@
-"""Args and unique keys next to the real Go River: the same bytes, the same keys, the same jobs left out."""
+"""Args and unique keys next to the real Go River: the same bytes, the same keys, the same jobs left
+out.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,16 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 
-from riverui.engine.args import JsonArgs, Unique, decoder, encode, kind_of
+from riverui.engine.args.job_args import JsonArgs, Unique, decoder, encode, kind_of
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
-from riverui.engine.insert import Inserter, InsertManyParams, InsertOpts, NotifyLimiter, UniqueOpts
+from riverui.engine.insert.job_builder import (
+    Inserter,
+    InsertManyParams,
+    InsertOpts,
+    NotifyLimiter,
+    UniqueOpts,
+)
 from riverui.storage.interface import Driver
 from tests.interop.worker import built
 
@@ -33,7 +41,11 @@ class GoInserter:
 
     def __init__(self, binary: Path, *flags: str) -> None:
         self._process = subprocess.Popen(
-            [binary, *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            [binary, *flags],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
         )
 
     def ask(self, **request: Any) -> dict[str, Any]:
@@ -51,9 +63,13 @@ class GoInserter:
         texts: list[str] = self.ask(**request).get("texts", [])
         return texts
 
-    def insert(self, jobs: Sequence[InsertManyParams], *, keep: bool = False) -> list[dict[str, Any]]:
+    def insert(
+        self, jobs: Sequence[InsertManyParams], *, keep: bool = False
+    ) -> list[dict[str, Any]]:
         """Inserts the same jobs through Go."""
-        inserted: list[dict[str, Any]] = self.ask(jobs=[told(job) for job in jobs], keep=keep)["inserted"]
+        inserted: list[dict[str, Any]] = self.ask(jobs=[told(job) for job in jobs], keep=keep)[
+            "inserted"
+        ]
         return inserted
 
     def close(self) -> None:
@@ -66,10 +82,16 @@ class GoInserter:
 
 
 def told(job: InsertManyParams) -> dict[str, Any]:
-    """A job as the Go program takes it; the args as text, which Go must be able to read into its struct."""
+    """A job as the Go program takes it; the args as text, which Go must be able to read into its
+    struct.
+    """
     opts = job.insert_opts or InsertOpts()
     unique = opts.unique_opts or UniqueOpts()
-    period = unique.by_period.total_seconds() if isinstance(unique.by_period, timedelta) else unique.by_period
+    period = (
+        unique.by_period.total_seconds()
+        if isinstance(unique.by_period, timedelta)
+        else unique.by_period
+    )
     said = {
         "kind": kind_of(job.args),
         "args": encode(job.args),
@@ -78,7 +100,9 @@ def told(job: InsertManyParams) -> dict[str, Any]:
             "by_args": bool(unique.by_args),
             "by_period": period or 0,
             "by_queue": unique.by_queue,
-            "by_state": None if unique.by_state is None else [str(state) for state in unique.by_state],
+            "by_state": None
+            if unique.by_state is None
+            else [str(state) for state in unique.by_state],
             "exclude_kind": unique.exclude_kind,
         },
     }
@@ -286,7 +310,9 @@ ARGS: Sequence[Any] = [
     Literally(),
     Recursive(Node("h", "1", Node("h2", "2"))),
     values(),
-    JsonArgs("anything", {"b": {"y": [1.5, None], "x": "<"}, "a.b": 1, "": 2, "é": "ü", 'q"': True}),
+    JsonArgs(
+        "anything", {"b": {"y": [1.5, None], "x": "<"}, "a.b": 1, "": 2, "é": "ü", 'q"': True}
+    ),
 ]
 
 
@@ -343,7 +369,9 @@ def test_any_args_have_the_same_key(go: GoInserter, objects: list[dict[str, Any]
             st.datetimes(
                 min_value=datetime(1970, 1, 1),  # noqa: DTZ001
                 max_value=datetime(9990, 1, 1),  # noqa: DTZ001
-                timezones=st.integers(-23 * 60, 23 * 60).map(lambda m: timezone(timedelta(minutes=m))),
+                timezones=st.integers(-23 * 60, 23 * 60).map(
+                    lambda m: timezone(timedelta(minutes=m))
+                ),
             ),
             st.timedeltas(min_value=timedelta(seconds=1), max_value=timedelta(days=400))
             | st.integers(1, 10**6).map(lambda seconds: timedelta(seconds=seconds)),
@@ -352,14 +380,18 @@ def test_any_args_have_the_same_key(go: GoInserter, objects: list[dict[str, Any]
         max_size=10,
     )
 )
-def test_any_period_has_the_same_key(go: GoInserter, times: list[tuple[datetime, timedelta]]) -> None:
+def test_any_period_has_the_same_key(
+    go: GoInserter, times: list[tuple[datetime, timedelta]]
+) -> None:
     jobs = [
         InsertManyParams(
             JsonArgs("any_period", {}),
             # Go is told the period as a number of seconds, which is exact for whole milliseconds.
             InsertOpts(
                 scheduled_at=at,
-                unique_opts=UniqueOpts(by_period=timedelta(milliseconds=period // timedelta(milliseconds=1))),
+                unique_opts=UniqueOpts(
+                    by_period=timedelta(milliseconds=period // timedelta(milliseconds=1))
+                ),
             ),
         )
         for at, period in times
@@ -373,7 +405,8 @@ def test_any_period_has_the_same_key(go: GoInserter, times: list[tuple[datetime,
 @pytest.mark.parametrize("args", ARGS, ids=kind_of)
 async def test_go_inserts_and_python_skips(driver: Driver, go: GoInserter, args: Any) -> None:
     jobs = [
-        InsertManyParams(args, InsertOpts(queue="emails", unique_opts=opts)) for opts in UNIQUE_OPTS.values()
+        InsertManyParams(args, InsertOpts(queue="emails", unique_opts=opts))
+        for opts in UNIQUE_OPTS.values()
     ]
     first = go.insert(jobs, keep=True)
     results = await Client(driver).insert_many(jobs)
@@ -381,13 +414,16 @@ async def test_go_inserts_and_python_skips(driver: Driver, go: GoInserter, args:
     assert not any(answer["duplicate"] for answer in first)
     assert all(result.unique_skipped_as_duplicate for result in results)
     assert [result.job.id for result in results] == [answer["id"] for answer in first]
-    assert [result.job.unique_key for result in results] == [bytes.fromhex(answer["key"]) for answer in first]
+    assert [result.job.unique_key for result in results] == [
+        bytes.fromhex(answer["key"]) for answer in first
+    ]
 
 
 @pytest.mark.parametrize("args", ARGS, ids=kind_of)
 async def test_python_inserts_and_go_skips(driver: Driver, go: GoInserter, args: Any) -> None:
     jobs = [
-        InsertManyParams(args, InsertOpts(queue="emails", unique_opts=opts)) for opts in UNIQUE_OPTS.values()
+        InsertManyParams(args, InsertOpts(queue="emails", unique_opts=opts))
+        for opts in UNIQUE_OPTS.values()
     ]
     first = await Client(driver).insert_many(jobs)
     second = go.insert(jobs, keep=True)
@@ -406,7 +442,9 @@ async def test_another_kind_with_the_same_key_keeps_its_kind(
 
     assert result.unique_skipped_as_duplicate
     assert (result.job.id, result.job.kind) == (first["id"], "theirs")
-    assert (await (await connection.execute("select kind from river_job")).fetchall()) == [{"kind": "theirs"}]
+    assert (await (await connection.execute("select kind from river_job")).fetchall()) == [
+        {"kind": "theirs"}
+    ]
 
 
 @pytest.mark.parametrize("state", ["completed", "cancelled", "discarded"])
@@ -432,17 +470,30 @@ async def test_equal_keys_in_one_batch(driver: Driver, go: GoInserter) -> None:
         [InsertManyParams(Subset(name), opts) for name in ("a", "go", "a", "b", "go")]
     )
 
-    assert [result.unique_skipped_as_duplicate for result in results] == [False, True, True, False, True]
+    assert [result.unique_skipped_as_duplicate for result in results] == [
+        False,
+        True,
+        True,
+        False,
+        True,
+    ]
     assert results[1].job.id == results[4].job.id == there["id"]
     assert results[2].job.id == results[0].job.id
-    assert all(answer["duplicate"] for answer in go.insert([InsertManyParams(Subset("b"), opts)], keep=True))
+    assert all(
+        answer["duplicate"]
+        for answer in go.insert([InsertManyParams(Subset("b"), opts)], keep=True)
+    )
 
 
-async def test_rows_are_alike(driver: Driver, go: GoInserter, connection: AsyncConnection[DictRow]) -> None:
+async def test_rows_are_alike(
+    driver: Driver, go: GoInserter, connection: AsyncConnection[DictRow]
+) -> None:
     """Nothing but ids and times of their own tells who inserted a job."""
     jobs = [
         InsertManyParams(values(), InsertOpts(queue="emails")),
-        InsertManyParams(Subset("a"), InsertOpts(scheduled_at=AT, unique_opts=UniqueOpts(by_args=True))),
+        InsertManyParams(
+            Subset("a"), InsertOpts(scheduled_at=AT, unique_opts=UniqueOpts(by_args=True))
+        ),
     ]
     go.insert(jobs, keep=True)
     theirs = await (await connection.execute("delete from river_job returning *")).fetchall()

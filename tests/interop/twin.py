@@ -1,7 +1,8 @@
 """Two schemas with the same jobs, one in the hands of Go River's own code and one in those of ours.
 
-Every step does the same to both and then compares what both answered and left behind. Time is the test's: it
-tells both what time it is, and what they take from the database's clock instead shows as `real`.
+Every step does the same to both and then compares what both answered and left behind. Time is the
+test's: it tells both what time it is, and what they take from the database's clock instead shows as
+`real`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,10 @@ from psycopg.rows import DictRow, dict_row
 from riverui.domain.jobs import JobState
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
-from riverui.engine.insert import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.errors import UniqueConflict
 from riverui.storage.connect import connect
-from riverui.storage.migrate import migrate
-from riverui.storage.params import (
+from riverui.storage.interface.params import (
     JobDeleteBeforeParams,
     JobFetchParams,
     JobRescueParams,
@@ -33,6 +33,7 @@ from riverui.storage.params import (
     JobSetStateParams,
     SkipReason,
 )
+from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.interop.script import Script, Scripts
 from tests.interop.worker import Peer, PeerError, go_worker
@@ -106,7 +107,9 @@ class Twin:
     connection: psycopg.AsyncConnection[DictRow]
     clock: Clock
     jobs: list[tuple[int, int]] = field(default_factory=list)
-    """Go's and our id of every job, in the order of insertion; a test names a job by its place here."""
+    """Go's and our id of every job, in the order of insertion; a test names a job by its place
+    here.
+    """
 
     @property
     def now(self) -> datetime:
@@ -122,7 +125,9 @@ class Twin:
                 await self.connection.execute(f"delete from {schema}.{table}")
 
     async def insert(self, jobs: Sequence[NewJob], *, fast: bool = False) -> None:
-        """Inserts jobs by both clients. Go's statement cannot take equal keys: it gets unique jobs singly."""
+        """Inserts jobs by both clients. Go's statement cannot take equal keys: it gets unique jobs
+        singly.
+        """
         told = [_go_job(job, self.now) for job in jobs]
         unique = any(job.unique for job in jobs)
         params = [
@@ -131,7 +136,9 @@ class Twin:
         ]
         if fast and not unique:
             before = await self._ids()
-            count = (await self.go.ask("insert_many", jobs=told, fast=True, now=go_time(self.now))).count
+            count = (
+                await self.go.ask("insert_many", jobs=told, fast=True, now=go_time(self.now))
+            ).count
             assert count == await self.client.insert_many_fast(params) == len(jobs)
             after = await self._ids()
             theirs_new, ours_new = (
@@ -175,12 +182,16 @@ class Twin:
                     max_attempted_by=3,
                 )
             )
-        self._same_jobs([job["ID"] for job in fetched["Jobs"]], [row.id for row in rows], ordered=False)
+        self._same_jobs(
+            [job["ID"] for job in fetched["Jobs"]], [row.id for row in rows], ordered=False
+        )
 
     async def execute(self, job: int, script: Script) -> None:
         """Works a running job through both executors."""
         go_id, our_id = self.jobs[job]
-        answer = await self.go.ask("execute", id=go_id, script=script.for_go(self.now), now=go_time(self.now))
+        answer = await self.go.ask(
+            "execute", id=go_id, script=script.for_go(self.now), now=go_time(self.now)
+        )
         assert answer.message == await self.scripts.execute(our_id, script)
 
     async def set_state(self, endings: Sequence[tuple[int, Ending]]) -> None:
@@ -289,7 +300,11 @@ class Twin:
             ours = await transaction.job_schedule(now=now, limit=limit)
         for discarded in (False, True):
             self._same_jobs(
-                [result["Job"]["ID"] for result in scheduled if result["ConflictDiscarded"] is discarded],
+                [
+                    result["Job"]["ID"]
+                    for result in scheduled
+                    if result["ConflictDiscarded"] is discarded
+                ],
                 [result.id for result in ours if result.conflict_discarded is discarded],
                 ordered=False,
             )
@@ -297,7 +312,9 @@ class Twin:
     async def rescue(self, after: float, limit: int, states: Sequence[JobState]) -> None:
         """Finds stuck jobs and ends each in one of `states`, in turns."""
         horizon = self.now - timedelta(seconds=after)
-        stuck = await self.go.driver("JobGetStuck", AfterID=0, Max=limit, StuckHorizon=go_time(horizon))
+        stuck = await self.go.driver(
+            "JobGetStuck", AfterID=0, Max=limit, StuckHorizon=go_time(horizon)
+        )
         async with self.driver.autocommit() as executor:
             rows = await executor.job_get_stuck(attempted_before=horizon, after_id=0, limit=limit)
         theirs, ours = [job["ID"] for job in stuck], [row.id for row in rows]
@@ -306,7 +323,9 @@ class Twin:
             return
         chosen = [states[n % len(states)] for n in range(len(ours))]
         errors = [
-            json.dumps({"at": go_time(self.now), "attempt": row.attempt, "error": "rescued", "trace": ""})
+            json.dumps(
+                {"at": go_time(self.now), "attempt": row.attempt, "error": "rescued", "trace": ""}
+            )
             for row in rows
         ]
         retried = self.now + timedelta(seconds=30)
@@ -331,18 +350,26 @@ class Twin:
         async with self.driver.autocommit() as executor:
             assert sorted(await executor.job_rescue_many(rescues, attempted_before=horizon)) == ours
 
-    async def clean(self, keep: Sequence[float | None], limit: int, excluded: Sequence[str] = ()) -> None:
-        """The cleaner's rounds: seconds to keep cancelled, completed and discarded jobs, None for ever.
+    async def clean(
+        self, keep: Sequence[float | None], limit: int, excluded: Sequence[str] = ()
+    ) -> None:
+        """The cleaner's rounds: seconds to keep cancelled, completed and discarded jobs, None for
+        ever.
 
-        Go takes the lowest ids first and we the longest finished, so that only whole cleanings compare.
+        Go takes the lowest ids first and we the longest finished, so that only whole cleanings
+        compare.
         """
-        before = [None if seconds is None else self.now - timedelta(seconds=seconds) for seconds in keep]
+        before = [
+            None if seconds is None else self.now - timedelta(seconds=seconds) for seconds in keep
+        ]
         count = limit
         while count == limit:
             count = await self._clean(before, limit, excluded)
         await self._forget()
 
-    async def _clean(self, before: Sequence[datetime | None], limit: int, excluded: Sequence[str]) -> int:
+    async def _clean(
+        self, before: Sequence[datetime | None], limit: int, excluded: Sequence[str]
+    ) -> int:
         count: int = await self.go.driver(
             "JobDeleteBefore",
             CancelledDoDelete=before[0] is not None,
@@ -369,7 +396,9 @@ class Twin:
     async def delete_many(self, params: JobSelectParams) -> None:
         """River's JobDeleteMany; `ids` are places."""
         theirs = [self.jobs[job][0] for job in params.ids]
-        deleted = await self.go.ask("delete_many", count=params.limit, filter=_go_filter(params, theirs))
+        deleted = await self.go.ask(
+            "delete_many", count=params.limit, filter=_go_filter(params, theirs)
+        )
         async with self.driver.autocommit() as executor:
             rows = await executor.job_row_delete_many(
                 _with_ids(params, [self.jobs[job][1] for job in params.ids])
@@ -387,7 +416,9 @@ class Twin:
             order=params.order,
         )
         async with self.driver.autocommit() as executor:
-            rows = await executor.job_row_list(_with_ids(params, [self.jobs[job][1] for job in params.ids]))
+            rows = await executor.job_row_list(
+                _with_ids(params, [self.jobs[job][1] for job in params.ids])
+            )
         self._same_jobs(listed.result, [row.id for row in rows], ordered=True)
 
     async def cancel_requested(self) -> None:
@@ -403,7 +434,9 @@ class Twin:
 
     async def running(self) -> list[int]:
         """Places of the jobs that run."""
-        cursor = await self.connection.execute(f"select id from {OURS}.river_job where state = 'running'")
+        cursor = await self.connection.execute(
+            f"select id from {OURS}.river_job where state = 'running'"
+        )
         found = {row["id"] for row in await cursor.fetchall()}
         return [place for place, (_, our_id) in enumerate(self.jobs) if our_id in found]
 
@@ -443,7 +476,8 @@ class Twin:
     async def _rows(self, schema: str, side: int) -> list[Row]:
         places = {ids[side]: place for place, ids in enumerate(self.jobs)}
         cursor = await self.connection.execute(
-            f"select *, args::text as args, unique_states::text as unique_states from {schema}.river_job"
+            "select *, args::text as args, unique_states::text as unique_states from"
+            f" {schema}.river_job"
         )
         real = datetime.now(UTC)
         rows = [_told(row, real) for row in await cursor.fetchall()]
@@ -472,10 +506,13 @@ async def twin(binary: Path, database_url: str) -> AsyncIterator[Twin]:
 
 
 def told_instants(row: Row) -> Row:
-    """A row whose times can be compared: those of the test, and `real` for those of the database's clock."""
+    """A row whose times can be compared: those of the test, and `real` for those of the database's
+    clock.
+    """
     real = datetime.now(UTC)
     return {
-        name: _instant(value, real) if isinstance(value, datetime) else value for name, value in row.items()
+        name: _instant(value, real) if isinstance(value, datetime) else value
+        for name, value in row.items()
     }
 
 
@@ -483,7 +520,9 @@ def _told(row: Row, real: datetime) -> Row:
     """A row as both sides must have left it; only our errors have a type and a traceback."""
     told = told_instants(row)
     told["metadata"] = {
-        key: _instant(datetime.fromisoformat(value), real) if key == "cancel_attempted_at" else value
+        key: (
+            _instant(datetime.fromisoformat(value), real) if key == "cancel_attempted_at" else value
+        )
         for key, value in row["metadata"].items()
     }
     told["errors"] = row["errors"] and [

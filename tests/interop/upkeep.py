@@ -33,7 +33,9 @@ async def resume(twin: Twin, name: str) -> None:
 
 async def update(twin: Twin, name: str, metadata: str) -> None:
     """River's QueueUpdate."""
-    found = await _found(twin.go.ask("queue_update", queue=name, value=json.loads(metadata), now="real"))
+    found = await _found(
+        twin.go.ask("queue_update", queue=name, value=json.loads(metadata), now="real")
+    )
     try:
         async with twin.driver.transaction() as transaction:
             await transaction.queue_update(name, metadata=metadata)
@@ -55,7 +57,9 @@ async def clean(twin: Twin, age: float, limit: int) -> None:
 async def elect(twin: Twin, leader_id: str) -> None:
     """Stands for election, as both electors do: terms that have run out are removed first."""
     await twin.go.driver("LeaderDeleteExpired", Now=go_time(twin.now))
-    elected = await _leader(twin, "LeaderAttemptElect", LeaderID=leader_id, Now=go_time(twin.now), TTL=TTL)
+    elected = await _leader(
+        twin, "LeaderAttemptElect", LeaderID=leader_id, Now=go_time(twin.now), TTL=TTL
+    )
     async with twin.driver.autocommit() as executor:
         row = await executor.leader_attempt_elect(leader_id, ttl=TTL, now=twin.now)
     assert (row is not None) == elected
@@ -74,7 +78,9 @@ async def reelect(twin: Twin, leader_id: str, *, another_term: bool) -> None:
         TTL=TTL,
     )
     async with twin.driver.autocommit() as executor:
-        row = await executor.leader_attempt_reelect(leader_id, elected_at=ours + shift, ttl=TTL, now=twin.now)
+        row = await executor.leader_attempt_reelect(
+            leader_id, elected_at=ours + shift, ttl=TTL, now=twin.now
+        )
     assert (row is not None) == prolonged
 
 

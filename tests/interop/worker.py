@@ -1,6 +1,8 @@
-"""River clients as child processes, Go's and ours: commands go in and events come out as JSON lines.
+"""River clients as child processes, Go's and ours: commands go in and events come out as JSON
+lines.
 
-Both programs know the same commands and work the same kinds, so that a test can put either in either place.
+Both programs know the same commands and work the same kinds, so that a test can put either in
+either place.
 """
 
 from __future__ import annotations
@@ -93,7 +95,9 @@ class Peer:
         return (await self.ask("insert", kind=kind, args=args, opts=opts or {})).id
 
     async def driver(self, method: str, **params: Any) -> Any:
-        """Go only: calls a method of River's driver, as Go names it, with Go's params; gives its result."""
+        """Go only: calls a method of River's driver, as Go names it, with Go's params; gives its
+        result.
+        """
         return (await self.ask("driver", method=method, params=params)).result
 
     def seen(self, event: str, **expected: Any) -> list[Event]:
@@ -126,7 +130,9 @@ class Peer:
                     await asyncio.wait_for(self._news.wait(), left)
                 except TimeoutError:
                     seen = "\n".join(map(_short, self._history[-50:])) or "nothing"
-                    raise AssertionError(f"no {event} {expected} within {within} s; seen:\n{seen}") from None
+                    raise AssertionError(
+                        f"no {event} {expected} within {within} s; seen:\n{seen}"
+                    ) from None
 
     async def listen(self) -> None:
         """Reads the program's lines until it ends."""
@@ -177,7 +183,12 @@ async def _peer(*command: str | Path, start: bool, **environment: str) -> AsyncI
 
 
 def go_worker(
-    binary: Path, database_url: str, *flags: str, start: bool = True, schema: str = "", **config: Any
+    binary: Path,
+    database_url: str,
+    *flags: str,
+    start: bool = True,
+    schema: str = "",
+    **config: Any,
 ) -> contextlib.AbstractAsyncContextManager[Peer]:
     """A Go client on this database; with `start` it works jobs, without it only answers commands.
 
@@ -192,13 +203,19 @@ def python_worker(
 ) -> contextlib.AbstractAsyncContextManager[Peer]:
     """Our client on this database, told the same way as Go's."""
     program = [sys.executable, "-m", "tests.interop.python_worker"]
-    told = (f"--database-url={database_url}", f"--schema={schema}", f"--config={json.dumps(config)}")
+    told = (
+        f"--database-url={database_url}",
+        f"--schema={schema}",
+        f"--config={json.dumps(config)}",
+    )
     # A zone that no test would happen to get right by itself.
     return _peer(*program, *told, start=start, TZ="Pacific/Chatham")
 
 
 def _short(event: Event) -> str:
-    told = {field.name: getattr(event, field.name) for field in fields(Event) if field.name != "result"}
+    told = {
+        field.name: getattr(event, field.name) for field in fields(Event) if field.name != "result"
+    }
     return " ".join(f"{name}={value!r}" for name, value in told.items() if value)
 
 
@@ -207,7 +224,9 @@ def _fits(found: Event, event: str, expected: dict[str, Any]) -> bool:
 
 
 def built(program: str) -> Path:
-    """The compiled program of `go/<program>`; skips the test without Go, fails it where Go fails."""
+    """The compiled program of `go/<program>`; skips the test without Go, fails it where Go
+    fails.
+    """
     need("Go")
     try:
         return build(program)

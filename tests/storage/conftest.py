@@ -17,8 +17,7 @@ from psycopg.rows import DictRow, dict_row
 from riverui.domain.jobs import JobListRow
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver, Executor
-from riverui.storage.migrate import migrate
-from riverui.storage.params import (
+from riverui.storage.interface.params import (
     JobCursor,
     JobFilter,
     JobInsertParams,
@@ -26,6 +25,7 @@ from riverui.storage.params import (
     JobOrder,
     JobPage,
 )
+from riverui.storage.migrations import migrate
 from tests import factory
 from tests.conftest import create_database, drop_database, with_database
 
@@ -45,7 +45,9 @@ class Make:
 
     async def job_in(self, schema: str) -> int:
         """A plain job in another schema, given quoted."""
-        statement = f"insert into {schema}.river_job (kind, args) values ('test_kind', '{{}}') returning id"
+        statement = (
+            f"insert into {schema}.river_job (kind, args) values ('test_kind', '{{}}') returning id"
+        )
         (row,) = await self.rows(statement)
         return int(row["id"])
 
@@ -66,7 +68,9 @@ class Make:
 
     async def notify(self, topic: str, payload: str) -> None:
         """Sends a notification on River's channel for a topic."""
-        await self.connection.execute("select pg_notify(current_schema() || '.' || %s, %s)", [topic, payload])
+        await self.connection.execute(
+            "select pg_notify(current_schema() || '.' || %s, %s)", [topic, payload]
+        )
 
     async def rows(self, query: str) -> list[DictRow]:
         """Whatever a query gives."""
@@ -105,7 +109,9 @@ async def all_pages(driver: Driver, **params: Any) -> list[JobListRow]:
 
 def insert_params(kind: str = "test_kind", **params: Any) -> JobInsertParams:
     """A job to insert, with defaults for what a test does not care about."""
-    return JobInsertParams(**{"kind": kind, "args": "{}", "created_at": NOW, "scheduled_at": NOW, **params})
+    return JobInsertParams(
+        **{"kind": kind, "args": "{}", "created_at": NOW, "scheduled_at": NOW, **params}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +159,9 @@ def way_name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def way_url(way_name: str, request: pytest.FixtureRequest) -> str:
     """The database for that way."""
-    return str(request.getfixturevalue("schema_database_url" if way_name == "schema" else "database_url"))
+    return str(
+        request.getfixturevalue("schema_database_url" if way_name == "schema" else "database_url")
+    )
 
 
 @pytest.fixture
@@ -161,7 +169,9 @@ async def way(way_name: str, way_url: str) -> AsyncIterator[Way]:
     """An executor, and how to look behind it."""
     in_schema = way_name == "schema"
     driver = connect(way_url, schema=SCHEMA if in_schema else None)
-    async with await AsyncConnection.connect(way_url, autocommit=True, row_factory=dict_row) as connection:
+    async with await AsyncConnection.connect(
+        way_url, autocommit=True, row_factory=dict_row
+    ) as connection:
         if in_schema:
             await connection.execute(f'set search_path = "{SCHEMA}"'.encode())
         make = Make(connection)

@@ -23,7 +23,7 @@ from riverui.domain.jobs import JobState
 from riverui.errors import SchemaMissing, UniqueConflict
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
-from riverui.storage.params import JobFetchParams, JobSetStateParams
+from riverui.storage.interface.params import JobFetchParams, JobSetStateParams
 from tests.storage.conftest import NOW, Make, hearing, insert_params
 
 UNIQUE = insert_params(unique_key=b"k", unique_states=245)
@@ -44,7 +44,9 @@ class Order(Base):
 @pytest.fixture(params=["psycopg", "asyncpg"])
 async def engine(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[AsyncEngine]:
     """The host app's engine, and its table."""
-    engine = create_async_engine(database_url.replace("postgresql://", f"postgresql+{request.param}://", 1))
+    engine = create_async_engine(
+        database_url.replace("postgresql://", f"postgresql+{request.param}://", 1)
+    )
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.create_all)
     yield engine
@@ -91,7 +93,9 @@ async def test_psycopg_with_a_transaction_block_and_rows_of_its_own(
         assert await _count(make) == 2, "without a transaction each statement is its own"
 
 
-async def test_an_error_spoils_only_a_savepoint(driver: Driver, make: Make, database_url: str) -> None:
+async def test_an_error_spoils_only_a_savepoint(
+    driver: Driver, make: Make, database_url: str
+) -> None:
     async with await AsyncConnection.connect(database_url) as connection:
         executor = await driver.adopt(connection)
         await executor.job_insert_many([UNIQUE])
@@ -108,7 +112,10 @@ async def test_a_conflict_of_an_action_spoils_nothing(
     unique = {"unique_key": b"k", "unique_states": "11110101"}
     await make.job("available", **unique)
     gone = await make.job("cancelled", **unique)
-    async with await AsyncConnection.connect(database_url) as connection, engine.connect() as alchemy:
+    async with (
+        await AsyncConnection.connect(database_url) as connection,
+        engine.connect() as alchemy,
+    ):
         transactions: list[Any] = [connection, alchemy]
         for transaction in transactions:
             executor = await driver.adopt(transaction)
@@ -193,12 +200,18 @@ async def test_a_jobs_whole_life_in_a_sqlalchemy_transaction(
         found = await executor.job_get_available(JobFetchParams("me", "default", 10))
         assert sorted(row.id for row in found) == ids[1:]
         (row,) = await executor.job_set_state_many(
-            [JobSetStateParams(ids[0], JobState.COMPLETED, finalized_at=NOW, metadata='{"output": 1}')]
+            [
+                JobSetStateParams(
+                    ids[0], JobState.COMPLETED, finalized_at=NOW, metadata='{"output": 1}'
+                )
+            ]
         )
         assert row.state is JobState.COMPLETED
         assert list(await executor.job_complete_many([ids[2]], [NOW])) == [ids[2]]
         assert (await executor.job_retry_many([ids[2]])).changed == (ids[2],)
-    assert [row["state"] for row in await make.rows("select state::text from river_job order by id")] == [
+    assert [
+        row["state"] for row in await make.rows("select state::text from river_job order by id")
+    ] == [
         "completed",
         "available",
     ]
@@ -212,7 +225,9 @@ async def test_errors_through_sqlalchemy(engine: AsyncEngine, database_url: str)
     await driver.close()
 
 
-async def test_what_is_no_transaction(driver: Driver, database_url: str, engine: AsyncEngine) -> None:
+async def test_what_is_no_transaction(
+    driver: Driver, database_url: str, engine: AsyncEngine
+) -> None:
     sync_engine = create_engine(database_url.replace("postgresql://", "postgresql+psycopg://", 1))
     with Connection.connect(database_url) as sync, Session(sync_engine) as session:
         things: list[Any] = [None, 5, "postgresql://", sync, session, sync_engine, engine, driver]

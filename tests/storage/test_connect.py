@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from riverui.engine.args import JsonArgs
+from riverui.engine.args.job_args import JsonArgs
 from riverui.engine.sync_client import SyncClient
 from riverui.errors import ConfigError, DatabaseUnavailable
 from riverui.storage.connect import connect, parse_url

@@ -6,16 +6,16 @@ import pytest
 
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import Driver
-from riverui.storage.params import Count, CountKind, Field, JobFilter, Op, Term
+from riverui.storage.interface.params import Count, CountKind, Field, JobFilter, Op, Term
 from tests.storage.conftest import Make
 
 
 async def _fill(make: Make, state: str, count: int) -> None:
     finalized = "now()" if state in ("cancelled", "completed", "discarded") else "null"
     await make.connection.execute(
-        f"insert into river_job (kind, args, state, finalized_at, tags)"
-        f" select 'k' || n % 3, jsonb_build_object('n', n % 10), '{state}', {finalized}, array['t' || n % 2]"
-        f" from generate_series(1, {count}) n".encode()
+        "insert into river_job (kind, args, state, finalized_at, tags) select 'k' || n % 3,"
+        f" jsonb_build_object('n', n % 10), '{state}', {finalized}, array['t' || n % 2] from"
+        f" generate_series(1, {count}) n".encode()
     )
 
 
@@ -87,12 +87,16 @@ async def test_of_a_filter(driver: Driver, make: Make, filter: JobFilter, expect
             assert capped == Count(value=expected - 1, kind=CountKind.AT_LEAST)
 
 
-async def test_that_ended_in_a_window(driver: Driver, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    from riverui.storage.postgres import jobs
+async def test_that_ended_in_a_window(
+    driver: Driver, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from riverui.storage.postgres.browse import jobs
 
     monkeypatch.setattr(jobs, "_COUNT_WINDOW", 50)
     await _fill(make, "completed", 200)
     async with driver.reading() as executor:
-        count = await executor.job_count(JobFilter(states=(JobState.COMPLETED,), terms=(TAG,)), cap=45)
+        count = await executor.job_count(
+            JobFilter(states=(JobState.COMPLETED,), terms=(TAG,)), cap=45
+        )
     assert count.kind is CountKind.AT_LEAST
     assert 1 <= count.value <= 45

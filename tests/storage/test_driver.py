@@ -1,4 +1,6 @@
-"""Transactions under limits, on our own pool and on a host's; what goes wrong, in words; recovery."""
+"""Transactions under limits, on our own pool and on a host's; what goes wrong, in words;
+recovery.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,9 @@ from riverui.errors import (
 )
 from riverui.storage.connect import connect as connect_to
 from riverui.storage.interface import Driver
-from riverui.storage.migrate import migrate
-from riverui.storage.params import Field, JobListParams, Op, Term
-from riverui.storage.postgres import patience
+from riverui.storage.interface.params import Field, JobListParams, Op, Term
+from riverui.storage.migrations import migrate
+from riverui.storage.postgres import client_timeout
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
 from tests import factory
@@ -114,12 +116,12 @@ async def test_reading_cannot_write(driver: Driver, make: Make) -> None:
             await executor.job_delete_many([job_id])
 
 
-async def test_writing_to_a_standby_is_told(database_url: str, make: Make, connect: Connect) -> None:
+async def test_writing_to_a_standby_is_told(
+    database_url: str, make: Make, connect: Connect
+) -> None:
     async with await AsyncConnection.connect(database_url, autocommit=True) as admin:
         await admin.execute("alter role current_user set default_transaction_read_only = off")
-    url = (
-        f"{database_url}{'&' if '?' in database_url else '?'}options=-c%20default_transaction_read_only%3Don"
-    )
+    url = f"{database_url}{'&' if '?' in database_url else '?'}options=-c%20default_transaction_read_only%3Don"  # noqa: E501
     driver = connect(url)
     async with driver.reading() as executor:
         assert (await executor.job_list(JobListParams())).rows == ()
@@ -134,7 +136,9 @@ async def test_slow_query_is_stopped(driver: PostgresDriver) -> None:
     await driver.ping()
 
 
-async def test_lock_is_waited_for_no_longer_than_allowed(database_url: str, driver: PostgresDriver) -> None:
+async def test_lock_is_waited_for_no_longer_than_allowed(
+    database_url: str, driver: PostgresDriver
+) -> None:
     async with await AsyncConnection.connect(database_url) as other:
         await other.execute("lock table river_queue")
         with pytest.raises((LockTimeout, QueryTimeout)):
@@ -142,7 +146,9 @@ async def test_lock_is_waited_for_no_longer_than_allowed(database_url: str, driv
                 await executor.queue_row_get("x")
 
 
-async def test_exception_undoes_and_leaves_the_driver_usable(driver: PostgresDriver, make: Make) -> None:
+async def test_exception_undoes_and_leaves_the_driver_usable(
+    driver: PostgresDriver, make: Make
+) -> None:
     await make.queue("q")
 
     async def fail() -> None:
@@ -175,7 +181,9 @@ async def test_savepoints(driver: PostgresDriver, make: Make) -> None:
             await fail()
         async with transaction.savepoint(), transaction.savepoint():
             await transaction.queue_pause("c")
-    paused = await make.rows("select name from river_queue where paused_at is not null order by name")
+    paused = await make.rows(
+        "select name from river_queue where paused_at is not null order by name"
+    )
     assert [row["name"] for row in paused] == ["a", "c"]
 
 
@@ -275,8 +283,8 @@ async def _lost(url: str) -> None:
     """Ends every other connection to the database."""
     async with await AsyncConnection.connect(url, autocommit=True) as admin:
         await admin.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity"
-            " where datname = current_database() and pid <> pg_backend_pid() and application_name = 'riverui'"
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname ="
+            " current_database() and pid <> pg_backend_pid() and application_name = 'riverui'"
         )
     await asyncio.sleep(0.05)
 
@@ -291,7 +299,9 @@ async def test_lost_idle_connections_are_not_noticed(database_url: str, connect:
             await transaction.queue_pause("*")
 
 
-async def test_connection_lost_in_the_middle_fails_once(database_url: str, connect: Connect) -> None:
+async def test_connection_lost_in_the_middle_fails_once(
+    database_url: str, connect: Connect
+) -> None:
     driver = connect(database_url)
 
     async def use() -> None:
@@ -325,7 +335,7 @@ async def test_a_server_that_falls_silent_is_not_waited_for(
     database_url: str, connections: int, monkeypatch: pytest.MonkeyPatch, connect: Connect
 ) -> None:
     """A frozen host or a network that swallows packets: nothing says that a connection is dead."""
-    monkeypatch.setattr(patience, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(client_timeout, "GRACE_SECONDS", 0.3)
     passing = asyncio.Event()
     async with _proxy(database_url, lambda: True, passing) as (host, port):
         driver = connect(
@@ -378,8 +388,8 @@ async def _proxy(
     passing: asyncio.Event | None = None,
     begin: Callable[[], Awaitable[object]] | None = None,
 ) -> AsyncIterator[tuple[str, int]]:
-    """A TCP door to the test server that can be shut; while `passing` is not set it swallows all and says
-    nothing.
+    """A TCP door to the test server that can be shut; while `passing` is not set it swallows all
+    and says nothing.
     """
     parts = conninfo_to_dict(url)
     host, port = str(parts.get("host") or "localhost"), int(parts.get("port") or 5432)
@@ -453,7 +463,9 @@ async def test_no_such_schema(database_url: str, connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-async def test_tables_from_before_version_5(empty_database_url: str, version: int, connect: Connect) -> None:
+async def test_tables_from_before_version_5(
+    empty_database_url: str, version: int, connect: Connect
+) -> None:
     driver = connect(empty_database_url)
     await migrate(driver, "up", target_version=version)
     with pytest.raises(SchemaMissing) as caught:
@@ -463,10 +475,14 @@ async def test_tables_from_before_version_5(empty_database_url: str, version: in
     with pytest.raises(type(caught.value)):
         await one_page(driver)
     async with driver.reading() as executor:
-        assert [row.version for row in await executor.migration_list()] == list(range(1, version + 1))
+        assert [row.version for row in await executor.migration_list()] == list(
+            range(1, version + 1)
+        )
 
 
-async def test_telling_what_is_missing_waits_for_nobody(database_url: str, connect: Connect) -> None:
+async def test_telling_what_is_missing_waits_for_nobody(
+    database_url: str, connect: Connect
+) -> None:
     driver = connect(database_url, page_timeout=SHORT)
     async with await AsyncConnection.connect(database_url) as migrating:
         await migrating.execute("drop table river_leader")
@@ -487,7 +503,9 @@ async def stranger(database_url: str, make: Make) -> AsyncIterator[str]:
         sql.SQL("create role {} login password 'secret'").format(sql.Identifier(name))
     )
     yield _url(database_url, user=name, password="secret")
-    await make.connection.execute(sql.SQL("drop owned by {n}; drop role {n}").format(n=sql.Identifier(name)))
+    await make.connection.execute(
+        sql.SQL("drop owned by {n}; drop role {n}").format(n=sql.Identifier(name))
+    )
 
 
 async def test_missing_privilege(stranger: str, connect: Connect) -> None:
@@ -499,7 +517,9 @@ async def test_missing_privilege(stranger: str, connect: Connect) -> None:
 async def test_a_user_who_may_only_read(stranger: str, make: Make, connect: Connect) -> None:
     job_id = await make.job("scheduled")
     user = sql.Identifier(str(conninfo_to_dict(stranger)["user"]))
-    await make.connection.execute(sql.SQL("grant select on all tables in schema public to {}").format(user))
+    await make.connection.execute(
+        sql.SQL("grant select on all tables in schema public to {}").format(user)
+    )
     driver = connect(stranger)
     assert [row.id for row in (await one_page(driver)).rows] == [job_id]
     async with driver.reading() as executor:
@@ -512,11 +532,19 @@ async def test_a_user_who_may_only_read(stranger: str, make: Make, connect: Conn
 
 
 @pytest.mark.parametrize("style", ["SQL, DMY", "German", "Postgres, MDY"])
-async def test_server_with_other_habits(database_url: str, make: Make, style: str, connect: Connect) -> None:
+async def test_server_with_other_habits(
+    database_url: str, make: Make, style: str, connect: Connect
+) -> None:
     name = sql.Identifier(urlsplit(database_url).path[1:])
-    for setting, value in (("datestyle", style), ("timezone", "Asia/Kathmandu"), ("bytea_output", "escape")):
+    for setting, value in (
+        ("datestyle", style),
+        ("timezone", "Asia/Kathmandu"),
+        ("bytea_output", "escape"),
+    ):
         await make.connection.execute(
-            sql.SQL("alter database {} set {} = {}").format(name, sql.SQL(setting), sql.Literal(value))
+            sql.SQL("alter database {} set {} = {}").format(
+                name, sql.SQL(setting), sql.Literal(value)
+            )
         )
     job_id = await make.job("completed", unique_key=b"\x00\xff'")
     driver = connect(database_url)
@@ -530,7 +558,9 @@ async def test_server_with_other_habits(database_url: str, make: Make, style: st
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
-async def test_database_in_another_encoding(admin_url: str, encoding: str, connect: Connect) -> None:
+async def test_database_in_another_encoding(
+    admin_url: str, encoding: str, connect: Connect
+) -> None:
     name = f"riverui_test_{encoding.lower()}_{time.monotonic_ns()}"
     async with await AsyncConnection.connect(admin_url, autocommit=True) as admin:
         await admin.execute(
@@ -540,7 +570,9 @@ async def test_database_in_another_encoding(admin_url: str, encoding: str, conne
         )
     driver = connect(_url(admin_url, dbname=name))
     await migrate(driver, "up")
-    async with await AsyncConnection.connect(_url(admin_url, dbname=name), autocommit=True) as connection:
+    async with await AsyncConnection.connect(
+        _url(admin_url, dbname=name), autocommit=True
+    ) as connection:
         await connection.execute("set client_encoding = 'UTF8'")
         job_id = await factory.job(connection, kind="grün")
     page = await one_page(driver, terms=[Term(field=Field.KIND, op=Op.EQ, values=("grün",))])
@@ -555,7 +587,9 @@ async def test_database_in_another_encoding(admin_url: str, encoding: str, conne
     drop_database(admin_url, name)
 
 
-async def test_server_that_prefers_another_isolation(database_url: str, make: Make, connect: Connect) -> None:
+async def test_server_that_prefers_another_isolation(
+    database_url: str, make: Make, connect: Connect
+) -> None:
     """An action waits for a row and sees what became of it, whatever the database's default."""
     (row,) = await make.rows("select quote_ident(current_database()) as name")
     await make.connection.execute(
@@ -582,7 +616,9 @@ async def test_server_that_prefers_another_isolation(database_url: str, make: Ma
 
 @asynccontextmanager
 async def _pool(url: str, **options: Any) -> AsyncIterator[AsyncConnectionPool[Any]]:
-    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(url, open=False, min_size=1, max_size=2, **options)
+    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+        url, open=False, min_size=1, max_size=2, **options
+    )
     await pool.open()
     try:
         yield pool
@@ -611,8 +647,9 @@ async def test_hosts_connections_come_back_as_they_were(
         async with pool.connection() as connection:
             assert connection.autocommit is autocommit
             cursor = await connection.execute(
-                "select current_setting('statement_timeout') as t, current_setting('enable_seqscan') as s,"
-                " (select count(*) from pg_prepared_statements where statement like '%river_job%') as p",
+                "select current_setting('statement_timeout') as t,"
+                " current_setting('enable_seqscan') as s, (select count(*) from"
+                " pg_prepared_statements where statement like '%river_job%') as p",
                 prepare=False,
             )
             assert await cursor.fetchone() == {"t": "0", "s": "on", "p": 0}
@@ -629,7 +666,9 @@ async def test_listener_beside_a_hosts_pool(database_url: str, connect: Connect)
             while not heard.done():
                 await asyncio.sleep(0.02)
                 async with await AsyncConnection.connect(database_url, autocommit=True) as other:
-                    await other.execute("""select pg_notify('public.river_control', '{"action":"x"}')""")
+                    await other.execute(
+                        """select pg_notify('public.river_control', '{"action":"x"}')"""
+                    )
             await transaction._rows("ping")
         assert await heard == ("river_control", '{"action":"x"}')
         await listener.close()

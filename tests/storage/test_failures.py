@@ -7,7 +7,7 @@ import pytest
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from riverui import errors
-from riverui.storage.postgres.failures import refused, translate
+from riverui.storage.postgres.errors import refused, translate
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,10 @@ from riverui.storage.postgres.failures import refused, translate
         ('FATAL:  password authentication failed for user "x"', errors.LoginRefused),
         ("fe_sendauth: no password supplied", errors.LoginRefused),
         ('FATAL:  role "x" does not exist', errors.LoginRefused),
-        ('FATAL:  no pg_hba.conf entry for host "1.2.3.4", user "x", database "d"', errors.LoginRefused),
+        (
+            'FATAL:  no pg_hba.conf entry for host "1.2.3.4", user "x", database "d"',
+            errors.LoginRefused,
+        ),
         ('FATAL:  Peer authentication failed for user "x"', errors.LoginRefused),
         ("FATAL:  SASL authentication failed", errors.LoginRefused),
         ('FATAL:  database "d" does not exist', errors.DatabaseMissing),
@@ -24,7 +27,10 @@ from riverui.storage.postgres.failures import refused, translate
         ("FATAL:  sorry, too many clients already", errors.TooManyConnections),
         ('FATAL:  too many connections for role "x"', errors.TooManyConnections),
         (
-            "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute",
+            (
+                "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER"
+                " attribute"
+            ),
             errors.TooManyConnections,
         ),
         ("FATAL:  no more connections allowed (max_client_conn)", errors.TooManyConnections),
@@ -82,7 +88,10 @@ def test_by_state(state: str, kind: type[Exception]) -> None:
 
 
 def test_without_a_state() -> None:
-    assert type(translate(psycopg.OperationalError("the connection is closed"))) is errors.DatabaseUnavailable
+    assert (
+        type(translate(psycopg.OperationalError("the connection is closed")))
+        is errors.DatabaseUnavailable
+    )
     assert type(translate(psycopg.InterfaceError("closed"))) is errors.DatabaseUnavailable
     assert type(translate(psycopg.DataError("NUL"))) is errors.BadRequest
     assert type(translate(psycopg.ProgrammingError("?"))) is errors.DatabaseError

@@ -1,4 +1,6 @@
-"""Cancel, retry and delete do to each row what River's client does, say what became of each id, notify."""
+"""Cancel, retry and delete do to each row what River's client does, say what became of each id,
+notify.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from riverui.domain.jobs import JobState
 from riverui.errors import UniqueConflict
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
-from riverui.storage.params import JobChanges, SkipReason
+from riverui.storage.interface.params import JobChanges, SkipReason
 from tests.storage.conftest import Make
 
 WAITING = ("available", "pending", "retryable", "scheduled")
@@ -64,7 +66,9 @@ async def _heard(
 
 async def test_cancel(driver: Driver, make: Make) -> None:
     before = datetime.now(UTC) - timedelta(seconds=1)
-    ids = {state: await make.job(state, queue=f"q_{state}", metadata={"kept": [1]}) for state in STATES}
+    ids = {
+        state: await make.job(state, queue=f"q_{state}", metadata={"kept": [1]}) for state in STATES
+    }
     rows = {state: await make.row(job_id) for state, job_id in ids.items()}
     async with _heard(driver, make) as heard:
         changes = await _act(driver, "cancel", *ids.values(), 10**15)
@@ -91,7 +95,8 @@ async def test_cancel(driver: Driver, make: Make) -> None:
             assert row["state"] == "cancelled"
             assert before <= row["finalized_at"]
     expected = [
-        {"action": "cancel", "job_id": ids[state], "queue": f"q_{state}"} for state in (*WAITING, "running")
+        {"action": "cancel", "job_id": ids[state], "queue": f"q_{state}"}
+        for state in (*WAITING, "running")
     ]
     assert sorted(heard, key=str) == sorted(expected, key=str)
 
@@ -100,7 +105,9 @@ async def test_retry(driver: Driver, make: Make) -> None:
     before = datetime.now(UTC) - timedelta(seconds=1)
     stamped = {"cancel_attempted_at": "2026-11-21T09:00:00Z", "kept": 1}
     ids = {state: await make.job(state, metadata=stamped) for state in STATES}
-    ids["later"] = await make.job("available", metadata=stamped, scheduled_at=before + timedelta(hours=1))
+    ids["later"] = await make.job(
+        "available", metadata=stamped, scheduled_at=before + timedelta(hours=1)
+    )
     rows = {state: await make.row(job_id) for state, job_id in ids.items()}
     async with _heard(driver, make) as heard:
         changes = await _act(driver, "retry", *ids.values(), 10**15)
@@ -120,7 +127,16 @@ async def test_retry(driver: Driver, make: Make) -> None:
         assert row["finalized_at"] is None
         assert before <= row["scheduled_at"] <= datetime.now(UTC) + timedelta(seconds=1)
         assert row["metadata"] == {"kept": 1}
-        kept = {"attempt", "attempted_at", "attempted_by", "errors", "created_at", "args", "tags", "priority"}
+        kept = {
+            "attempt",
+            "attempted_at",
+            "attempted_by",
+            "errors",
+            "created_at",
+            "args",
+            "tags",
+            "priority",
+        }
         assert all(row[name] == was[name] for name in kept)
 
 
@@ -155,7 +171,10 @@ async def test_retry_conflict_changes_nothing(driver: Driver, make: Make) -> Non
 async def test_delete(driver: Driver, make: Make) -> None:
     ids = {state: await make.job(state) for state in STATES}
     changes = await _act(driver, "delete", *ids.values(), 10**15)
-    assert dict(changes.skipped) == {ids["running"]: SkipReason.RUNNING, 10**15: SkipReason.NOT_FOUND}
+    assert dict(changes.skipped) == {
+        ids["running"]: SkipReason.RUNNING,
+        10**15: SkipReason.NOT_FOUND,
+    }
     left = await make.rows("select id from river_job")
     assert [row["id"] for row in left] == [ids["running"]]
 
@@ -172,7 +191,9 @@ async def test_ids_that_cannot_be(driver: Driver, make: Make, verb: str) -> None
 
 @pytest.mark.parametrize("verb", ["cancel", "retry"])
 @pytest.mark.parametrize("metadata", ["[]", '"text"', "null", "1"])
-async def test_metadata_that_is_no_object(driver: Driver, make: Make, verb: str, metadata: str) -> None:
+async def test_metadata_that_is_no_object(
+    driver: Driver, make: Make, verb: str, metadata: str
+) -> None:
     odd = await make.job("scheduled", metadata=metadata)
     fine = await make.job("scheduled")
     changes = await _act(driver, verb, odd, fine)
@@ -181,7 +202,9 @@ async def test_metadata_that_is_no_object(driver: Driver, make: Make, verb: str,
 
 
 @pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
-async def test_a_row_held_elsewhere_does_not_fail_the_rest(database_url: str, make: Make, verb: str) -> None:
+async def test_a_row_held_elsewhere_does_not_fail_the_rest(
+    database_url: str, make: Make, verb: str
+) -> None:
     held, free = await make.job("scheduled"), await make.job("scheduled")
     driver = connect(database_url, lock_timeout=timedelta(milliseconds=100))
     async with await psycopg.AsyncConnection.connect(database_url) as other:
@@ -198,7 +221,8 @@ async def test_opposite_orders_do_not_deadlock(driver: Driver, make: Make, verb:
     async with make.connection.transaction():
         ids = [await make.job("scheduled") for _ in range(100)]
     results = await asyncio.gather(
-        *(_act(driver, verb, *(ids if n % 2 else reversed(ids))) for n in range(4)), return_exceptions=True
+        *(_act(driver, verb, *(ids if n % 2 else reversed(ids))) for n in range(4)),
+        return_exceptions=True,
     )
     assert [r for r in results if isinstance(r, BaseException)] == []
 

@@ -1,4 +1,6 @@
-"""One job: all that a row can hold, exact, cut where it is long, tolerant of what others have written."""
+"""One job: all that a row can hold, exact, cut where it is long, tolerant of what others have
+written.
+"""
 
 from __future__ import annotations
 
@@ -55,14 +57,25 @@ async def test_every_column(driver: Driver, make: Make) -> None:
             "mine": True,
         },
         errors=[
-            {"at": "2026-11-21T09:00:00.123456789Z", "attempt": 1, "error": "boom", "trace": "main.go:1"},
+            {
+                "at": "2026-11-21T09:00:00.123456789Z",
+                "attempt": 1,
+                "error": "boom",
+                "trace": "main.go:1",
+            },
             {"at": "2026-11-21T09:00:01-05:30", "attempt": 2, "error": "bang", "trace": ""},
         ],
     )
     row = await make.row(job_id)
     job = await _get(driver, job_id)
     assert job.state is JobState.RUNNING
-    assert (job.kind, job.queue, job.priority, job.attempt, job.max_attempts) == ("mail", "q", 2, 3, 9)
+    assert (job.kind, job.queue, job.priority, job.attempt, job.max_attempts) == (
+        "mail",
+        "q",
+        2,
+        3,
+        9,
+    )
     for name in ("created_at", "scheduled_at", "attempted_at", "finalized_at"):
         assert getattr(job, name) == row[name]
     assert job.attempted_by == ("w1", "w2")
@@ -84,9 +97,14 @@ async def test_every_column(driver: Driver, make: Make) -> None:
     assert set(job.unique_states) == set(JobState) - {JobState.CANCELLED, JobState.DISCARDED}
     assert job.errors == (
         AttemptError(
-            at=datetime(2026, 11, 21, 9, 0, 0, 123456, UTC), attempt=1, error="boom", trace="main.go:1"
+            at=datetime(2026, 11, 21, 9, 0, 0, 123456, UTC),
+            attempt=1,
+            error="boom",
+            trace="main.go:1",
         ),
-        AttemptError(at=datetime(2026, 11, 21, 14, 30, 1, 0, UTC), attempt=2, error="bang", trace=""),
+        AttemptError(
+            at=datetime(2026, 11, 21, 14, 30, 1, 0, UTC), attempt=2, error="bang", trace=""
+        ),
     )
 
 
@@ -108,7 +126,9 @@ async def test_unknown_id(driver: Driver, job_id: int) -> None:
 
 
 @pytest.mark.parametrize("state", list(JobState))
-async def test_unique_states_follow_rivers_bits(driver: Driver, make: Make, state: JobState) -> None:
+async def test_unique_states_follow_rivers_bits(
+    driver: Driver, make: Make, state: JobState
+) -> None:
     bits = [
         "scheduled",
         "running",
@@ -122,21 +142,28 @@ async def test_unique_states_follow_rivers_bits(driver: Driver, make: Make, stat
     mask = "".join("1" if bit == state else "0" for bit in bits)
     job = await _get(driver, await make.job(unique_states=mask, unique_key=b"k"))
     assert job.unique_states == (state,)
-    (row,) = await make.rows("select river_job_state_in_bitmask(unique_states, s) as set, s from river_job,"
+    (row,) = await make.rows("select river_job_state_in_bitmask(unique_states, s) as set, s from river_job,"  # noqa: E501
                              f" unnest(array['{state.value}']::river_job_state[]) s")  # fmt: skip
     assert row["set"]
 
 
 NUMBERS = (
-    '{"big": 9007199254740993, "long": 0.1000000000000000055511151231257827, "e": 100000000000000000000000}'
+    '{"big": 9007199254740993, "long": 0.1000000000000000055511151231257827, "e":'
+    " 100000000000000000000000}"
 )
 
 
 async def test_numbers_stay_exact(driver: Driver, make: Make) -> None:
-    job_id = await make.job(args=NUMBERS, metadata=f'{{"output": {NUMBERS}, "n": 12345678901234567890}}')
+    job_id = await make.job(
+        args=NUMBERS, metadata=f'{{"output": {NUMBERS}, "n": 12345678901234567890}}'
+    )
     job = await _get(driver, job_id)
     assert job.args.text == await _text(driver, job_id, "args")
-    for number in ("9007199254740993", "0.1000000000000000055511151231257827", "100000000000000000000000"):
+    for number in (
+        "9007199254740993",
+        "0.1000000000000000055511151231257827",
+        "100000000000000000000000",
+    ):
         assert number in job.args.text
         assert job.output is not None
         assert number in job.output.text
@@ -175,7 +202,16 @@ async def test_odd_errors(driver: Driver, make: Make) -> None:
         ],
     )
     errors = (await _get(driver, job_id)).errors
-    assert [error.error for error in errors] == ["", '"text"', "7", "null", "[1]", '{"a": 1}', "", "e"]
+    assert [error.error for error in errors] == [
+        "",
+        '"text"',
+        "7",
+        "null",
+        "[1]",
+        '{"a": 1}',
+        "",
+        "e",
+    ]
     assert [error.attempt for error in errors] == [0, 0, 0, 0, 0, 0, 0, 3]
     assert all(error.at is None for error in errors)
     assert errors[5].trace == '["t"]'
@@ -237,7 +273,9 @@ async def test_many_long_errors_and_logs_stay_small(driver: Driver, make: Make) 
 
 
 async def test_whole_texts(driver: Driver, make: Make) -> None:
-    job_id = await make.job(args=[1], metadata={"output": None}, errors=None, unique_key=b"\x01\x02")
+    job_id = await make.job(
+        args=[1], metadata={"output": None}, errors=None, unique_key=b"\x01\x02"
+    )
     assert await _text(driver, job_id, "args") == "[1]"
     assert await _text(driver, job_id, "metadata") == '{"output": null}'
     assert await _text(driver, job_id, "output") == "null"
@@ -253,7 +291,9 @@ async def test_whole_texts(driver: Driver, make: Make) -> None:
 
 async def test_deep_and_strange_texts(driver: Driver, make: Make) -> None:
     deep = "[" * 3000 + "]" * 3000
-    job_id = await make.job(args=deep, metadata={"output": "\u202e<script>\u2028", "k\u0001": "\x7f"})
+    job_id = await make.job(
+        args=deep, metadata={"output": "\u202e<script>\u2028", "k\u0001": "\x7f"}
+    )
     job = await _get(driver, job_id)
     assert job.args.text == deep
     assert job.output is not None

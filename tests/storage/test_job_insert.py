@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from riverui.domain.jobs import STATE_BITS, JobState, state_bits
 from riverui.errors import BadRequest, DatabaseError, UniqueConflict
 from riverui.storage.interface import Driver
-from riverui.storage.params import JobInserted, JobInsertParams
+from riverui.storage.interface.params import JobInserted, JobInsertParams
 from tests.storage.conftest import NOW, Make, Way, hearing, insert_params
 
 KEY = b"\x00\xff\x80unique"
@@ -43,7 +43,9 @@ NASTY = (
 )
 
 
-async def _insert(way: Way, jobs: list[JobInsertParams], *, fast: bool, **options: Any) -> list[JobInserted]:
+async def _insert(
+    way: Way, jobs: list[JobInsertParams], *, fast: bool, **options: Any
+) -> list[JobInserted]:
     """Either way of inserting; the rows of one or nothing."""
     if fast:
         assert await way.executor.job_insert_many_fast(jobs, **options) == len(jobs)
@@ -188,14 +190,18 @@ async def test_columns_that_differ_and_columns_that_do_not(way: Way, fast: bool)
         )
         for job in jobs
     ]
-    assert {(row["kind"], row["args"]["n"], *row["tags"]) for row in rows[50:]} == {("same", 1, "t")}
+    assert {(row["kind"], row["args"]["n"], *row["tags"]) for row in rows[50:]} == {
+        ("same", 1, "t")
+    }
     assert len(rows) == 100
 
 
 async def test_answers_are_in_order(way: Way) -> None:
     jobs = [insert_params(args=json.dumps({"n": n})) for n in range(500)]
     inserted = await way.executor.job_insert_many(jobs)
-    stored = {row["id"]: row["args"]["n"] for row in await way.make.rows("select id, args from river_job")}
+    stored = {
+        row["id"]: row["args"]["n"] for row in await way.make.rows("select id, args from river_job")
+    }
     assert [stored[one.row.id] for one in inserted] == list(range(500))
 
 
@@ -267,7 +273,13 @@ async def test_equal_keys_in_one_call(way: Way) -> None:
 async def test_a_key_holds_only_in_its_states(way: Way) -> None:
     done = await way.make.job("completed", unique_key=KEY, unique_states="11110001")
     bits = state_bits(
-        [JobState.AVAILABLE, JobState.PENDING, JobState.RUNNING, JobState.SCHEDULED, JobState.RETRYABLE]
+        [
+            JobState.AVAILABLE,
+            JobState.PENDING,
+            JobState.RUNNING,
+            JobState.SCHEDULED,
+            JobState.RETRYABLE,
+        ]
     )
     assert bits == USUAL - STATE_BITS[JobState.COMPLETED]
     (one,) = await way.executor.job_insert_many([insert_params(unique_key=KEY, unique_states=bits)])
@@ -286,7 +298,9 @@ async def test_a_key_without_states_is_not_unique(way: Way) -> None:
 @pytest.mark.parametrize("at", ["infinity", "-infinity", "0044-03-15 BC", "20000-01-01"])
 async def test_a_twin_with_a_time_beyond_the_calendar(way: Way, at: str) -> None:
     await way.make.job(unique_key=KEY, unique_states="11110101", scheduled_at=at)
-    (twin,) = await way.executor.job_insert_many([insert_params(unique_key=KEY, unique_states=USUAL)])
+    (twin,) = await way.executor.job_insert_many(
+        [insert_params(unique_key=KEY, unique_states=USUAL)]
+    )
     assert twin.duplicate
     end = datetime.min if at.startswith("-") or at.endswith("BC") else datetime.max  # noqa: DTZ901
     assert twin.row.scheduled_at == end.replace(tzinfo=UTC)
@@ -413,7 +427,9 @@ async def test_inserts_of_the_same_keys_in_any_order_do_not_wait_for_one_another
     def jobs(at: int) -> list[JobInsertParams]:
         numbers = range(300) if at % 2 else range(299, -1, -1)
         return [
-            insert_params(args=f'{{"n":{n}}}', unique_key=b"key %d" % (n * 7919 % 300), unique_states=USUAL)
+            insert_params(
+                args=f'{{"n":{n}}}', unique_key=b"key %d" % (n * 7919 % 300), unique_states=USUAL
+            )
             for n in numbers
         ]
 
@@ -439,7 +455,9 @@ async def test_ids_and_answers_come_in_the_order_of_the_jobs(way: Way) -> None:
     assert inserted[3].row.id == inserted[0].row.id
     ids = [answer.row.id for answer in fresh]
     assert ids == sorted(ids)
-    rows = {row["id"]: row for row in await way.make.rows("select id, args, unique_key from river_job")}
+    rows = {
+        row["id"]: row for row in await way.make.rows("select id, args, unique_key from river_job")
+    }
     for answer in fresh:
         row = rows[answer.row.id]
         assert json.loads(answer.row.args) == row["args"]

@@ -1,4 +1,6 @@
-"""Lists: order, paging both ways, filters against a plain reading of their meaning, bounded searches."""
+"""Lists: order, paging both ways, filters against a plain reading of their meaning, bounded
+searches.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ import pytest
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
-from riverui.storage.params import Field, JobCursor, JobCutoff, JobFilter, JobOrder, Op, Term
+from riverui.storage.interface.params import (
+    Field,
+    JobCursor,
+    JobCutoff,
+    JobFilter,
+    JobOrder,
+    Op,
+    Term,
+)
 from tests.factory import attempt_error
 from tests.storage.conftest import Make, all_pages, one_page
 
@@ -40,7 +50,9 @@ def _facts(dice: random.Random, number: int) -> Facts:
         "scheduled_at": NOW + timedelta(minutes=minutes - 20),
         "created_at": NOW - timedelta(minutes=dice.randrange(90)),
         # River always sets it on running jobs; another tool may not.
-        "attempted_at": NOW - timedelta(minutes=minutes) if attempted and dice.random() < 0.95 else None,
+        "attempted_at": (
+            NOW - timedelta(minutes=minutes) if attempted and dice.random() < 0.95 else None
+        ),
         "finalized_at": NOW - timedelta(minutes=minutes // 4) if state in FINALIZED else None,
         "tags": dice.sample(["a", "b", "c d"], dice.randrange(3)),
         "attempted_by": dice.sample(["host_1", "host_2"], dice.randrange(3)) or None,
@@ -49,7 +61,9 @@ def _facts(dice: random.Random, number: int) -> Facts:
         "errors": None,
     }
     if dice.random() < 0.4:
-        facts["errors"] = [attempt_error(error=dice.choice(["boom", "Connection reset", "50% of _"]))]
+        facts["errors"] = [
+            attempt_error(error=dice.choice(["boom", "Connection reset", "50% of _"]))
+        ]
     return facts
 
 
@@ -77,7 +91,10 @@ def _matters(facts: Facts) -> datetime:
 
 
 def _expected(
-    jobs: dict[int, Facts], order: JobOrder, states: Sequence[JobState], fits: Callable[[int, Facts], bool]
+    jobs: dict[int, Facts],
+    order: JobOrder,
+    states: Sequence[JobState],
+    fits: Callable[[int, Facts], bool],
 ) -> list[int]:
     chosen = [
         job_id
@@ -108,7 +125,9 @@ def _like(*patterns: str) -> Callable[[str], bool]:
 
 def _contains(whole: Any, part: Any) -> bool:
     if isinstance(part, dict):
-        return isinstance(whole, dict) and all(k in whole and _contains(whole[k], v) for k, v in part.items())
+        return isinstance(whole, dict) and all(
+            k in whole and _contains(whole[k], v) for k, v in part.items()
+        )
     return bool(whole == part)
 
 
@@ -116,12 +135,18 @@ _AGO = NOW - timedelta(minutes=5)
 _LATER = NOW + timedelta(minutes=5)
 
 FILTERS: dict[str, tuple[list[Term], Callable[[int, Facts], bool]]] = {
-    "kind": ([_term(Field.KIND, Op.EQ, "mail_send", "x")], lambda _, f: f["kind"] in ("mail_send", "x")),
+    "kind": (
+        [_term(Field.KIND, Op.EQ, "mail_send", "x")],
+        lambda _, f: f["kind"] in ("mail_send", "x"),
+    ),
     "kinds, both": (
         [_term(Field.KIND, Op.EQ, "mail_send", "x"), _term(Field.KIND, Op.EQ, "x", "y")],
         lambda _, f: f["kind"] == "x",
     ),
-    "kind pattern": ([_term(Field.KIND, Op.LIKE, "*AIL_*")], lambda _, f: _like("*ail_*")(f["kind"])),
+    "kind pattern": (
+        [_term(Field.KIND, Op.LIKE, "*AIL_*")],
+        lambda _, f: _like("*ail_*")(f["kind"]),
+    ),
     "kind pattern with LIKE's own signs": (
         [_term(Field.KIND, Op.LIKE, "report%*", "_")],
         lambda _, f: f["kind"] == "report%_build",
@@ -162,7 +187,10 @@ FILTERS: dict[str, tuple[list[Term], Callable[[int, Facts], bool]]] = {
         lambda _, f: f["args"]["customer"]["id"] == 3 or f["args"]["n"] == 4,
     ),
     "args and metadata": (
-        [_term(Field.ARGS, Op.CONTAINS, '{"n": 4}'), _term(Field.METADATA, Op.CONTAINS, '{"trace": 1}')],
+        [
+            _term(Field.ARGS, Op.CONTAINS, '{"n": 4}'),
+            _term(Field.METADATA, Op.CONTAINS, '{"trace": 1}'),
+        ],
         lambda _, f: f["args"]["n"] == 4 and _contains(f["metadata"], {"trace": 1}),
     ),
     "not args": (
@@ -171,7 +199,9 @@ FILTERS: dict[str, tuple[list[Term], Callable[[int, Facts], bool]]] = {
     ),
     "error": (
         [_term(Field.ERROR, Op.LIKE, "CONNECTION", "50% of _")],
-        lambda _, f: bool(f["errors"]) and f["errors"][0]["error"] in ("Connection reset", "50% of _"),
+        lambda _, f: (
+            bool(f["errors"]) and f["errors"][0]["error"] in ("Connection reset", "50% of _")
+        ),
     ),
     "not error": (
         [_term(Field.ERROR, Op.LIKE, "boom", negated=True)],
@@ -247,11 +277,15 @@ STATE_SETS: tuple[tuple[JobState, ...], ...] = (
 
 
 @pytest.mark.parametrize("order", list(JobOrder))
-async def test_every_order_and_state(driver: Driver, jobs: dict[int, Facts], order: JobOrder) -> None:
+async def test_every_order_and_state(
+    driver: Driver, jobs: dict[int, Facts], order: JobOrder
+) -> None:
     for states in [*STATE_SETS, *((state,) for state in JobState)]:
         expected = _expected(jobs, order, states, lambda _, __: True)
         for limit in (7, 1000):
-            assert _ids(await all_pages(driver, order=order, states=states, limit=limit)) == expected
+            assert (
+                _ids(await all_pages(driver, order=order, states=states, limit=limit)) == expected
+            )
 
 
 async def test_filters_find_what_they_mean(driver: Driver, jobs: dict[int, Facts]) -> None:
@@ -270,15 +304,17 @@ async def test_filters_find_what_they_mean(driver: Driver, jobs: dict[int, Facts
 async def test_filters_find_the_same_in_a_table_too_big_for_short_cuts(
     driver: Driver, jobs: dict[int, Facts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from riverui.storage.postgres import walks
+    from riverui.storage.postgres.job_list import plan
 
-    monkeypatch.setattr(walks, "FEW", 2)
-    monkeypatch.setattr(walks, "_FEW_OF_STATES", 2)
-    monkeypatch.setattr(walks, "_NAMES", 1)
+    monkeypatch.setattr(plan, "FEW", 2)
+    monkeypatch.setattr(plan, "_FEW_OF_STATES", 2)
+    monkeypatch.setattr(plan, "_NAMES", 1)
     for name, (terms, fits) in FILTERS.items():
         for order in JobOrder:
             for states in STATE_SETS:
-                rows = await all_pages(driver, order=order, states=states, terms=terms, limit=30, window=50)
+                rows = await all_pages(
+                    driver, order=order, states=states, terms=terms, limit=30, window=50
+                )
                 assert _ids(rows) == _expected(jobs, order, states, fits), (name, order, states)
 
 
@@ -294,10 +330,14 @@ async def test_before_gives_the_page_that_one_came_from(
         def place(row: JobListRow) -> JobCursor:
             return JobCursor(at=None if by_id else row.matters_at, id=row.id, before=True)
 
-        page = await one_page(driver, order=order, states=states, limit=5, cursor=place(everything[at]))
+        page = await one_page(
+            driver, order=order, states=states, limit=5, cursor=place(everything[at])
+        )
         assert _ids(page.rows) == _ids(everything[at - 5 : at])
         assert page.more
-        page = await one_page(driver, order=order, states=states, limit=5, cursor=place(everything[3]))
+        page = await one_page(
+            driver, order=order, states=states, limit=5, cursor=place(everything[3])
+        )
         assert _ids(page.rows) == _ids(everything[:3])
         assert not page.more
 
@@ -308,7 +348,9 @@ async def test_searching_backwards_resumes_backwards(driver: Driver, make: Make)
     cursor: JobCursor | None = JobCursor(at=None, id=ids[-1] + 1, before=True)
     found: list[list[int]] = []
     while cursor is not None:
-        page = await one_page(driver, order=JobOrder.ID, terms=[wanted], limit=3, window=12, cursor=cursor)
+        page = await one_page(
+            driver, order=JobOrder.ID, terms=[wanted], limit=3, window=12, cursor=cursor
+        )
         found.append(_ids(page.rows))
         cursor = page.searched.resume if page.searched else None
         assert cursor is None or cursor.before
@@ -321,7 +363,12 @@ async def test_bounded_search_says_how_far_it_went(driver: Driver, make: Make) -
         await make.job("completed", finalized_at=at, tags=["old"] if minute == 25 else [])
     term = _term(Field.TAG, Op.EQ, "old")
     page = await one_page(
-        driver, states=[JobState.COMPLETED], terms=[term], order=JobOrder.TIME_DESC, limit=5, window=10
+        driver,
+        states=[JobState.COMPLETED],
+        terms=[term],
+        order=JobOrder.TIME_DESC,
+        limit=5,
+        window=10,
     )
     assert page.rows == ()
     assert page.searched is not None
@@ -349,17 +396,23 @@ async def test_cutoff_keeps_out_what_came_later(driver: Driver, make: Make) -> N
     await make.job("available")
     changed = kept.pop(JobState.__members__.__len__() - 3)
     await make.connection.execute(
-        "update river_job set state = 'completed', finalized_at = %s where id = %s", [later, changed]
+        "update river_job set state = 'completed', finalized_at = %s where id = %s",
+        [later, changed],
     )
     started = kept.pop(3)
-    await make.connection.execute("update river_job set attempted_at = %s where id = %s", [later, started])
+    await make.connection.execute(
+        "update river_job set attempted_at = %s where id = %s", [later, started]
+    )
     retried = kept.pop(2)
     await make.connection.execute(
-        "update river_job set state = 'available', finalized_at = null, scheduled_at = %s where id = %s",
+        "update river_job set state = 'available', finalized_at = null, scheduled_at = %s where id"
+        " = %s",
         [later, retried],
     )
     for order in JobOrder:
-        assert sorted(_ids(await all_pages(driver, order=order, cutoff=cutoff, limit=3))) == sorted(kept)
+        assert sorted(_ids(await all_pages(driver, order=order, cutoff=cutoff, limit=3))) == sorted(
+            kept
+        )
     async with driver.reading() as executor:
         assert (await executor.job_count(JobFilter(), cap=100, cutoff=cutoff)).value == len(kept)
 
@@ -403,7 +456,9 @@ async def test_row_holds_what_a_list_shows(driver: Driver, make: Make) -> None:
         ([{"error": "x" * 1000}], "x" * 300),
     ],
 )
-async def test_last_error_of_any_shape(driver: Driver, make: Make, errors: Any, shown: str | None) -> None:
+async def test_last_error_of_any_shape(
+    driver: Driver, make: Make, errors: Any, shown: str | None
+) -> None:
     await make.job("discarded", errors=errors)
     (row,) = (await one_page(driver)).rows
     assert row.last_error == shown
@@ -411,7 +466,9 @@ async def test_last_error_of_any_shape(driver: Driver, make: Make, errors: Any, 
 
 async def test_huge_values_do_not_weigh_on_a_list(driver: Driver, make: Make) -> None:
     noise = random.Random(1).randbytes(400_000).hex()
-    await make.job("discarded", args={"blob": noise}, errors=[attempt_error(error=noise)], tags=["t"] * 500)
+    await make.job(
+        "discarded", args={"blob": noise}, errors=[attempt_error(error=noise)], tags=["t"] * 500
+    )
     (row,) = (await one_page(driver)).rows
     assert row.args_preview == "…"
     assert row.last_error == "…"
@@ -434,7 +491,9 @@ async def test_huge_values_do_not_weigh_on_a_list(driver: Driver, make: Make) ->
     ],
     ids=str,
 )
-async def test_values_that_no_column_can_hold_match_nothing(driver: Driver, make: Make, term: Term) -> None:
+async def test_values_that_no_column_can_hold_match_nothing(
+    driver: Driver, make: Make, term: Term
+) -> None:
     job_id = await make.job(errors=[attempt_error()], tags=["t"], attempted_by=["w"])
     for order in JobOrder:
         assert (await one_page(driver, terms=[term], order=order)).rows == ()
@@ -445,15 +504,19 @@ async def test_values_that_no_column_can_hold_match_nothing(driver: Driver, make
 
 
 @pytest.mark.parametrize(
-    "text", ['{"a": "\\u0000"}', '{"a": 1e999999}', '{"a":' * 20_000 + "1" + "}" * 20_000, "{", "NaN"]
+    "text",
+    ['{"a": "\\u0000"}', '{"a": 1e999999}', '{"a":' * 20_000 + "1" + "}" * 20_000, "{", "NaN"],
 )
-async def test_json_that_the_database_cannot_read_is_a_bad_request(driver: Driver, text: str) -> None:
+async def test_json_that_the_database_cannot_read_is_a_bad_request(
+    driver: Driver, text: str
+) -> None:
     with pytest.raises(BadRequest):
         await one_page(driver, terms=[_term(Field.ARGS, Op.CONTAINS, text)])
 
 
 @pytest.mark.parametrize(
-    "term", [_term(Field.KIND, Op.GT, "a"), _term(Field.ID, Op.LIKE, 1), _term(Field.ARGS, Op.EQ, "{}")]
+    "term",
+    [_term(Field.KIND, Op.GT, "a"), _term(Field.ID, Op.LIKE, 1), _term(Field.ARGS, Op.EQ, "{}")],
 )
 async def test_comparison_without_meaning_is_a_bad_request(driver: Driver, term: Term) -> None:
     with pytest.raises(BadRequest):
@@ -508,7 +571,9 @@ async def test_many_queues_are_merged_in_order(driver: Driver, make: Make) -> No
 async def test_empty_filter_values(driver: Driver, make: Make) -> None:
     job_id = await make.job()
     assert (await one_page(driver, terms=[_term(Field.KIND, Op.EQ)])).rows == ()
-    assert _ids((await one_page(driver, terms=[_term(Field.KIND, Op.EQ, negated=True)])).rows) == [job_id]
+    assert _ids((await one_page(driver, terms=[_term(Field.KIND, Op.EQ, negated=True)])).rows) == [
+        job_id
+    ]
     assert (await one_page(driver, terms=[_term(Field.STATE, Op.EQ, "nonsense")])).rows == ()
     cutoff = JobCutoff(id=0, at=NOW)
     assert (await one_page(driver, cutoff=cutoff)).rows == ()
@@ -522,7 +587,9 @@ async def test_every_key_of_large_args_is_there_with_the_beginning_of_its_value(
     await make.job(args=args)
     await make.job(args={f"key_{n:05}": n for n in range(1000)})
     await make.job(args=["x" * 5000])
-    whole, many, array = [row.args_preview for row in (await one_page(driver, order=JobOrder.ID)).rows]
+    whole, many, array = [
+        row.args_preview for row in (await one_page(driver, order=JobOrder.ID)).rows
+    ]
     found = json.loads(whole)
     assert found.keys() == args.keys()
     assert (found["customer_id"], found["order"]) == (42, {"id": 7})
@@ -533,7 +600,19 @@ async def test_every_key_of_large_args_is_there_with_the_beginning_of_its_value(
 
 
 async def test_args_of_any_json(driver: Driver, make: Make) -> None:
-    for args in ("[]", '"text"', "null", "1.10000000000000000000000000000000001", json.dumps("é\u2028<b>")):
+    for args in (
+        "[]",
+        '"text"',
+        "null",
+        "1.10000000000000000000000000000000001",
+        json.dumps("é\u2028<b>"),
+    ):
         await make.job(args=args)
     previews = [row.args_preview for row in (await one_page(driver, order=JobOrder.ID)).rows]
-    assert previews == ["[]", '"text"', "null", "1.10000000000000000000000000000000001", '"é\u2028<b>"']
+    assert previews == [
+        "[]",
+        '"text"',
+        "null",
+        "1.10000000000000000000000000000000001",
+        '"é\u2028<b>"',
+    ]

@@ -11,7 +11,7 @@ import pytest
 from riverui.domain.jobs import JobRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
-from riverui.storage.params import JobSelectParams
+from riverui.storage.interface.params import JobSelectParams
 from tests.storage.conftest import NOW, Make, Way
 
 STATES = tuple(state.value for state in JobState)
@@ -38,8 +38,12 @@ async def test_filters(way: Way) -> None:
     a = await way.make.job(
         "running", kind="a", queue="p", priority=1, tags=["x", "y"], metadata={"m": {"n": 1}}
     )
-    b = await way.make.job("available", kind="b", queue="q", priority=2, tags=["y", 'z"'], metadata={"m": 2})
-    c = await way.make.job("completed", kind='c"\\', queue="q", priority=4, metadata={"m": {"n": 1, "o": 2}})
+    b = await way.make.job(
+        "available", kind="b", queue="q", priority=2, tags=["y", 'z"'], metadata={"m": 2}
+    )
+    c = await way.make.job(
+        "completed", kind='c"\\', queue="q", priority=4, metadata={"m": {"n": 1, "o": 2}}
+    )
     for params, expected in (
         ({}, [a, b, c]),
         ({"limit": 2}, [a, b]),

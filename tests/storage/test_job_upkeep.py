@@ -11,14 +11,16 @@ import pytest
 
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import Driver
-from riverui.storage.params import JobDeleteBeforeParams, JobRescueParams, JobScheduled
+from riverui.storage.interface.params import JobDeleteBeforeParams, JobRescueParams, JobScheduled
 from tests import factory
 from tests.storage.conftest import NOW, Make, Way
 
 ALL = "11111111"
 KEY = b"key"
 STATES = tuple(state.value for state in JobState)
-ERROR = '{"at":"2026-11-21T09:00:00Z","attempt":1,"error":"Stuck job rescued by JobRescuer","trace":""}'
+ERROR = (
+    '{"at":"2026-11-21T09:00:00Z","attempt":1,"error":"Stuck job rescued by JobRescuer","trace":""}'
+)
 
 
 def before(**delta: int) -> Any:
@@ -30,23 +32,31 @@ def before(**delta: int) -> Any:
 
 
 async def test_schedule(way: Way) -> None:
-    ids = {state: await way.make.job(state, scheduled_at=NOW, queue=f"q_{state}") for state in STATES}
+    ids = {
+        state: await way.make.job(state, scheduled_at=NOW, queue=f"q_{state}") for state in STATES
+    }
     later = await way.make.job("scheduled", scheduled_at=NOW + timedelta(microseconds=1))
     rows = {job_id: await way.make.row(job_id) for job_id in (*ids.values(), later)}
     scheduled = await way.executor.job_schedule(now=NOW, limit=100)
     moved = sorted((ids["retryable"], ids["scheduled"]))
     assert list(scheduled) == [
-        JobScheduled(id=job_id, queue=rows[job_id]["queue"], scheduled_at=NOW, conflict_discarded=False)
+        JobScheduled(
+            id=job_id, queue=rows[job_id]["queue"], scheduled_at=NOW, conflict_discarded=False
+        )
         for job_id in moved
     ]
     for job_id, row in rows.items():
-        assert await way.make.row(job_id) == row | ({"state": "available"} if job_id in moved else {})
+        assert await way.make.row(job_id) == row | (
+            {"state": "available"} if job_id in moved else {}
+        )
     assert list(await way.executor.job_schedule(now=NOW, limit=100)) == []
 
 
 async def test_schedule_goes_by_priority_time_and_id(way: Way) -> None:
     ids = [
-        await way.make.job(state, priority=priority, scheduled_at=before(minutes=minutes), queue=queue)
+        await way.make.job(
+            state, priority=priority, scheduled_at=before(minutes=minutes), queue=queue
+        )
         for state, priority, minutes, queue in (
             ("scheduled", 4, 9, "a"),
             ("retryable", 2, 1, "b"),
@@ -64,12 +74,18 @@ async def test_schedule_goes_by_priority_time_and_id(way: Way) -> None:
     assert order == [ids[place] for place in (4, 3, 1, 2, 5, 0)]
 
 
-async def _schedule_unique(way: Way, *jobs: tuple[str, str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Inserts unique jobs (name, state, columns), runs the scheduler; each job's row by its name."""
+async def _schedule_unique(
+    way: Way, *jobs: tuple[str, str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Inserts unique jobs (name, state, columns), runs the scheduler; each job's row by its
+    name.
+    """
     ids = {}
     for name, state, columns in jobs:
         ids[name] = await way.make.job(
-            state, **{"unique_key": KEY, "scheduled_at": before(minutes=1), "metadata": {"kept": 1}} | columns
+            state,
+            **{"unique_key": KEY, "scheduled_at": before(minutes=1), "metadata": {"kept": 1}}
+            | columns,
         )
     scheduled = await way.executor.job_schedule(now=NOW, limit=100)
     rows = {name: dict(await way.make.row(job_id)) for name, job_id in ids.items()}
@@ -140,7 +156,9 @@ async def test_a_key_that_is_held_and_wanted_in_one_round(way: Way) -> None:
 
 async def test_keys_without_states_do_not_count(way: Way) -> None:
     rows = await _schedule_unique(
-        way, ("one", "retryable", {"unique_states": None}), ("two", "scheduled", {"unique_states": None})
+        way,
+        ("one", "retryable", {"unique_states": None}),
+        ("two", "scheduled", {"unique_states": None}),
     )
     assert [row["state"] for row in rows.values()] == ["available", "available"]
 
@@ -173,7 +191,9 @@ async def test_get_stuck(way: Way) -> None:
     assert [row.id for row in rows] == stuck
     for row in rows:
         assert row == await way.executor.job_row_get(row.id)
-    rows = await way.executor.job_get_stuck(attempted_before=before(hours=1), after_id=stuck[0], limit=1)
+    rows = await way.executor.job_get_stuck(
+        attempted_before=before(hours=1), after_id=stuck[0], limit=1
+    )
     assert [row.id for row in rows] == stuck[1:2]
 
 
@@ -185,7 +205,11 @@ async def test_rescue(way: Way, count: Any, expected: int) -> None:
     old = factory.attempt_error(1, "old")
     ids = [
         await way.make.job(
-            "running", attempt=2, attempted_at=before(hours=2), errors=[old], metadata=json.dumps(metadata)
+            "running",
+            attempt=2,
+            attempted_at=before(hours=2),
+            errors=[old],
+            metadata=json.dumps(metadata),
         )
         for _ in range(2)
     ]
@@ -203,7 +227,10 @@ async def test_rescue(way: Way, count: Any, expected: int) -> None:
         "errors": [old, json.loads(ERROR)],
         "metadata": {"kept": 1, "river:rescue_count": expected},
     }
-    assert await way.make.row(ids[0]) == rows[ids[0]] | same | {"state": "retryable", "scheduled_at": later}
+    assert await way.make.row(ids[0]) == rows[ids[0]] | same | {
+        "state": "retryable",
+        "scheduled_at": later,
+    }
     assert await way.make.row(ids[1]) == rows[ids[1]] | same | {
         "state": "discarded",
         "scheduled_at": NOW,
@@ -212,10 +239,17 @@ async def test_rescue(way: Way, count: Any, expected: int) -> None:
 
 
 async def test_rescue_leaves_alone_what_moved_on(way: Way) -> None:
-    ids = [await way.make.job(state, attempted_at=before(hours=2)) for state in STATES if state != "running"]
+    ids = [
+        await way.make.job(state, attempted_at=before(hours=2))
+        for state in STATES
+        if state != "running"
+    ]
     ids.append(await way.make.job("running", attempted_at=before(minutes=1)))
     rows = [await way.make.row(job_id) for job_id in ids]
-    rescues = [JobRescueParams(job_id, JobState.DISCARDED, ERROR, NOW, NOW) for job_id in [*ids, ids[-1] + 9]]
+    rescues = [
+        JobRescueParams(job_id, JobState.DISCARDED, ERROR, NOW, NOW)
+        for job_id in [*ids, ids[-1] + 9]
+    ]
     assert list(await way.executor.job_rescue_many(rescues, attempted_before=before(hours=1))) == []
     assert [await way.make.row(job_id) for job_id in ids] == rows
     assert list(await way.executor.job_rescue_many([], attempted_before=NOW)) == []
@@ -225,7 +259,11 @@ async def test_rescue_leaves_alone_what_moved_on(way: Way) -> None:
 
 
 async def test_delete_before(way: Way) -> None:
-    horizons = {"cancelled": before(hours=1), "completed": before(hours=2), "discarded": before(hours=3)}
+    horizons = {
+        "cancelled": before(hours=1),
+        "completed": before(hours=2),
+        "discarded": before(hours=3),
+    }
     old = {
         state: await way.make.job(state, finalized_at=at - timedelta(microseconds=1))
         for state, at in horizons.items()
@@ -251,12 +289,16 @@ async def test_delete_before_in_rounds(way: Way) -> None:
     for state in ("cancelled", "completed", "discarded"):
         for n in range(5):
             await way.make.job(state, finalized_at=before(hours=n + 1))
-    params = JobDeleteBeforeParams(cancelled_before=NOW, completed_before=NOW, discarded_before=NOW, limit=4)
+    params = JobDeleteBeforeParams(
+        cancelled_before=NOW, completed_before=NOW, discarded_before=NOW, limit=4
+    )
     assert [await way.executor.job_delete_before(params) for _ in range(5)] == [4, 4, 4, 3, 0]
 
 
 async def test_delete_before_spares_queues(way: Way) -> None:
-    spared = [await way.make.job("completed", finalized_at=before(hours=1), queue=q) for q in ("a", 'b"')]
+    spared = [
+        await way.make.job("completed", finalized_at=before(hours=1), queue=q) for q in ("a", 'b"')
+    ]
     await way.make.job("completed", finalized_at=before(hours=1), queue="c")
     params = JobDeleteBeforeParams(
         cancelled_before=None,
@@ -266,7 +308,9 @@ async def test_delete_before_spares_queues(way: Way) -> None:
         queues_excluded=("a", 'b"'),
     )
     assert await way.executor.job_delete_before(params) == 1
-    assert [row["id"] for row in await way.make.rows("select id from river_job order by id")] == spared
+    assert [
+        row["id"] for row in await way.make.rows("select id from river_job order by id")
+    ] == spared
 
 
 async def test_what_is_retried_meanwhile_is_not_cleaned(driver: Driver, make: Make) -> None:

@@ -13,7 +13,7 @@ from psycopg.rows import DictRow
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
-from riverui.storage.params import JobFetchParams, JobSetStateParams
+from riverui.storage.interface.params import JobFetchParams, JobSetStateParams
 from tests import factory
 from tests.storage.conftest import NOW, Make, Way
 
@@ -94,8 +94,12 @@ async def test_fetch_of_a_job_with_a_past(way: Way) -> None:
     assert row.attempt == 3
     assert row.attempted_by == ("a", "b", "me")
     assert row.errors == (
-        AttemptError(at=datetime(2026, 11, 21, 9, 0, 0, 123456, UTC), attempt=1, error="one", trace=""),
-        AttemptError(at=datetime(2026, 11, 21, 9, 0, 0, 123456, UTC), attempt=2, error="two", trace="there"),
+        AttemptError(
+            at=datetime(2026, 11, 21, 9, 0, 0, 123456, UTC), attempt=1, error="one", trace=""
+        ),
+        AttemptError(
+            at=datetime(2026, 11, 21, 9, 0, 0, 123456, UTC), attempt=2, error="two", trace="there"
+        ),
     )
     assert (row.unique_key, row.unique_states) == (b"\x00\xff", 245)
     assert row == await way.executor.job_row_get(job_id)
@@ -149,7 +153,10 @@ async def test_fetch_waits_for_the_time(way: Way) -> None:
 async def test_fetch_of_some_kinds(way: Way) -> None:
     ids = [await way.make.job(kind=kind) for kind in ("a", "b", 'c"\\,{}', "b")]
     assert ids_of(await way.executor.job_get_available(fetch(kinds=()))) == []
-    assert ids_of(await way.executor.job_get_available(fetch(kinds=("b", "unknown")))) == [ids[1], ids[3]]
+    assert ids_of(await way.executor.job_get_available(fetch(kinds=("b", "unknown")))) == [
+        ids[1],
+        ids[3],
+    ]
     assert ids_of(await way.executor.job_get_available(fetch(kinds=('c"\\,{}',)))) == [ids[2]]
     assert ids_of(await way.executor.job_get_available(fetch(kinds=None))) == [ids[0]]
 
@@ -214,7 +221,8 @@ async def test_a_time_beyond_the_calendar_does_not_lose_jobs(way: Way, at: str) 
 async def test_errors_of_any_shape(way: Way, stored: str, expected: AttemptError) -> None:
     job_id = await way.make.job()
     await way.make.connection.execute(
-        "update river_job set errors = array[%s, %s]::jsonb[] where id = %s", [stored, ERROR, job_id]
+        "update river_job set errors = array[%s, %s]::jsonb[] where id = %s",
+        [stored, ERROR, job_id],
     )
     (row,) = await way.executor.job_get_available(fetch())
     assert row.errors[0] == expected
@@ -222,11 +230,14 @@ async def test_errors_of_any_shape(way: Way, stored: str, expected: AttemptError
     assert row == await way.executor.job_row_get(job_id)
 
 
-@pytest.mark.parametrize("stored", ["1" * 5000, '{"attempt": 1' + "0" * 5000 + "}", "[" * 2000 + "]" * 2000])
+@pytest.mark.parametrize(
+    "stored", ["1" * 5000, '{"attempt": 1' + "0" * 5000 + "}", "[" * 2000 + "]" * 2000]
+)
 async def test_errors_that_python_does_not_read(way: Way, stored: str) -> None:
     job_id = await way.make.job()
     await way.make.connection.execute(
-        "update river_job set errors = array[%s, %s]::jsonb[] where id = %s", [stored, ERROR, job_id]
+        "update river_job set errors = array[%s, %s]::jsonb[] where id = %s",
+        [stored, ERROR, job_id],
     )
     (row,) = await way.executor.job_get_available(fetch())
     assert len(row.errors) == 2
@@ -254,7 +265,9 @@ async def test_complete_each_at_its_time(way: Way) -> None:
     asked = [*ids[::2], *ids[::-2], 10**12]
     done = await way.executor.job_complete_many(asked, [times.get(job_id, NOW) for job_id in asked])
     assert sorted(done) == ids
-    assert {row["id"]: row["finalized_at"] for row in await way.make.rows("select * from river_job")} == times
+    assert {
+        row["id"]: row["finalized_at"] for row in await way.make.rows("select * from river_job")
+    } == times
 
 
 async def test_complete_ignores_a_wish_to_cancel(way: Way) -> None:
@@ -287,7 +300,10 @@ async def test_end_as_completed_with_metadata(way: Way) -> None:
     rows = await _end(
         way,
         JobSetStateParams(
-            job_id, JobState.COMPLETED, finalized_at=NOW, metadata='{"output": [1], "old": {"new": null}}'
+            job_id,
+            JobState.COMPLETED,
+            finalized_at=NOW,
+            metadata='{"output": [1], "old": {"new": null}}',
         ),
     )
     assert rows[job_id].state is JobState.COMPLETED
@@ -305,10 +321,18 @@ async def test_end_as_retryable(way: Way) -> None:
     job_id = await way.make.job("running", attempt=2)
     before = await way.make.row(job_id)
     later = NOW + timedelta(minutes=5)
-    rows = await _end(way, JobSetStateParams(job_id, JobState.RETRYABLE, error=ERROR, scheduled_at=later))
+    rows = await _end(
+        way, JobSetStateParams(job_id, JobState.RETRYABLE, error=ERROR, scheduled_at=later)
+    )
     assert [error.error for error in rows[job_id].errors] == ["it broke"]
     await _changed(
-        way, job_id, before, state="retryable", errors=[json.loads(ERROR)], scheduled_at=later, attempt=2
+        way,
+        job_id,
+        before,
+        state="retryable",
+        errors=[json.loads(ERROR)],
+        scheduled_at=later,
+        attempt=2,
     )
 
 
@@ -326,7 +350,9 @@ async def test_end_as_cancelled(way: Way) -> None:
     job_id = await way.make.job("running", metadata={"cancel_attempted_at": "2026-11-21T09:00:00Z"})
     before = await way.make.row(job_id)
     await _end(way, JobSetStateParams(job_id, JobState.CANCELLED, error=ERROR, finalized_at=NOW))
-    await _changed(way, job_id, before, state="cancelled", finalized_at=NOW, errors=[json.loads(ERROR)])
+    await _changed(
+        way, job_id, before, state="cancelled", finalized_at=NOW, errors=[json.loads(ERROR)]
+    )
 
 
 @pytest.mark.parametrize("metadata", [{}, {"snoozes": 4, "x": 1}])
@@ -367,7 +393,12 @@ async def test_who_should_be_cancelled_is_not_worked_again(way: Way, state: str)
     rows = await _end(
         way,
         JobSetStateParams(
-            job_id, JobState(state), attempt=2, error=ERROR, scheduled_at=later, metadata='{"snoozes": 1}'
+            job_id,
+            JobState(state),
+            attempt=2,
+            error=ERROR,
+            scheduled_at=later,
+            metadata='{"snoozes": 1}',
         ),
     )
     assert rows[job_id].state is JobState.CANCELLED
@@ -386,7 +417,9 @@ async def test_who_should_be_cancelled_is_not_worked_again(way: Way, state: str)
 
 @pytest.mark.parametrize("state", NOT_RUNNING)
 @pytest.mark.parametrize("metadata", [None, '{"output": 5}'])
-async def test_what_does_not_run_only_takes_metadata(way: Way, state: str, metadata: str | None) -> None:
+async def test_what_does_not_run_only_takes_metadata(
+    way: Way, state: str, metadata: str | None
+) -> None:
     job_id = await way.make.job(state)
     before = await way.make.row(job_id)
     rows = await _end(
@@ -432,17 +465,25 @@ async def test_many_endings_at_once(way: Way) -> None:
 async def test_errors_with_any_text(way: Way) -> None:
     for text in ('"', "\\", "{},NULL", "line\nbreak", "null", "🦆", "'"):
         job_id = await way.make.job("running")
-        error = json.dumps({"at": "", "attempt": 1, "error": text, "trace": text}, ensure_ascii=False)
-        rows = await _end(way, JobSetStateParams(job_id, JobState.RETRYABLE, error=error, metadata=error))
+        error = json.dumps(
+            {"at": "", "attempt": 1, "error": text, "trace": text}, ensure_ascii=False
+        )
+        rows = await _end(
+            way, JobSetStateParams(job_id, JobState.RETRYABLE, error=error, metadata=error)
+        )
         assert rows[job_id].errors[0].error == text
         assert json.loads(rows[job_id].metadata)["trace"] == text
 
 
-@pytest.mark.parametrize("error", ['{"error": "\0"}', '{"error": "\\u0000"}', '{"error": "\ud800"}', "{"])
+@pytest.mark.parametrize(
+    "error", ['{"error": "\0"}', '{"error": "\\u0000"}', '{"error": "\ud800"}', "{"]
+)
 async def test_errors_that_cannot_be_stored(way: Way, error: str) -> None:
     job_id = await way.make.job("running")
     with pytest.raises(BadRequest):
-        await way.executor.job_set_state_many([JobSetStateParams(job_id, JobState.RETRYABLE, error=error)])
+        await way.executor.job_set_state_many(
+            [JobSetStateParams(job_id, JobState.RETRYABLE, error=error)]
+        )
     assert (await way.make.row(job_id))["state"] == "running"
 
 
@@ -451,7 +492,9 @@ async def test_errors_that_cannot_be_stored(way: Way, error: str) -> None:
 
 async def test_cancel_requested(way: Way) -> None:
     wish = {"cancel_attempted_at": "2026-11-21T09:00:00Z"}
-    running = [await way.make.job("running", metadata=metadata) for metadata in (wish, {}, wish, wish)]
+    running = [
+        await way.make.job("running", metadata=metadata) for metadata in (wish, {}, wish, wish)
+    ]
     waiting = await way.make.job("retryable", metadata=wish)
     asked = [*reversed(running[:3]), waiting, waiting + 1]
     assert list(await way.executor.job_cancel_requested(asked)) == [running[0], running[2]]

@@ -56,10 +56,17 @@ async def test_reelect(way: Way) -> None:
     leader = await way.executor.leader_attempt_reelect("me", elected_at=NOW, ttl=TTL, now=later)
     assert leader == LeaderRow(leader_id="me", elected_at=NOW, expires_at=later + TTL)
     # Another's term, another term, a term that has run out.
-    assert await way.executor.leader_attempt_reelect("you", elected_at=NOW, ttl=TTL, now=later) is None
-    assert await way.executor.leader_attempt_reelect("me", elected_at=later, ttl=TTL, now=later) is None
+    assert (
+        await way.executor.leader_attempt_reelect("you", elected_at=NOW, ttl=TTL, now=later) is None
+    )
+    assert (
+        await way.executor.leader_attempt_reelect("me", elected_at=later, ttl=TTL, now=later)
+        is None
+    )
     over = later + TTL + timedelta(microseconds=1)
-    assert await way.executor.leader_attempt_reelect("me", elected_at=NOW, ttl=TTL, now=over) is None
+    assert (
+        await way.executor.leader_attempt_reelect("me", elected_at=NOW, ttl=TTL, now=over) is None
+    )
     assert [row["expires_at"] for row in await _stored(way)] == [later + TTL]
 
 

@@ -122,7 +122,10 @@ async def test_what_is_sent_after_listen_is_heard(driver: Driver, make: Make) ->
     reading = listener.notifications()
     assert await _next(reading) == ("river_insert", "one")
     await make.notify("river_insert", "three")
-    assert [await _next(reading) for _ in range(2)] == [("river_control", "two"), ("river_insert", "three")]
+    assert [await _next(reading) for _ in range(2)] == [
+        ("river_control", "two"),
+        ("river_insert", "three"),
+    ]
     await listener.close()
 
 
@@ -152,7 +155,8 @@ async def test_many_at_once_in_order(driver: Driver, make: Make) -> None:
     reading = listener.notifications()
     for start in range(0, 3000, 1000):
         await make.connection.execute(
-            "select pg_notify('public.river_insert', n::text) from generate_series(%s::int, %s::int) n",
+            "select pg_notify('public.river_insert', n::text) from generate_series(%s::int,"
+            " %s::int) n",
             [start, start + 999],
         )
     assert [int((await _next(reading))[1]) for _ in range(3000)] == list(range(3000))
@@ -164,8 +168,8 @@ async def test_a_quiet_connection_is_asked_whether_it_lives(driver: Driver, make
     await listener.listen("river_insert")
     reading = asyncio.create_task(_next(listener.notifications()))
     asked = (
-        "select query from pg_stat_activity where datname = current_database() and query = 'select 1'"
-        " and state_change > now() - interval '1 second'"
+        "select query from pg_stat_activity where datname = current_database() and query = 'select"
+        " 1' and state_change > now() - interval '1 second'"
     )
     for _ in range(300):
         if await make.rows(asked):
@@ -233,7 +237,9 @@ class Gate:
 async def test_a_connection_that_dies_silently(database_url: str) -> None:
     parts = conninfo_to_dict(database_url)
     async with Gate(str(parts.get("host") or "127.0.0.1"), str(parts.get("port") or 5432)) as gate:
-        driver = connect(make_conninfo(database_url, host="127.0.0.1", port=gate.port, sslmode="disable"))
+        driver = connect(
+            make_conninfo(database_url, host="127.0.0.1", port=gate.port, sslmode="disable")
+        )
         listener = await _listener(driver, ping_seconds=0.05, answer_seconds=3.2)
         await listener.listen("river_insert")
         reading = asyncio.create_task(_next(listener.notifications()))

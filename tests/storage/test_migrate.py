@@ -1,4 +1,6 @@
-"""Migrations by themselves; that they equal River's is shown in tests/interop/test_migrations.py."""
+"""Migrations by themselves; that they equal River's is shown in
+tests/interop/test_migrations.py.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from psycopg import AsyncConnection
 
 from riverui.errors import DatabaseUnavailable, MigrationError
 from riverui.storage.connect import connect
-from riverui.storage.migrate import migrate, migration_sql, migration_status, validate
+from riverui.storage.migrations import migrate, migration_sql, migration_status, validate
 from riverui.storage.postgres.driver import PostgresDriver
 
 
@@ -41,9 +43,19 @@ async def test_up_and_down(empty: PostgresDriver) -> None:
     assert [step.version for step in await migrate(empty, "up", max_steps=1)] == [4]
     assert [step.version for step in await migrate(empty, "up", target_version=6)] == [5, 6]
     assert await migrate(empty, "up", target_version=2) == []
-    assert [step.version for step in await migrate(empty, "up", max_steps=1, target_version=8)] == [7]
+    assert [step.version for step in await migrate(empty, "up", max_steps=1, target_version=8)] == [
+        7
+    ]
     assert await migrate(empty, "up", max_steps=-1) == []
-    assert [step.version for step in await migrate(empty, "down", target_version=-1)] == [7, 6, 5, 4, 3, 2, 1]
+    assert [step.version for step in await migrate(empty, "down", target_version=-1)] == [
+        7,
+        6,
+        5,
+        4,
+        3,
+        2,
+        1,
+    ]
     assert await _applied(empty) == []
     assert await migrate(empty, "down", target_version=-1) == []
 
@@ -71,7 +83,9 @@ async def test_newer_migrations_than_we_know_are_shown(
 ) -> None:
     await migrate(empty, "up")
     async with await AsyncConnection.connect(empty_database_url, autocommit=True) as connection:
-        await connection.execute("insert into river_migration (line, version) values ('main', 9), ('pro', 1)")
+        await connection.execute(
+            "insert into river_migration (line, version) values ('main', 9), ('pro', 1)"
+        )
     assert (await migration_status(empty))[-1] == (9, "", True)
     assert await validate(empty) == []
     assert await migrate(empty, "up") == []
@@ -105,7 +119,9 @@ async def test_two_at_the_same_time(empty_database_url: str) -> None:
     results = await asyncio.gather(*(migrate(driver, "up") for driver in drivers))
     assert sorted(step.version for steps in results for step in steps) == list(range(1, 9))
     assert await _applied(drivers[0]) == list(range(1, 9))
-    results = await asyncio.gather(*(migrate(driver, "down", target_version=-1) for driver in drivers))
+    results = await asyncio.gather(
+        *(migrate(driver, "down", target_version=-1) for driver in drivers)
+    )
     assert await _applied(drivers[0]) == []
     for driver in drivers:
         await driver.close()

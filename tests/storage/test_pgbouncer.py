@@ -1,4 +1,6 @@
-"""Through PgBouncer in transaction mode, where every transaction may run on another server connection."""
+"""Through PgBouncer in transaction mode, where every transaction may run on another server
+connection.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,7 @@ import psycopg
 from riverui.domain.jobs import JobState
 from riverui.storage.connect import connect, connect_sync
 from riverui.storage.interface import Driver, Executor
-from riverui.storage.migrate import migrate, validate
-from riverui.storage.params import (
+from riverui.storage.interface.params import (
     Field,
     JobDeleteBeforeParams,
     JobFilter,
@@ -23,6 +24,7 @@ from riverui.storage.params import (
     Op,
     Term,
 )
+from riverui.storage.migrations import migrate, validate
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import NOW, Make, all_pages, insert_params, one_page
 from tests.storage.test_job_work import fetch
@@ -39,8 +41,8 @@ async def _server_settings(url: str) -> set[tuple[str, ...]]:
                 "select current_setting('statement_timeout'), current_setting('lock_timeout'),"
                 " current_setting('enable_seqscan'), current_setting('jit'),"
                 " current_setting('transaction_read_only'),"
-                " current_setting('idle_in_transaction_session_timeout'), current_setting('timezone'),"
-                " (select count(*)::text from pg_prepared_statements)"
+                " current_setting('idle_in_transaction_session_timeout'),"
+                " current_setting('timezone'), (select count(*)::text from pg_prepared_statements)"
             )
             found.update(await cursor.fetchall())
     return found
@@ -102,13 +104,15 @@ async def _engine(driver: Driver, make: Make) -> None:
     ]
     for way in ways * 3:
         async with way() as executor:
-            (one, twin) = await executor.job_insert_many([job, job], notify=["default"])
+            one, twin = await executor.job_insert_many([job, job], notify=["default"])
             assert twin.duplicate
             assert not one.duplicate
             assert [row.id for row in await executor.job_get_available(fetch())] == [one.row.id]
             retry = JobSetStateParams(one.row.id, JobState.RETRYABLE, error="{}", scheduled_at=NOW)
             assert [row.id for row in await executor.job_set_state_many([retry])] == [one.row.id]
-            assert [row.id for row in await executor.job_schedule(now=NOW, limit=10)] == [one.row.id]
+            assert [row.id for row in await executor.job_schedule(now=NOW, limit=10)] == [
+                one.row.id
+            ]
             (row,) = await executor.job_get_available(fetch())
             assert list(await executor.job_complete_many([row.id], [NOW])) == [row.id]
             await executor.queue_upsert("default")

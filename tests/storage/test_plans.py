@@ -1,4 +1,5 @@
-"""Every query on river_job, run on 200,000 rows and explained: which index it uses, how many rows it reads.
+"""Every query on river_job, run on 200,000 rows and explained: which index it uses, how many rows
+it reads.
 
 Figures of time belong to the benchmark; these are facts that do not depend on the machine.
 """
@@ -18,7 +19,7 @@ from psycopg import AsyncConnection, AsyncRawCursor
 
 from riverui.domain.jobs import JobState
 from riverui.storage.connect import connect
-from riverui.storage.params import (
+from riverui.storage.interface.params import (
     Field,
     JobCursor,
     JobDeleteBeforeParams,
@@ -47,20 +48,31 @@ ARGS = "river_job_args_index"
 METADATA = "river_job_metadata_index"
 UNIQUE = "river_job_unique_idx"
 
-# A busy day: most jobs completed, a backlog in 6 queues, a kind and a queue that only old jobs have.
+# A busy day: most jobs completed, a backlog in 6 queues, a kind and a queue that only old jobs
+# have.
 _SEED = """
-insert into river_job (id, state, attempt, attempted_at, created_at, finalized_at, scheduled_at, priority,
-args, attempted_by, errors, kind, metadata, queue, tags) select n, s.state, 1, at, at, case when s.state in
-('completed', 'discarded', 'cancelled') then at end, case when s.state in ('scheduled', 'retryable') then
+insert into river_job (id, state, attempt, attempted_at, created_at, finalized_at, scheduled_at,
+priority,
+args, attempted_by, errors, kind, metadata, queue, tags) select n, s.state, 1, at, at, case when
+s.state in
+('completed', 'discarded', 'cancelled') then at end, case when s.state in ('scheduled',
+'retryable') then
 now() + n % 5000 * interval '1 second' else at end, case when n % 10 < 8 then 1 else 1 + n % 4 end,
-jsonb_build_object('n', n, 'source', (array['web', 'api', 'cron'])[1 + n % 3]), array['host_' || n % 5], case
-when n % 20 = 0 then array['{"attempt": 1, "error": "boom"}'::jsonb] end, case when n <= 300 then 'retired'
+jsonb_build_object('n', n, 'source', (array['web', 'api', 'cron'])[1 + n % 3]), array['host_' || n
+% 5], case
+when n % 20 = 0 then array['{"attempt": 1, "error": "boom"}'::jsonb] end, case when n <= 300 then
+'retired'
 when n % 50 = 0 then 'uncommon' else 'kind_' || n % 20 end, case when n % 1000 = 0 then
-jsonb_build_object('tenant', n) else '{}' end, case when n <= 300 then 'retired' else 'queue_' || n % 6 end,
-array['tag_' || n % 1000] from generate_series(1, %(rows)s) n cross join lateral (select now() - (%(rows)s -
-n) * interval '400 ms' as at) t cross join lateral ( select case when n % 100 < 80 then 'completed' when n %
-100 < 90 then 'available' when n % 100 < 93 then 'scheduled' when n % 100 < 96 then 'retryable' when n % 100 <
-98 then 'discarded' when n % 1000 = 98 then 'running' when n % 1000 = 99 then 'cancelled' else 'completed'
+jsonb_build_object('tenant', n) else '{}' end, case when n <= 300 then 'retired' else 'queue_' || n
+% 6 end,
+array['tag_' || n % 1000] from generate_series(1, %(rows)s) n cross join lateral (select now() -
+(%(rows)s -
+n) * interval '400 ms' as at) t cross join lateral ( select case when n % 100 < 80 then 'completed'
+when n %
+100 < 90 then 'available' when n % 100 < 93 then 'scheduled' when n % 100 < 96 then 'retryable'
+when n % 100 <
+98 then 'discarded' when n % 1000 = 98 then 'running' when n % 1000 = 99 then 'cancelled' else
+'completed'
 end::river_job_state as state) s
 """
 
@@ -72,7 +84,8 @@ def big_database_url(admin_url: str, template_database: str) -> Iterator[str]:
     url = with_database(admin_url, name)
     with psycopg.connect(url, autocommit=True) as connection:
         indexes = connection.execute(
-            "select indexname, indexdef from pg_indexes where tablename = 'river_job' and indexname <> %s",
+            "select indexname, indexdef from pg_indexes where tablename = 'river_job' and indexname"
+            " <> %s",
             [PKEY],
         ).fetchall()
         for index, _ in indexes:
@@ -92,7 +105,9 @@ Call = Callable[[PostgresExecutor], Awaitable[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A call, the indexes that its statements may use of river_job, and how many of its rows it may read."""
+    """A call, the indexes that its statements may use of river_job, and how many of its rows it may
+    read.
+    """
 
     call: Call
     indexes: set[str]
@@ -106,13 +121,18 @@ def _list(
     cursor: JobCursor | None = None,
 ) -> Call:
     params = JobListParams(
-        filter=JobFilter(states=tuple(states), terms=terms), order=order, cursor=cursor, window=WINDOW
+        filter=JobFilter(states=tuple(states), terms=terms),
+        order=order,
+        cursor=cursor,
+        window=WINDOW,
     )
     return lambda executor: executor.job_list(params)
 
 
 def _count(*terms: Term, states: Sequence[JobState] = ()) -> Call:
-    return lambda executor: executor.job_count(JobFilter(states=tuple(states), terms=terms), cap=10_000)
+    return lambda executor: executor.job_count(
+        JobFilter(states=tuple(states), terms=terms), cap=10_000
+    )
 
 
 def _term(field: Field, op: Op, *values: Any, negated: bool = False) -> Term:
@@ -153,11 +173,19 @@ def _cases() -> Iterator[tuple[str, Case]]:
                 )
         yield (
             f"running {order}",
-            Case(call=_list(states=[JobState.RUNNING], order=order), indexes={FETCHING, PKEY}, reads=1200),
+            Case(
+                call=_list(states=[JobState.RUNNING], order=order),
+                indexes={FETCHING, PKEY},
+                reads=1200,
+            ),
         )
         yield (
             f"every state {order}",
-            Case(call=_list(order=order), indexes={FETCHING, FINALIZED, PKEY}, reads=3 * 24 * page + 2500),
+            Case(
+                call=_list(order=order),
+                indexes={FETCHING, FINALIZED, PKEY},
+                reads=3 * 24 * page + 2500,
+            ),
         )
     for state in JobState:
         yield (
@@ -186,7 +214,11 @@ def _filters(page: int) -> Iterator[tuple[str, Case]]:
     yield "common kinds", Case(call=_list(common), indexes={KIND, PKEY}, reads=searched)
     yield (
         "common kinds, completed",
-        Case(call=_list(common, states=done, order=newest), indexes={KIND, FINALIZED, PKEY}, reads=searched),
+        Case(
+            call=_list(common, states=done, order=newest),
+            indexes={KIND, FINALIZED, PKEY},
+            reads=searched,
+        ),
     )
     yield (
         "common kinds, available",
@@ -225,18 +257,26 @@ def _filters(page: int) -> Iterator[tuple[str, Case]]:
     yield "id range", Case(call=_list(_term(Field.ID, Op.LT, 500)), indexes={PKEY}, reads=2 * page)
     yield (
         "args, rare",
-        Case(call=_list(_term(Field.ARGS, Op.CONTAINS, '{"n": 77777}')), indexes={ARGS, PKEY}, reads=10),
+        Case(
+            call=_list(_term(Field.ARGS, Op.CONTAINS, '{"n": 77777}')),
+            indexes={ARGS, PKEY},
+            reads=10,
+        ),
     )
     yield (
         "args, two values",
         Case(
-            call=_list(_term(Field.ARGS, Op.CONTAINS, '{"n": 1}', '{"n": 2}')), indexes={ARGS, PKEY}, reads=10
+            call=_list(_term(Field.ARGS, Op.CONTAINS, '{"n": 1}', '{"n": 2}')),
+            indexes={ARGS, PKEY},
+            reads=10,
         ),
     )
     yield (
         "args, common",
         Case(
-            call=_list(_term(Field.ARGS, Op.CONTAINS, '{"source": "web"}'), states=done, order=newest),
+            call=_list(
+                _term(Field.ARGS, Op.CONTAINS, '{"source": "web"}'), states=done, order=newest
+            ),
             indexes={ARGS, FINALIZED, PKEY},
             reads=searched,
         ),
@@ -261,17 +301,27 @@ def _filters(page: int) -> Iterator[tuple[str, Case]]:
         yield f"{name}", Case(call=_list(term), indexes={PKEY}, reads=searched)
         yield (
             f"{name}, completed",
-            Case(call=_list(term, states=done, order=newest), indexes={FINALIZED, PKEY}, reads=searched),
+            Case(
+                call=_list(term, states=done, order=newest),
+                indexes={FINALIZED, PKEY},
+                reads=searched,
+            ),
         )
         yield (
             f"{name}, available",
             Case(
-                call=_list(term, states=waits, order=JobOrder.TIME), indexes={FETCHING, PKEY}, reads=searched
+                call=_list(term, states=waits, order=JobOrder.TIME),
+                indexes={FETCHING, PKEY},
+                reads=searched,
             ),
         )
         yield (
             f"{name}, every state by time",
-            Case(call=_list(term, order=newest), indexes={FETCHING, FINALIZED, PKEY}, reads=searched + 1200),
+            Case(
+                call=_list(term, order=newest),
+                indexes={FETCHING, FINALIZED, PKEY},
+                reads=searched + 1200,
+            ),
         )
     ago = datetime.now(UTC) - timedelta(hours=12)
     yield (
@@ -332,13 +382,21 @@ def _others() -> Iterator[tuple[str, Case]]:
         "paths": (lambda executor: executor.job_path_list("args"), {PKEY}, 500),
         "workers": (lambda executor: executor.job_worker_list(), {FETCHING, FINALIZED}, 7600),
         "queues": (lambda executor: executor.queue_list(cap=1000), {FETCHING}, 6 * 4 * 1000 + 200),
-        "queue": (lambda executor: executor.queue_get("queue_1", cap=1000), {FETCHING}, 4 * 1000 + 20),
+        "queue": (
+            lambda executor: executor.queue_get("queue_1", cap=1000),
+            {FETCHING},
+            4 * 1000 + 20,
+        ),
         "queue's kinds": (
             lambda executor: executor.queue_kind_count("queue_1", cap=1000),
             {FETCHING},
             5 * 1000,
         ),
-        "queue's failures": (lambda executor: executor.queue_failure_list("queue_1"), {FETCHING, PKEY}, 2900),
+        "queue's failures": (
+            lambda executor: executor.queue_failure_list("queue_1"),
+            {FETCHING, PKEY},
+            2900,
+        ),
         "queue names": (lambda executor: executor.queue_name_list(), {FETCHING}, 100),
     }
     for name, (call, indexes, reads) in simple.items():
@@ -372,7 +430,9 @@ def _engine() -> Iterator[tuple[str, Case]]:
             20_000 // 6 + 10,
         ),
         "fetch around some": (
-            lambda x: x.job_get_available(JobFetchParams("me", "queue_1", 100, except_ids=(1, 2, 3))),
+            lambda x: x.job_get_available(
+                JobFetchParams("me", "queue_1", 100, except_ids=(1, 2, 3))
+            ),
             {FETCHING, PKEY},
             4 * 100 + 3,
         ),
@@ -405,7 +465,10 @@ def _engine() -> Iterator[tuple[str, Case]]:
         ),
         "set state": (
             lambda x: x.job_set_state_many(
-                [JobSetStateParams(n, JobState.RETRYABLE, error="{}", scheduled_at=now) for n in some]
+                [
+                    JobSetStateParams(n, JobState.RETRYABLE, error="{}", scheduled_at=now)
+                    for n in some
+                ]
             ),
             {PKEY},
             4 * 1000,
@@ -432,12 +495,17 @@ def _engine() -> Iterator[tuple[str, Case]]:
         ),
         "rescue": (
             lambda x: x.job_rescue_many(
-                [JobRescueParams(n, JobState.DISCARDED, "{}", now, now) for n in some], attempted_before=now
+                [JobRescueParams(n, JobState.DISCARDED, "{}", now, now) for n in some],
+                attempted_before=now,
             ),
             {PKEY},
             2 * 1000,
         ),
-        "clean nothing": (lambda x: x.job_delete_before(_old(now - timedelta(days=9))), {FINALIZED, PKEY}, 0),
+        "clean nothing": (
+            lambda x: x.job_delete_before(_old(now - timedelta(days=9))),
+            {FINALIZED, PKEY},
+            0,
+        ),
         "clean": (lambda x: x.job_delete_before(_old(now)), {FINALIZED, PKEY}, 4 * 1000),
         "clean by states": (
             lambda x: x.job_delete_before(replace(_old(now), completed_before=None)),
@@ -469,7 +537,10 @@ def _api_cases() -> Iterator[tuple[str, Case]]:
         "api list": (
             lambda x: x.job_minimal_list(
                 JobListParams(
-                    filter=JobFilter(states=completed), order=JobOrder.TIME_DESC, limit=100, window=5000
+                    filter=JobFilter(states=completed),
+                    order=JobOrder.TIME_DESC,
+                    limit=100,
+                    window=5000,
                 )
             ),
             {FINALIZED, PKEY},
@@ -477,7 +548,9 @@ def _api_cases() -> Iterator[tuple[str, Case]]:
         ),
         "api list by id": (
             lambda x: x.job_minimal_list(
-                JobListParams(filter=JobFilter(states=(JobState.RUNNING,)), order=JobOrder.ID, limit=100)
+                JobListParams(
+                    filter=JobFilter(states=(JobState.RUNNING,)), order=JobOrder.ID, limit=100
+                )
             ),
             {FETCHING, PKEY},
             3 * ROWS // 1000 + 400,
@@ -553,9 +626,13 @@ def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from _nodes(child)
 
 
-async def _explain(connection: AsyncConnection[Any], statement: Statement) -> list[Mapping[str, Any]]:
+async def _explain(
+    connection: AsyncConnection[Any], statement: Statement
+) -> list[Mapping[str, Any]]:
     _, sql, values = statement
-    text = f"explain (analyze, timing off, format json) {sql.removeprefix('explain (format json) ')}"
+    text = (
+        f"explain (analyze, timing off, format json) {sql.removeprefix('explain (format json) ')}"
+    )
     cursor = await AsyncRawCursor(connection).execute(text.encode(), values or None, prepare=False)
     ((found,),) = await cursor.fetchall()
     explained = json.loads(found) if isinstance(found, str) else found
@@ -584,7 +661,9 @@ async def _check(url: str, case: Case, seen: Sequence[Statement], settings: str)
                 if index := node.get("Index Name"):
                     used.add(index)
                 if node["Node Type"] not in ("ModifyTable", "Bitmap Index Scan"):
-                    removed = sum(value for key, value in node.items() if key.startswith("Rows Removed"))
+                    removed = sum(
+                        value for key, value in node.items() if key.startswith("Rows Removed")
+                    )
                     reads += (node["Actual Rows"] + removed) * node["Actual Loops"]
             await connection.rollback()
     assert used <= case.indexes
@@ -592,7 +671,9 @@ async def _check(url: str, case: Case, seen: Sequence[Statement], settings: str)
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_plan(driver: PostgresDriver, big_database_url: str, seen: list[Statement], name: str) -> None:
+async def test_plan(
+    driver: PostgresDriver, big_database_url: str, seen: list[Statement], name: str
+) -> None:
     await _run(driver, CASES[name])
     assert seen
     await _check(big_database_url, CASES[name], seen, AS_SHIPPED)
@@ -625,11 +706,16 @@ async def test_every_statement_on_jobs_has_been_explained(
         for name in queries.names
         if "river_job j" in queries.text(name) or "from river_job" in queries.text(name)
     }
-    parts = {name for name in touching if name.startswith(("job_walk_", "job_term_", "queue_failure_list"))}
+    parts = {
+        name
+        for name in touching
+        if name.startswith(("job_walk_", "job_term_", "queue_failure_list"))
+    }
     # They run inside job_text_piece.
     texts = {name for name in touching if name.startswith("job_get_text_")} | {"job_get_log"}
     # They need River Pro's tables, and ask river_job as workflow_task_list does.
     pro = {"workflow_list", "workflow_active", "workflow_inactive"}
     assert (
-        touching - run - parts - texts - pro - {"queue_has_jobs", "job_at_get", "job_table_exists"} == set()
+        touching - run - parts - texts - pro - {"queue_has_jobs", "job_at_get", "job_table_exists"}
+        == set()
     )

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 
 from riverui.errors import ConfigError
-from riverui.storage import queries as module
-from riverui.storage.queries import Queries, check_schema, fill, number, qualify, read_blocks, rename
+from riverui.storage import sql as module
+from riverui.storage.sql import Queries, check_schema, fill, number, qualify, read_blocks, rename
 from tests.pro_tables import PRO_TABLES
 
-FOLDER = Path(module.__file__).parent / "postgres" / "sql"
+FOLDER = Path(module.__file__).parent / "postgres"
 # Parts of other statements, which mean nothing alone.
 FRAGMENTS = re.compile(
     r"job_(at|term.*|bound_.*|cursor_(finalized|waiting|found|id|found_id)|candidates_.*|cutoff_terms|walk_nearest"
@@ -46,7 +46,9 @@ def test_numbers() -> None:
 
 
 def test_renaming() -> None:
-    assert rename("x = :value::text and :values", "value", "term_1") == "x = :term_1::text and :values"
+    assert (
+        rename("x = :value::text and :values", "value", "term_1") == "x = :term_1::text and :values"
+    )
 
 
 def test_schema() -> None:
@@ -60,26 +62,30 @@ def test_schema() -> None:
 
 
 def test_no_block_has_two_homes() -> None:
-    names = [name for file in FOLDER.glob("*.sql") for name in read_blocks(file.read_text())]
+    names = [name for file in FOLDER.glob("*/*.sql") for name in read_blocks(file.read_text())]
     assert len(names) == len(set(names))
 
 
 def test_files_can_be_sent_to_a_database_of_any_encoding() -> None:
-    for file in FOLDER.glob("*.sql"):
+    for file in FOLDER.glob("*/*.sql"):
         assert all(sql.isascii() for sql in read_blocks(file.read_text()).values()), file
 
 
 def test_every_parameter_has_a_type() -> None:
-    """A pooler may hand a statement to a server that has not seen its like: nothing is left to be guessed."""
-    for file in FOLDER.glob("*.sql"):
+    """A pooler may hand a statement to a server that has not seen its like: nothing is left to be
+    guessed.
+    """
+    for file in FOLDER.glob("*/*.sql"):
         for name, sql in read_blocks(file.read_text()).items():
-            bare = re.findall(r"(?<![:\w]):([a-z]\w*)(?!\w|::)", re.sub(r"/\* :?\w+:? \*/", "", sql))
+            bare = re.findall(
+                r"(?<![:\w]):([a-z]\w*)(?!\w|::)", re.sub(r"/\* :?\w+:? \*/", "", sql)
+            )
             assert bare == [], name
 
 
 def test_every_statement_is_complete_as_it_stands(database_url: str) -> None:
     """Each block can be prepared with nothing filled in, which is what psql would do with it."""
-    blocks = Queries(sorted(FOLDER.glob("*.sql")), None)
+    blocks = Queries(sorted(FOLDER.glob("*/*.sql")), None)
     checked = 0
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(PRO_TABLES)

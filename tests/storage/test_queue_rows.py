@@ -45,7 +45,11 @@ async def test_upsert_many(way: Way) -> None:
         assert row == await way.executor.queue_row_get(name)
         assert row.updated_at is not None
         assert row.updated_at > NOW
-    assert (rows["b"].paused_at, rows["b"].created_at, rows["b"].metadata.text) == (NOW, NOW, '{"a": 1}')
+    assert (rows["b"].paused_at, rows["b"].created_at, rows["b"].metadata.text) == (
+        NOW,
+        NOW,
+        '{"a": 1}',
+    )
     assert list(await way.executor.queue_upsert_many([])) == []
 
 
@@ -88,7 +92,10 @@ async def test_update(way: Way) -> None:
     assert stored["metadata"] == {"a": {"b": [1, 2]}}
     assert stored["updated_at"] > NOW
     assert [(topic, json.loads(payload)) for topic, payload in heard] == [
-        ("river_control", {"action": "metadata_changed", "metadata": {"a": {"b": [1, 2]}}, "queue": "q"})
+        (
+            "river_control",
+            {"action": "metadata_changed", "metadata": {"a": {"b": [1, 2]}}, "queue": "q"},
+        )
     ]
 
 
@@ -111,7 +118,10 @@ async def test_delete_expired(way: Way) -> None:
         await way.make.queue(name, updated_at=NOW + timedelta(hours=n))
     horizon = NOW + timedelta(hours=2, microseconds=1)
     assert list(await way.executor.queue_delete_expired(updated_before=NOW, limit=10)) == []
-    assert list(await way.executor.queue_delete_expired(updated_before=horizon, limit=2)) == ["b", "c"]
+    assert list(await way.executor.queue_delete_expired(updated_before=horizon, limit=2)) == [
+        "b",
+        "c",
+    ]
     assert list(await way.executor.queue_delete_expired(updated_before=horizon, limit=2)) == ["d"]
     assert [row.name for row in await way.executor.queue_row_list()] == ["a"]
 

@@ -1,4 +1,6 @@
-"""Queues: listing, what waits in them, pause and resume as River does it; the leader and the server."""
+"""Queues: listing, what waits in them, pause and resume as River does it; the leader and the
+server.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 from riverui.domain.jobs import JobState
 from riverui.errors import NotFound
 from riverui.storage.interface import Driver
-from riverui.storage.params import Count, CountKind
+from riverui.storage.interface.params import Count, CountKind
 from tests.storage.conftest import Make
 
 NOW = datetime.now(UTC)
@@ -67,7 +69,9 @@ async def test_list_by_part_of_the_name(driver: Driver, make: Make) -> None:
     async with driver.reading() as executor:
         rows = await executor.queue_list(match="mail", cap=1)
         assert [row.queue.name for row in rows] == ["Mail_out", "mail-in", "xMAIL"]
-        assert [row.queue.name for row in await executor.queue_list(match="l_o", cap=1)] == ["Mail_out"]
+        assert [row.queue.name for row in await executor.queue_list(match="l_o", cap=1)] == [
+            "Mail_out"
+        ]
         assert [row.queue.name for row in await executor.queue_list(cap=1, limit=2)] == [
             "Mail_out",
             "mail-in",
@@ -180,7 +184,10 @@ async def test_kinds_of_a_queue(driver: Driver, make: Make) -> None:
         "b": {JobState.AVAILABLE: Count(value=1)},
     }
     available = [
-        count for counts in capped.values() for s, count in counts.items() if s is JobState.AVAILABLE
+        count
+        for counts in capped.values()
+        for s, count in counts.items()
+        if s is JobState.AVAILABLE
     ]
     assert sum(count.value for count in available) == 2
     assert {count.kind for count in available} == {CountKind.AT_LEAST}
@@ -190,8 +197,12 @@ async def test_newest_failures(driver: Driver, make: Make) -> None:
     def ago(minutes: int) -> datetime:
         return NOW - timedelta(minutes=minutes)
 
-    old = await make.job("discarded", queue="q", attempted_at=ago(50), scheduled_at=ago(50), priority=1)
-    new = await make.job("discarded", queue="q", attempted_at=ago(10), scheduled_at=ago(11), priority=4)
+    old = await make.job(
+        "discarded", queue="q", attempted_at=ago(50), scheduled_at=ago(50), priority=1
+    )
+    new = await make.job(
+        "discarded", queue="q", attempted_at=ago(10), scheduled_at=ago(11), priority=4
+    )
     soon = await make.job("retryable", queue="q", attempted_at=ago(20))
     await make.job("discarded", queue="other")
     await make.job("cancelled", queue="q")
@@ -249,4 +260,6 @@ async def test_server(driver: Driver, make: Make) -> None:
     assert settings["work_mem"].endswith("B")
     # The database's own values, not those of our short transactions.
     assert (settings["jit"], settings["idle_in_transaction_session_timeout"]) == ("on", "5000 ms")
-    assert [(row.line, row.version) for row in migrations] == [("main", version) for version in range(1, 9)]
+    assert [(row.line, row.version) for row in migrations] == [
+        ("main", version) for version in range(1, 9)
+    ]

@@ -23,9 +23,9 @@ from riverui.errors import (
     UniqueConflict,
 )
 from riverui.storage.connect import connect
-from riverui.storage.migrate import migrate
-from riverui.storage.params import JobFetchParams, SkipReason
-from riverui.storage.postgres import patience
+from riverui.storage.interface.params import JobFetchParams, SkipReason
+from riverui.storage.migrations import migrate
+from riverui.storage.postgres import client_timeout
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
 from tests.storage.conftest import NOW, Make, insert_params
@@ -146,13 +146,15 @@ async def test_autocommit_stops_what_takes_too_long(postgres: PostgresDriver, ma
     assert len(running) <= 1, "the server has stopped, and does not go on for nobody"
 
 
-async def test_a_server_that_says_nothing(postgres: PostgresDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "GRACE_SECONDS", 0.2)
+async def test_a_server_that_says_nothing(
+    postgres: PostgresDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_timeout, "GRACE_SECONDS", 0.2)
 
     async def deaf(connection: object) -> None:
         """A server that does not stop either."""
 
-    monkeypatch.setattr(patience, "_ask_to_stop", deaf)
+    monkeypatch.setattr(client_timeout, "_ask_to_stop", deaf)
     with pytest.raises(DatabaseUnavailable):
         async with postgres.autocommit(timeout=timedelta(milliseconds=100)) as executor:
             await executor._rows("slow", sql="select pg_sleep(5)")
@@ -169,7 +171,9 @@ async def test_a_lost_session(postgres: PostgresDriver, database_url: str) -> No
 
 @pytest.mark.parametrize("hosts", [False, True])
 async def test_dead_connections_of_the_pool_are_passed_over(database_url: str, hosts: bool) -> None:
-    """An insert may not be sent twice, so it is not tried on a connection that is known to be dead."""
+    """An insert may not be sent twice, so it is not tried on a connection that is known to be
+    dead.
+    """
     async with AsyncConnectionPool(database_url, min_size=3, max_size=3, open=False) as pool:
         await pool.wait()
         driver = connect(pool=pool) if hosts else connect(database_url, max_size=3)
@@ -198,12 +202,16 @@ async def test_a_hosts_connections_come_back_as_they_were(database_url: str) -> 
             assert await executor.job_row_get(10**9) is None
 
 
-async def test_actions_without_a_transaction_around_them(postgres: PostgresDriver, make: Make) -> None:
+async def test_actions_without_a_transaction_around_them(
+    postgres: PostgresDriver, make: Make
+) -> None:
     ids = [await make.job() for _ in range(3)]
     async with postgres.autocommit() as executor:
         assert (await executor.job_cancel_many(ids[:1])).changed == (ids[0],)
         assert (await executor.job_retry_many(ids[:1])).changed == (ids[0],)
-        assert (await executor.job_delete_many([*ids[:1], 99])).skipped == ((99, SkipReason.NOT_FOUND),)
+        assert (await executor.job_delete_many([*ids[:1], 99])).skipped == (
+            (99, SkipReason.NOT_FOUND),
+        )
         await make.queue("q")
         assert await executor.queue_pause("q") == ["q"]
         await executor.job_truncate()
@@ -228,7 +236,9 @@ async def test_a_cancelled_call_leaves_a_session_usable(postgres: PostgresDriver
 
 
 @pytest.mark.parametrize("turns", range(8))
-async def test_a_cancellation_is_not_lost_while_a_connection_comes(database_url: str, turns: int) -> None:
+async def test_a_cancellation_is_not_lost_while_a_connection_comes(
+    database_url: str, turns: int
+) -> None:
     """Before Python 3.12 `asyncio.wait_for` forgets one that comes together with its result."""
     driver = connect(database_url, max_size=1)
     held, release = asyncio.Event(), asyncio.Event()

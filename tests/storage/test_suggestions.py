@@ -45,10 +45,17 @@ async def test_workers(driver: Driver, make: Make) -> None:
 async def test_paths(driver: Driver, make: Make) -> None:
     noise = Random(1).randbytes(20_000).hex()
     await make.job(
-        args={"customer": {"id": 1, "name": {"first": "x"}}, "n": None, "list": [{"in": 1}], "a.b": 1}
+        args={
+            "customer": {"id": 1, "name": {"first": "x"}},
+            "n": None,
+            "list": [{"in": 1}],
+            "a.b": 1,
+        }
     )
     await make.job(args=[1], metadata={"trace": 1, "output": {"rows": 1}, "river:log": []})
-    await make.job(args={"deep": {"b": {"c": {"d": {"e": {"f": {"g": 1}}}}}}, "big": {"blob": noise}})
+    await make.job(
+        args={"deep": {"b": {"c": {"d": {"e": {"f": {"g": 1}}}}}}, "big": {"blob": noise}}
+    )
     async with driver.reading() as executor:
         assert list(await executor.job_path_list("args")) == [
             "customer.id",

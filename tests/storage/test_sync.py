@@ -1,4 +1,6 @@
-"""Inserting synchronously: on a pool of our own or the host's, and inside other people's transactions."""
+"""Inserting synchronously: on a pool of our own or the host's, and inside other people's
+transactions.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ from riverui.errors import (
     UniqueConflict,
 )
 from riverui.storage.connect import connect_sync
-from riverui.storage.params import JobInsertParams
-from riverui.storage.postgres.sync import PostgresSyncDriver
+from riverui.storage.interface.params import JobInsertParams
+from riverui.storage.postgres.sync_driver import PostgresSyncDriver
 from tests.storage.conftest import NOW, SCHEMA, insert_params
 from tests.storage.test_job_insert import NASTY
 
@@ -216,7 +218,9 @@ def test_what_every_guest_stores_and_gives(
         )
 
 
-def test_errors_of_every_guest(sync_driver: PostgresSyncDriver, database_url: str, begin: Begin) -> None:
+def test_errors_of_every_guest(
+    sync_driver: PostgresSyncDriver, database_url: str, begin: Begin
+) -> None:
     sync_driver.insert_many([UNIQUE])
     with begin(False) as transaction, pytest.raises(UniqueConflict):
         sync_driver.insert_many_tx(transaction, [UNIQUE], fast=True)
@@ -227,7 +231,9 @@ def test_errors_of_every_guest(sync_driver: PostgresSyncDriver, database_url: st
         elsewhere.insert_many_tx(transaction, [insert_params()])
 
 
-def test_a_session_sees_what_was_inserted(sync_driver: PostgresSyncDriver, database_url: str) -> None:
+def test_a_session_sees_what_was_inserted(
+    sync_driver: PostgresSyncDriver, database_url: str
+) -> None:
     engine = create_engine(database_url.replace("postgresql://", "postgresql+psycopg2://", 1))
     with Session(engine) as session:
         session.execute(text("create table orders (id int)"))
@@ -253,7 +259,9 @@ def test_in_a_schema(schema_database_url: str) -> None:
         driver.insert_many([insert_params()])
         driver.insert_many_tx(connection, [insert_params()])
         driver.insert_many_tx(connection, [insert_params()], fast=True)
-        assert connection.execute(f'select count(*) from "{SCHEMA}".river_job'.encode()).fetchone() == (3,)
+        assert connection.execute(
+            f'select count(*) from "{SCHEMA}".river_job'.encode()
+        ).fetchone() == (3,)
     driver.close()
 
 
@@ -269,7 +277,9 @@ def test_own_transaction(
 ) -> None:
     with psycopg.connect(database_url, autocommit=True) as listener:
         listener.execute('listen "public.river_insert"')
-        inserted = sync_driver.insert_many([insert_params(), UNIQUE], notify=["a", "b", "a"], fast=fast)
+        inserted = sync_driver.insert_many(
+            [insert_params(), UNIQUE], notify=["a", "b", "a"], fast=fast
+        )
         heard = [notify.payload for notify in listener.notifies(timeout=0.2)]
     assert [json.loads(payload)["queue"] for payload in heard] == ["a", "b"]
     ids = [row["id"] for row in look("select id from river_job order by id")]
@@ -306,7 +316,9 @@ def test_closed_and_used_again(sync_driver: PostgresSyncDriver) -> None:
         sync_driver.close()
 
 
-def test_many_threads(sync_driver: PostgresSyncDriver, look: Callable[[str], list[dict[str, Any]]]) -> None:
+def test_many_threads(
+    sync_driver: PostgresSyncDriver, look: Callable[[str], list[dict[str, Any]]]
+) -> None:
     threads = [
         threading.Thread(
             target=lambda: [sync_driver.insert_many([UNIQUE, insert_params()]) for _ in range(10)]

@@ -8,7 +8,7 @@ import pytest
 
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
-from riverui.storage.params import TextPiece
+from riverui.storage.interface.params import TextPiece
 from tests.storage.conftest import Make
 
 
@@ -65,7 +65,8 @@ async def test_logs_that_name_no_attempt_are_those_of_attempt_0(driver: Driver, 
     job_id = await make.job(metadata={"river:log": entries})
     async with driver.reading() as executor:
         found = {
-            attempt: await executor.job_get_log(job_id, attempt, size=1_000) for attempt in (0, -1, 3, 1, 7)
+            attempt: await executor.job_get_log(job_id, attempt, size=1_000)
+            for attempt in (0, -1, 3, 1, 7)
         }
     texts = {attempt: piece.data.decode() if piece else None for attempt, piece in found.items()}
     assert texts == {0: "null\ntwo\n7\nfar\nnone", -1: "minus", 3: "three", 1: None, 7: None}

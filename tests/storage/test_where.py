@@ -15,14 +15,24 @@ from riverui.storage.where import Where, numbered
         ("priority > @least", {"least": 2}, "priority > $5", [2]),
         ("a = @x or b = @y or c = @x", {"x": 1, "y": 2}, "a = $5 or b = $6 or c = $5", [1, 2]),
         ("metadata @> @part::jsonb", {"part": "{}"}, "metadata @> $5::jsonb", ["{}"]),
-        ("tags <@ @tags and metadata @? '$.a'", {"tags": []}, "tags <@ $5 and metadata @? '$.a'", [[]]),
+        (
+            "tags <@ @tags and metadata @? '$.a'",
+            {"tags": []},
+            "tags <@ $5 and metadata @? '$.a'",
+            [[]],
+        ),
         (
             "metadata@>@part and priority>=@p",
             {"part": "{}", "p": 1},
             "metadata@>$5 and priority>=$6",
             ["{}", 1],
         ),
-        ("kind = 'it''s @here' and queue = @q", {"q": "a"}, "kind = 'it''s @here' and queue = $5", ["a"]),
+        (
+            "kind = 'it''s @here' and queue = @q",
+            {"q": "a"},
+            "kind = 'it''s @here' and queue = $5",
+            ["a"],
+        ),
         (r"kind = E'\'@a' and queue = @q", {"q": "a"}, r"kind = E'\'@a' and queue = $5", ["a"]),
         ('"kind" = $$ @a; $$ -- @b', {}, '"kind" = $$ @a; $$ -- @b', []),
         ("kind = $x$ $$ ' $x$", {}, "kind = $x$ $$ ' $x$", []),
@@ -31,7 +41,9 @@ from riverui.storage.where import Where, numbered
         ("kind like '%' || @end", {"end": "x"}, "kind like '%' || $5", ["x"]),
     ],
 )
-def test_named_args_become_parameters(sql: str, args: dict[str, Any], text: str, values: list[Any]) -> None:
+def test_named_args_become_parameters(
+    sql: str, args: dict[str, Any], text: str, values: list[Any]
+) -> None:
     assert Where(sql, args).numbered(5) == (f"(\n{text}\n)", values)
 
 

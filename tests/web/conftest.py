@@ -9,8 +9,8 @@ import pytest
 from starlette.applications import Starlette
 
 from riverui.storage.interface import Driver
-from riverui.web.access import READ_ONLY, Access
 from riverui.web.app import create_app
+from riverui.web.auth.access import READ_ONLY, Access
 from tests.web.stand_ins import browser
 
 

@@ -60,7 +60,8 @@ class Element:
         return [
             (element.attributes["name"], element.attributes.get("value", ""))
             for element in self.all("input")
-            if element.attributes.get("type") not in ("checkbox", "submit") and "name" in element.attributes
+            if element.attributes.get("type") not in ("checkbox", "submit")
+            and "name" in element.attributes
         ]
 
     def _fits(self, tag: str, attributes: dict[str, str]) -> bool:

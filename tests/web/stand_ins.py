@@ -30,10 +30,14 @@ class DeadDriver:
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
         return self._refuse()
 
-    def transaction(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Transaction]:
+    def transaction(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[Transaction]:
         return self._refuse()
 
-    def autocommit(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
+    def autocommit(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[Executor]:
         return self._refuse()
 
     def apart(self) -> Driver:
@@ -72,6 +76,8 @@ def browser(
     root_path: str = "",
     client: str = "127.0.0.1",
 ) -> httpx2.AsyncClient:
-    """A client that speaks to the app directly and follows no redirects; `client` is its address."""
+    """A client that speaks to the app directly and follows no redirects; `client` is its
+    address.
+    """
     transport = httpx2.ASGITransport(app, root_path=root_path, client=(client, 1234))
     return httpx2.AsyncClient(transport=transport, base_url=base_url)

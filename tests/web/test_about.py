@@ -19,7 +19,10 @@ Htmx = Callable[..., dict[str, str]]
 
 
 async def test_versions_database_leader_and_rights(
-    client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+    client: httpx2.AsyncClient,
+    reader: httpx2.AsyncClient,
+    connection: AsyncConnection[Any],
+    htmx: Htmx,
 ) -> None:
     await leader(connection, "host_a")
     text = parse((await client.get("/about")).text).one(id="about").text
@@ -35,7 +38,9 @@ async def test_missing_and_unknown_migrations_are_named(
     client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
     await connection.execute("delete from river_migration where version = 7")
-    await connection.execute("insert into river_migration (line, version) values ('main', 900), ('pro', 3)")
+    await connection.execute(
+        "insert into river_migration (line, version) values ('main', 900), ('pro', 3)"
+    )
     text = parse((await client.get("/about")).text).one(id="about").text
     assert "Missing migrations: 7." in text
     assert "900 unknown" in text
@@ -73,7 +78,9 @@ async def test_help_works_without_a_database(htmx: Htmx) -> None:
 
 
 async def test_preferences_are_kept(client: httpx2.AsyncClient, htmx: Htmx) -> None:
-    answer = await client.post("/preferences", data={"theme": "dark", "next": "/jobs?state=running"})
+    answer = await client.post(
+        "/preferences", data={"theme": "dark", "next": "/jobs?state=running"}
+    )
     assert (answer.status_code, answer.headers["location"]) == (303, "/jobs?state=running")
     assert (await client.post("/preferences", data={"limit": "20", "live": "0"})).status_code == 303
     page = parse((await client.get("/jobs")).text)
@@ -107,7 +114,12 @@ async def test_choices_that_are_not_offered_change_nothing(
 
 
 async def test_forged_cookies_are_ignored(client: httpx2.AsyncClient) -> None:
-    for cookie in ("x", "eyJ0aGVtZSI6ImRhcmsifQ.aaaa.bbbb", "é".encode().decode("latin-1"), "a" * 4000):
+    for cookie in (
+        "x",
+        "eyJ0aGVtZSI6ImRhcmsifQ.aaaa.bbbb",
+        "é".encode().decode("latin-1"),
+        "a" * 4000,
+    ):
         both = f"riverui_preferences={cookie}; riverui_notice={cookie}"
         headers = {b"Cookie": both.encode("latin-1")}
         answer = await client.get("/help", headers=headers)

@@ -11,10 +11,10 @@ import pytest
 from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse
 
-from riverui.config import DashboardConfig
 from riverui.errors import ConfigError
-from riverui.web.access import EVERYTHING, READ_ONLY, RIGHTS, Access, Throttle
 from riverui.web.app import create_app
+from riverui.web.auth.access import EVERYTHING, READ_ONLY, RIGHTS, Access, Throttle
+from riverui.web.config import DashboardConfig
 from tests.web.stand_ins import DeadDriver, browser
 
 SHA_SECRET = "ada:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ="
@@ -59,7 +59,9 @@ async def test_basic_authentication_asks_names_its_realm_and_lets_the_right_pair
         asked = await client.get("/help")
         assert asked.status_code == 401
         assert asked.headers["www-authenticate"] == 'Basic realm="riverui", charset="UTF-8"'
-        assert (await client.get("/help", headers=basic("ada", "sécret:with:colons"))).status_code == 200
+        assert (
+            await client.get("/help", headers=basic("ada", "sécret:with:colons"))
+        ).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,8 @@ async def test_unknown_addresses_and_wrong_methods_ask_for_sign_in_too() -> None
 )
 async def test_exemptions_hold_for_whole_routes_only(path: str) -> None:
     app = create_app(DeadDriver(), basic_auth=("ada", "secret"))
-    # The health route takes any one segment as a name, so a newline in it is an unknown name, told to anyone.
+    # The health route takes any one segment as a name, so a newline in it is an unknown name, told
+    # to anyone.
     assert await status(app, path) == (404 if path.endswith("%0A") else 401)
 
 
@@ -177,14 +180,18 @@ async def test_guessing_is_slowed_down_but_those_signed_in_stay_in(
     assert "guess" not in caplog.text
     async with browser(app) as client:
         assert "retry-after" in (await client.get("/help", headers=basic("ada", "guess"))).headers
-        assert (await client.get("/help")).status_code == 401, "asking without a password is no guess"
+        assert (await client.get("/help")).status_code == 401, (
+            "asking without a password is no guess"
+        )
     assert await status(app, **basic("ada", "secret")) == 200
 
 
 async def test_guessing_many_at_once_is_slowed_down_as_well(tmp_path: Path) -> None:
     (tmp_path / "users").write_text(SHA_SECRET)
     app = create_app(DeadDriver(), htpasswd=tmp_path / "users")
-    guesses = await asyncio.gather(*(status(app, **basic("ada", f"guess {number}")) for number in range(40)))
+    guesses = await asyncio.gather(
+        *(status(app, **basic("ada", f"guess {number}")) for number in range(40))
+    )
     assert guesses.count(401) == 10
     assert guesses.count(429) == 30
 
@@ -192,7 +199,9 @@ async def test_guessing_many_at_once_is_slowed_down_as_well(tmp_path: Path) -> N
 async def test_many_requests_at_once_with_the_right_password_all_get_in(tmp_path: Path) -> None:
     (tmp_path / "users").write_text(SHA_SECRET)
     app = create_app(DeadDriver(), htpasswd=tmp_path / "users")
-    assert set(await asyncio.gather(*(status(app, **basic("ada", "secret")) for _ in range(40)))) == {200}
+    assert set(
+        await asyncio.gather(*(status(app, **basic("ada", "secret")) for _ in range(40)))
+    ) == {200}
 
 
 async def test_the_throttle_lets_one_more_through_after_each_span() -> None:
@@ -239,7 +248,9 @@ async def test_a_host_app_may_decide_asynchronously_and_send_people_to_its_own_s
         assert "location" not in fragment.headers, "htmx would put the sign-in page into a region"
 
 
-async def test_a_host_app_that_gives_nonsense_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_host_app_that_gives_nonsense_lets_nobody_in(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     app = create_app(DeadDriver(), authenticate=lambda connection: True)  # type: ignore[arg-type,return-value]
     assert await status(app) == 500
     assert "authenticate returned bool" in caplog.text
@@ -248,7 +259,13 @@ async def test_a_host_app_that_gives_nonsense_lets_nobody_in(caplog: pytest.LogC
 async def test_read_only_takes_every_right_but_reading() -> None:
     app = create_app(DeadDriver(), config=DashboardConfig(read_only=True), no_auth=True)
     async with browser(app) as client:
-        for path in ("/jobs/cancel", "/jobs/retry", "/jobs/delete", "/jobs/bulk/delete", "/queues/pause"):
+        for path in (
+            "/jobs/cancel",
+            "/jobs/retry",
+            "/jobs/delete",
+            "/jobs/bulk/delete",
+            "/queues/pause",
+        ):
             assert (await client.post(path)).status_code == 403, path
         assert (await client.get("/help")).status_code == 200
 

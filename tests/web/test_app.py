@@ -1,4 +1,6 @@
-"""Methods, unknown addresses, and every failure as an answer that a person, htmx or a program can use."""
+"""Methods, unknown addresses, and every failure as an answer that a person, htmx or a program can
+use.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from starlette.responses import Response
 
 from riverui import errors
 from riverui.web.app import create_app
-from riverui.web.routes import Entry
+from riverui.web.http.routes import Entry
 from tests.web.stand_ins import DeadDriver, browser
 
 FAILURES: list[tuple[Exception, int, str]] = [
@@ -48,8 +50,12 @@ def failing(error: Exception) -> Starlette:
     return app
 
 
-@pytest.mark.parametrize(("error", "status", "words"), FAILURES, ids=lambda value: type(value).__name__)
-async def test_every_failure_is_a_page_a_notice_or_json(error: Exception, status: int, words: str) -> None:
+@pytest.mark.parametrize(
+    ("error", "status", "words"), FAILURES, ids=lambda value: type(value).__name__
+)
+async def test_every_failure_is_a_page_a_notice_or_json(
+    error: Exception, status: int, words: str
+) -> None:
     async with browser(failing(error)) as client:
         page = await client.get("/fail?q=1")
         assert page.status_code == status
@@ -59,7 +65,9 @@ async def test_every_failure_is_a_page_a_notice_or_json(error: Exception, status
         assert "Traceback" not in page.text
         assert "secret" not in page.text
 
-        notice = await client.post("/fail", headers={"HX-Request": "true", "HX-Target": "main#jobs-list"})
+        notice = await client.post(
+            "/fail", headers={"HX-Request": "true", "HX-Target": "main#jobs-list"}
+        )
         assert notice.status_code == status
         assert notice.headers["hx-retarget"] == "#notices"
         assert "<!doctype html>" not in notice.text
@@ -84,13 +92,18 @@ async def test_error_words_are_text_not_markup() -> None:
             assert "&lt;script&gt;" in text
 
 
-async def test_a_failing_error_page_still_tells_what_happened(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_error_page_still_tells_what_happened(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     app = failing(errors.NotFound("Job not found: 7."))
     app.state.dashboard.environment.loader = None
     app.state.dashboard.environment.cache.clear()
     async with browser(app) as client:
         answer = await client.get("/fail")
-    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
+    assert (answer.status_code, answer.headers["content-type"]) == (
+        404,
+        "text/plain; charset=utf-8",
+    )
     assert "Job not found: 7." in answer.text
     assert "the error page itself failed" in caplog.text
 
@@ -100,7 +113,9 @@ async def test_unknown_addresses_get_a_page_and_wrong_methods_are_told_the_right
         lost = await client.get("/nothing")
         assert lost.status_code == 404
         assert "<!doctype html>" in lost.text
-        assert (await client.get("/api/nothing")).json() == {"message": "There is nothing at this address."}
+        assert (await client.get("/api/nothing")).json() == {
+            "message": "There is nothing at this address."
+        }
         for method, path, allowed in (
             ("POST", "/jobs", "GET, HEAD"),
             ("DELETE", "/jobs/7", "GET, HEAD"),
@@ -123,7 +138,10 @@ async def test_a_slash_too_many_is_forgiven_without_naming_a_host() -> None:
             ("/about/", "/about"),
         ):
             answer = await client.get(f"/a%20b{path}")
-            assert (answer.status_code, answer.headers.get("location")) == (307, f"/a%20b{place}"), path
+            assert (answer.status_code, answer.headers.get("location")) == (
+                307,
+                f"/a%20b{place}",
+            ), path
         for path in ("/nothing/", "//", "//evil.test/", "/static/", "/jobs/cancel/"):
             assert (await client.get(f"/a%20b{path}")).status_code == 404, path
         assert (await client.post("/a%20b/jobs/cancel/")).status_code == 404
@@ -131,7 +149,11 @@ async def test_a_slash_too_many_is_forgiven_without_naming_a_host() -> None:
 
 async def test_numbers_in_addresses_may_be_any_size() -> None:
     async with browser(create_app(DeadDriver(), no_auth=True)) as client:
-        for path in ("/jobs/-1", "/jobs/99999999999999999999999", "/jobs/1/log/99999999999999999999999"):
+        for path in (
+            "/jobs/-1",
+            "/jobs/99999999999999999999999",
+            "/jobs/1/log/99999999999999999999999",
+        ):
             assert (await client.get(path)).status_code in (404, 503), path
         for path in ("/jobs/--1", "/jobs/1.5", "/jobs/²", "/jobs/x"):
             assert (await client.get(path)).status_code == 404, path

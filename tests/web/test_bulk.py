@@ -1,4 +1,6 @@
-"""All matching jobs: the preview promises, the token carries the promise, the operation keeps it."""
+"""All matching jobs: the preview promises, the token carries the promise, the operation keeps
+it.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from itsdangerous import URLSafeTimedSerializer
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
-from riverui.actions.operations import Operations
-from riverui.config import DashboardConfig
 from riverui.storage.interface import Driver
 from riverui.web.app import create_app
-from riverui.web.pages import bulk
+from riverui.web.config import DashboardConfig
+from riverui.web.sections.jobs import bulk
+from riverui.web.sections.operations.runner import Operations
 from tests.factory import job
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
@@ -38,7 +40,9 @@ async def finished(app: Starlette) -> None:
 
 
 async def states(connection: AsyncConnection[Any]) -> list[str]:
-    rows = await (await connection.execute("select state::text from river_job order by id")).fetchall()
+    rows = await (
+        await connection.execute("select state::text from river_job order by id")
+    ).fetchall()
     return [row["state"] for row in rows]
 
 
@@ -48,7 +52,9 @@ async def test_preview_and_operation(
     for n in range(7):
         await job(connection, "discarded", kind="mail" if n else "ship")
     await job(connection, "completed", kind="mail")
-    form = await preview(client, "verb=retry&state=discarded&q=kind:mail&next=/jobs?state=discarded")
+    form = await preview(
+        client, "verb=retry&state=discarded&q=kind:mail&next=/jobs?state=discarded"
+    )
     assert "Retry 6 jobs?" in form.text
     assert "state:discarded kind:mail" in form.text
     assert "ship" not in form.text
@@ -81,7 +87,9 @@ async def test_by_htmx_the_dialog_leads_to_the_operation(
     form = parse(asked.text).one("form", class_="ask")
     assert not parse(asked.text).all("html")
     assert "cannot be undone" in form.text
-    answer = await client.post("/jobs/bulk/delete", data=dict(form.fields()), headers=htmx("notices"))
+    answer = await client.post(
+        "/jobs/bulk/delete", data=dict(form.fields()), headers=htmx("notices")
+    )
     assert answer.headers["hx-redirect"].startswith("/operations/")
     await finished(app)
     assert await states(connection) == []
@@ -110,7 +118,9 @@ async def test_kinds_are_told_of_the_jobs_looked_at(
     assert "mail 2 among 2 of them" in (await preview(client, "verb=retry&state=discarded")).text
 
 
-async def test_spans_of_time_are_frozen(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+async def test_spans_of_time_are_frozen(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
     await job(connection, "discarded")
     form = await preview(client, "verb=retry&q=created:<1h")
     assert "created:>=20" in form.text
@@ -132,7 +142,10 @@ async def test_nothing_matches(client: httpx2.AsyncClient) -> None:
 
 @pytest.mark.parametrize("verb", ["retry", "cancel", "delete"])
 async def test_a_reader_gets_no_preview_and_starts_nothing(
-    verb: str, client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: AsyncConnection[Any]
+    verb: str,
+    client: httpx2.AsyncClient,
+    reader: httpx2.AsyncClient,
+    connection: AsyncConnection[Any],
 ) -> None:
     await job(connection, "retryable")
     assert (await reader.get(f"/jobs/bulk?verb={verb}")).status_code == 403

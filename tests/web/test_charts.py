@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from riverui.web.charts import STATE_ICONS, Icons, stacked_bar
+from riverui.web.view.charts import STATE_ICONS, Icons, stacked_bar
 from tests.web.html import parse
 
 

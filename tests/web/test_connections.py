@@ -19,9 +19,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from riverui.serve import listen
+from riverui.cli.server import listen
 from riverui.web.app import create_app
-from riverui.web.connections import Limits, server_config
+from riverui.web.http.connections import Limits, server_config
 from tests.test_together import until
 from tests.web.stand_ins import DeadDriver
 
@@ -29,7 +29,9 @@ SOON = 10.0
 """Seconds within which what must happen does, on the busiest machine; the limits are far below."""
 SHORT = Limits(request=timedelta(seconds=0.3), stall=timedelta(seconds=0.5))
 GET = b"GET /help HTTP/1.1\r\nhost: x\r\n\r\n"
-POST = b"POST /preferences HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-www-form-urlencoded\r\n"
+POST = (
+    b"POST /preferences HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-www-form-urlencoded\r\n"
+)
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -42,7 +44,9 @@ class Served:
         self._opened: list[asyncio.StreamWriter] = []
 
     async def open(self, sent: bytes = b"", *, holds: int = 0) -> Streams:
-        """A connection on which this was sent; `holds` is how many bytes its kernel holds for the reader."""
+        """A connection on which this was sent; `holds` is how many bytes its kernel holds for the
+        reader.
+        """
         sock = socket.socket()
         sock.setblocking(False)
         if holds:
@@ -99,12 +103,16 @@ async def answer(reader: asyncio.StreamReader) -> bytes:
     """One answer's body."""
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SOON)
     (length,) = [
-        line.partition(b":")[2] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+        line.partition(b":")[2]
+        for line in head.split(b"\r\n")
+        if line.lower().startswith(b"content-length")
     ]
     return await asyncio.wait_for(reader.readexactly(int(length)), SOON)
 
 
-@pytest.mark.parametrize("sent", [GET[:-2], GET[:-1], GET[:5], b"G", GET[:-2] + b"x-pad: " + b"y" * 5000])
+@pytest.mark.parametrize(
+    "sent", [GET[:-2], GET[:-1], GET[:5], b"G", GET[:-2] + b"x-pad: " + b"y" * 5000]
+)
 async def test_half_a_head_is_told_and_hung_up_on(app: Starlette, sent: bytes) -> None:
     async with serving(app, SHORT) as served:
         found = await served.rest(sent)
@@ -202,7 +210,9 @@ class Sender:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         length = str(len(self.body)).encode()
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]}
+        )
         await send({"type": "http.response.body", "body": self.body})
         await receive()
         message = await receive()
@@ -215,7 +225,8 @@ async def test_readers_who_do_not_read_hold_little_and_are_dropped() -> None:
     async with serving(sender, SHORT) as served:
         tracemalloc.start()
         try:
-            # Our own reader stops at its limit of 64 KiB, so nothing is read but what the kernels hold.
+            # Our own reader stops at its limit of 64 KiB, so nothing is read but what the kernels
+            # hold.
             connections = [await served.open(GET) for _ in range(20)]
             await until(lambda: sender.left == len(connections), seconds=SOON)
             _, peak = tracemalloc.get_traced_memory()
@@ -256,7 +267,9 @@ async def test_a_reader_who_does_not_read_gives_its_place_back() -> None:
         await until(has_room, seconds=SOON)
 
 
-async def test_one_connection_too_many_is_told_so_and_served_once_there_is_room(app: Starlette) -> None:
+async def test_one_connection_too_many_is_told_so_and_served_once_there_is_room(
+    app: Starlette,
+) -> None:
     limits = Limits(connections=3, spare=2)
     async with serving(app, limits) as served:
         held = [await served.open(b"G") for _ in range(3)]

@@ -1,4 +1,6 @@
-"""The shared counter: one query for many viewers, honest about what it does not know, never in the way."""
+"""The shared counter: one query for many viewers, honest about what it does not know, never in the
+way.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.config import DashboardConfig
 from riverui.domain.jobs import JobState
 from riverui.errors import DatabaseError, QueryTimeout
 from riverui.storage.interface import Driver
-from riverui.storage.params import Count, CountKind, JobFilter
-from riverui.web import counts as module
-from riverui.web.counts import Counts, Snapshot
+from riverui.storage.interface.params import Count, CountKind, JobFilter
+from riverui.web.config import DashboardConfig
+from riverui.web.live import counts as module
+from riverui.web.live.counts import Counts, Snapshot
 from tests.factory import job
 
 EXACT = Count(value=3)
@@ -187,7 +189,10 @@ async def test_a_figure_that_was_exact_stays_exact_where_nothing_speaks_against_
     assert (await counts.get()).of(JobState.COMPLETED) == known
     # The database's own estimate has gone far from it: so have the jobs.
     tally.error = None
-    tally.counts = {**tally.counts, JobState.COMPLETED: Count(value=6_000_000, kind=CountKind.ESTIMATED)}
+    tally.counts = {
+        **tally.counts,
+        JobState.COMPLETED: Count(value=6_000_000, kind=CountKind.ESTIMATED),
+    }
     monkeypatch.setattr(module, "_EXACT_REST", 60.0)
     counts.expire()
     seen = (await counts.get()).of(JobState.COMPLETED)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, strategies
 
 from riverui.domain.jobs import JsonText
-from riverui.storage.params import Count, CountKind
-from riverui.web import documents, format as shown
+from riverui.storage.interface.params import Count, CountKind
+from riverui.web.view import format as shown, long_text
 
 NOW = datetime(2026, 11, 21, 14, 2, 11, 123_000, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ class _Words(HTMLParser):
 
 
 def _tree(text: str) -> str:
-    return str(documents.json_tree(JsonText(text=text, size=len(text))))
+    return str(long_text.json_tree(JsonText(text=text, size=len(text))))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,11 @@ def test_relative_times(seconds: float, text: str, fine: str) -> None:
 
 def test_a_time_carries_its_instant_and_absolute_utc_whatever_is_preferred() -> None:
     at = NOW - timedelta(seconds=12)
-    for mode, text in (("relative", "12 s ago"), ("utc", "11-21 14:01:59"), ("local", "11-21 14:01:59")):
+    for mode, text in (
+        ("relative", "12 s ago"),
+        ("utc", "11-21 14:01:59"),
+        ("local", "11-21 14:01:59"),
+    ):
         time = str(shown.Times(now=NOW, mode=mode).ago(at))
         assert 'datetime="2026-11-21T14:01:59.123Z"' in time
         assert 'title="2026-11-21 14:01:59.123 UTC"' in time
@@ -127,7 +131,12 @@ def test_a_count_has_one_way_to_be_written(value: int, kind: CountKind, text: st
 
 
 def test_sizes() -> None:
-    assert [shown.size(n) for n in (0, 999, 1_000, 1_400_000)] == ["0 B", "999 B", "1.0 kB", "1.4 MB"]
+    assert [shown.size(n) for n in (0, 999, 1_000, 1_400_000)] == [
+        "0 B",
+        "999 B",
+        "1.0 kB",
+        "1.4 MB",
+    ]
 
 
 def test_hidden_characters_become_visible_escapes() -> None:
@@ -146,8 +155,8 @@ def test_no_text_ever_becomes_a_tag(text: str) -> None:
         shown.visible(text),
         shown.word(text),
         shown.short(text, 5),
-        documents.trace(text),
-        documents.log(text),
+        long_text.trace(text),
+        long_text.log(text),
     ):
         assert _Words(markup).tags <= {"bdi", "span"}
     assert _Words(_tree(json.dumps({text: [text, {text: text}]}))).tags <= {
@@ -162,7 +171,11 @@ def test_no_text_ever_becomes_a_tag(text: str) -> None:
 
 
 def test_json_keeps_every_digit_and_the_stored_order() -> None:
-    text = '{"z": 9007199254740993123, "a": 1.10000000000000000001, "e": -1E400, "big": ' + "9" * 5_000 + "}"
+    text = (
+        '{"z": 9007199254740993123, "a": 1.10000000000000000001, "e": -1E400, "big": '
+        + "9" * 5_000
+        + "}"
+    )
     tree = _tree(text)
     for number in ("9007199254740993123", "1.10000000000000000001", "-1E400", "9" * 4_000 + "…"):
         assert number in unescape(tree), number[:30]
@@ -177,7 +190,9 @@ def test_json_shows_repeated_keys_empty_values_and_scalars() -> None:
 
 def test_huge_json_is_cut_and_says_what_is_missing() -> None:
     assert "… 900 more" in _tree(json.dumps(list(range(1_000))))
-    assert len(_tree(json.dumps([[list(range(90)) for _ in range(90)] for _ in range(90)]))) < 400_000
+    assert (
+        len(_tree(json.dumps([[list(range(90)) for _ in range(90)] for _ in range(90)]))) < 400_000
+    )
     assert "… 6,000 more characters" in _tree(json.dumps("x" * 10_000))
 
 
@@ -188,13 +203,13 @@ def test_deep_json_is_cut_or_plain() -> None:
 
 def test_what_is_not_json_or_cut_is_plain_text() -> None:
     assert "json-text" in _tree('{"a": NaN}')
-    cut = str(documents.json_tree(JsonText(text='{"a": "xx', size=5_000_000)))
+    cut = str(long_text.json_tree(JsonText(text='{"a": "xx', size=5_000_000)))
     assert "json-text" in cut
     assert "… 4,999,991 more characters" in cut
 
 
 def test_frames_of_libraries_runtime_and_river_are_dimmed() -> None:
-    python = documents.trace(
+    python = long_text.trace(
         "Traceback (most recent call last):\n"
         '  File "/x/site-packages/httpx/a.py", line 1, in send\n    raise x\n'
         '  File "/app/jobs.py", line 2, in work\n    mine()\nValueError: no'
@@ -203,11 +218,12 @@ def test_frames_of_libraries_runtime_and_river_are_dimmed() -> None:
         "File &quot;/x/site-packages/httpx/a.py&quot;, line 1, in send",
         "raise x",
     ]
-    go = documents.trace(
-        "goroutine 7 [running]:\nruntime/debug.Stack()\n\t/usr/local/go/src/runtime/debug/stack.go:26 +0x5e\n"
-        "main.(*Worker).Work(0xc0)\n\t/app/main.go:12 +0x1d\n"
-        "github.com/riverqueue/river/internal/jobexecutor.(*JobExecutor).execute(0xc0)\n"
-        "\t/root/go/pkg/mod/github.com/riverqueue/river@v0.51.1/internal/jobexecutor/x.go:210 +0x1d\n"
+    go = long_text.trace(
+        "goroutine 7"
+        " [running]:\nruntime/debug.Stack()\n\t/usr/local/go/src/runtime/debug/stack.go:26"
+        " +0x5e\nmain.(*Worker).Work(0xc0)\n\t/app/main.go:12"
+        " +0x1d\ngithub.com/riverqueue/river/internal/jobexecutor.(*JobExecutor).execute(0xc0)\n\t/root/go/pkg/mod/github.com/riverqueue/river@v0.51.1/internal/jobexecutor/x.go:210"  # noqa: E501
+        " +0x1d\n"
     )
     assert len(re.findall("frame-dim", go)) == 4
     assert re.search(r"</span>main\.\(\*Worker\)", go)
@@ -224,13 +240,13 @@ def test_frames_of_libraries_runtime_and_river_are_dimmed() -> None:
     ],
 )
 def test_log_lines_are_coloured_by_level(line: str, name: str) -> None:
-    assert (f'class="{name}"' in documents.log(line)) == bool(name)
-    assert ("class=" in documents.log(line)) == bool(name)
+    assert (f'class="{name}"' in long_text.log(line)) == bool(name)
+    assert ("class=" in long_text.log(line)) == bool(name)
 
 
 def test_long_logs_and_lines_are_cut() -> None:
-    assert "… 500 more lines" in documents.log("x\n" * 2_500)
-    assert len(documents.log("y" * 2_000_000)) < 5_000
+    assert "… 500 more lines" in long_text.log("x\n" * 2_500)
+    assert len(long_text.log("y" * 2_000_000)) < 5_000
 
 
 @pytest.mark.parametrize(
@@ -249,5 +265,7 @@ def test_long_logs_and_lines_are_cut() -> None:
         ("", ""),
     ],
 )
-def test_a_server_setting_is_told_in_the_largest_unit_that_keeps_it_whole(value: str, words: str) -> None:
+def test_a_server_setting_is_told_in_the_largest_unit_that_keeps_it_whole(
+    value: str, words: str
+) -> None:
     assert shown.setting(value) == words

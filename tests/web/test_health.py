@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 
 from riverui.errors import DatabaseUnavailable, LoginRefused, RiveruiError
 from riverui.web.app import create_app
-from riverui.web.proxy import Prefix
+from riverui.web.http.proxy import Prefix
 from tests.web.stand_ins import DeadDriver, browser
 
 
@@ -27,7 +27,9 @@ async def test_a_healthy_server_says_so(name: str) -> None:
         assert (await client.head(f"/api/health-checks/{name}")).status_code == 200
 
 
-@pytest.mark.parametrize("error", [DatabaseUnavailable("10.0.0.7 says no"), LoginRefused("password of ada")])
+@pytest.mark.parametrize(
+    "error", [DatabaseUnavailable("10.0.0.7 says no"), LoginRefused("password of ada")]
+)
 async def test_without_its_database_it_lives_but_is_not_ready(
     error: RiveruiError, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -43,7 +45,7 @@ async def test_without_its_database_it_lives_but_is_not_ready(
 
 
 async def test_a_database_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.storage.probe._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("riverui.web.http.probe._PATIENCE_SECONDS", 0.05)
 
     class Hanging(DeadDriver):
         async def ping(self) -> None:
@@ -56,7 +58,9 @@ async def test_a_database_that_hangs_is_not_waited_for(monkeypatch: pytest.Monke
 async def test_many_probes_ask_the_database_once() -> None:
     driver = DeadDriver(dead=False)
     async with browser(app(driver)) as client:
-        answers = await asyncio.gather(*(client.get("/api/health-checks/complete") for _ in range(20)))
+        answers = await asyncio.gather(
+            *(client.get("/api/health-checks/complete") for _ in range(20))
+        )
     assert {answer.status_code for answer in answers} == {200}
     assert driver.pings == 1
 

@@ -1,4 +1,6 @@
-"""Whatever a job brings along and whatever an address holds: it is shown as text, or refused in words."""
+"""Whatever a job brings along and whatever an address holds: it is shown as text, or refused in
+words.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,25 @@ from psycopg import AsyncConnection
 from tests.factory import job, leader, queue
 from tests.web.html import Element, parse
 
-MARKUP = """'"><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}}{%x%}%s{0}</textarea>--><!--"""
+MARKUP = (
+    """'"><script>alert(1)</script><img src=x onerror=alert(1)>"""
+    "{{7*7}}{%x%}%s{0}</textarea>--><!--"
+)
 BIDI = "a\u202eb\u2066c\u200bd\u2028e\ufefff"
 TRAVERSAL = "../../etc/passwd?x=1#y"
 NASTY = (MARKUP, BIDI, TRAVERSAL)
 
-FOLLOWED = ("/jobs", "/queues", "/operations", "/about", "/help", "/static", "/preferences", "#", "?")
+FOLLOWED = (
+    "/jobs",
+    "/queues",
+    "/operations",
+    "/about",
+    "/help",
+    "/static",
+    "/preferences",
+    "#",
+    "?",
+)
 
 
 def check(page: Element) -> None:
@@ -64,7 +79,14 @@ async def fill(connection: AsyncConnection[Any], text: str) -> list[int]:
                 "output": {text: text},
                 "river:log": [{"attempt": 1, "log": f"ERROR {text}\n{text}"}],
             },
-            errors=[{"at": text, "attempt": 1, "error": f"{text}\n{text}", "trace": f"{text}\n\t{text}:1\n"}],
+            errors=[
+                {
+                    "at": text,
+                    "attempt": 1,
+                    "error": f"{text}\n{text}",
+                    "trace": f"{text}\n\t{text}:1\n",
+                }
+            ],
             attempt=1,
             attempted_by=[text],
         )
@@ -83,7 +105,8 @@ async def test_every_field_of_a_job_is_text_on_every_page(
         assert "<script>alert(1)</script>" in list_page.text
     for job_id in ids:
         page = await get(client, f"/jobs/{job_id}")
-        # Every link that it offers leads somewhere sensible, and finds the job again where it is a search.
+        # Every link that it offers leads somewhere sensible, and finds the job again where it is a
+        # search.
         for link in page.one(id="job").all("a"):
             href = link.attributes["href"]
             answer = await client.get(href)
@@ -98,19 +121,35 @@ async def test_every_field_of_a_job_is_text_on_every_page(
         await get(client, "/suggest", params={"q": q + ("" if q else text[:20])})
     for verb in ("retry", "cancel", "delete"):
         await get(client, "/jobs/bulk", params={"verb": verb, "next": "/jobs?q=" + text})
-    asked = await client.post("/jobs/delete", data={"ids": [str(job_id) for job_id in ids], "next": text})
+    asked = await client.post(
+        "/jobs/delete", data={"ids": [str(job_id) for job_id in ids], "next": text}
+    )
     check(parse(asked.text))
     await client.post("/queues/pause", data={"name": text})
     told = await get(client, "/queues")
     assert "paused" in told.one(class_="notice").text
 
 
-@pytest.mark.parametrize("text", [*NASTY, "javascript:alert(1)", "%00", "é" * 300, "\\" * 200, '"' * 199])
+@pytest.mark.parametrize(
+    "text", [*NASTY, "javascript:alert(1)", "%00", "é" * 300, "\\" * 200, '"' * 199]
+)
 async def test_every_parameter_is_text(
     text: str, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
     await job(connection)
-    for name in ("q", "state", "order", "limit", "after", "before", "kind", "args", "error", "created", "id"):
+    for name in (
+        "q",
+        "state",
+        "order",
+        "limit",
+        "after",
+        "before",
+        "kind",
+        "args",
+        "error",
+        "created",
+        "id",
+    ):
         answer = await client.get("/jobs", params={name: text})
         if answer.status_code == 302:
             answer = await client.get(answer.headers["location"])
@@ -132,7 +171,12 @@ async def test_every_parameter_is_text(
 
 
 async def test_nul_is_refused_before_the_database_sees_it(client: httpx2.AsyncClient) -> None:
-    for path in ("/jobs?q=%00", "/jobs?q=kind:a%00b", '/jobs?q=args:{"a":"%5Cu0000"}', "/jobs?kind=%00"):
+    for path in (
+        "/jobs?q=%00",
+        "/jobs?q=kind:a%00b",
+        '/jobs?q=args:{"a":"%5Cu0000"}',
+        "/jobs?kind=%00",
+    ):
         answer = await client.get(path, follow_redirects=True)
         assert answer.status_code == 400, path
     for path in ("/queues?match=%00", "/suggest?q=kind:%00", "/suggest?q=%00"):
@@ -142,11 +186,19 @@ async def test_nul_is_refused_before_the_database_sees_it(client: httpx2.AsyncCl
 
 
 async def test_bytes_that_are_not_utf8(client: httpx2.AsyncClient) -> None:
-    for path in ("/jobs?q=%ff", "/jobs?q=%ed%a0%80", "/queues/%ff", "/queues?match=%ff", "/suggest?q=%ff"):
+    for path in (
+        "/jobs?q=%ff",
+        "/jobs?q=%ed%a0%80",
+        "/queues/%ff",
+        "/queues?match=%ff",
+        "/suggest?q=%ff",
+    ):
         assert (await client.get(path)).status_code in (200, 400, 404), path
 
 
-async def test_huge_and_deep_json(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+async def test_huge_and_deep_json(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
     deep = "[" * 5_000 + "]" * 5_000
     huge = '{"text": "' + "x" * 3_000_000 + '"}'
     wide = "{" + ",".join(f'"k{n}": {n}' for n in range(50_000)) + "}"
@@ -160,7 +212,9 @@ async def test_huge_and_deep_json(client: httpx2.AsyncClient, connection: AsyncC
         "null",
         "1",
     ):
-        job_id = await job(connection, "retryable", args=args, metadata=args if args[0] == "{" else "{}")
+        job_id = await job(
+            connection, "retryable", args=args, metadata=args if args[0] == "{" else "{}"
+        )
         answer = await client.get(f"/jobs/{job_id}")
         assert answer.status_code == 200, args[:20]
         assert len(answer.text) < 3_000_000, args[:20]
@@ -174,10 +228,23 @@ async def test_rows_that_no_client_would_write(
     client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
     odd: list[dict[str, Any]] = [
-        {"errors": ["text", 7, None, [], {}, {"attempt": "x", "at": "never", "error": {"a": 1}, "trace": 5}]},
+        {
+            "errors": [
+                "text",
+                7,
+                None,
+                [],
+                {},
+                {"attempt": "x", "at": "never", "error": {"a": 1}, "trace": 5},
+            ]
+        },
         {"metadata": '{"river:log": "no list"}'},
         {"metadata": '{"river:log": [1, null, {"attempt": {}, "log": []}, {"log": "x"}]}'},
-        {"metadata": '{"snoozes": "many", "river:rescue_count": [], "cancel_attempted_at": "soon"}'},
+        {
+            "metadata": (
+                '{"snoozes": "many", "river:rescue_count": [], "cancel_attempted_at": "soon"}'
+            )
+        },
         {"metadata": "[]"},
         {"attempted_by": [""], "tags": ["", " ", ","]},
         {"attempt": 32_767, "max_attempts": 32_767},
@@ -188,11 +255,18 @@ async def test_rows_that_no_client_would_write(
         answer = await client.get(f"/jobs/{job_id}")
         assert answer.status_code == 200, columns
         check(parse(answer.text))
-    for path in ("/jobs", "/jobs?order=time", "/jobs?order=-time", "/jobs?state=retryable&limit=20"):
+    for path in (
+        "/jobs",
+        "/jobs?order=time",
+        "/jobs?order=-time",
+        "/jobs?state=retryable&limit=20",
+    ):
         await get(client, path)
 
 
-async def test_long_searches_end_soon(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+async def test_long_searches_end_soon(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
     await job(connection)
     for q in (
         "a " * 49,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from riverui.errors import ConfigError
-from riverui.web.htpasswd import HtpasswdFile, apr1, cost, parse, verify
+from riverui.web.auth.htpasswd import HtpasswdFile, apr1, cost, parse, verify
 from tests.needs import need
 
 # Written by Apache's htpasswd 2.4 for the password "sécret pässword".
@@ -36,7 +36,10 @@ def test_hashes_written_by_htpasswd_fit_their_password_and_no_other(hashed: byte
 def test_we_agree_with_the_htpasswd_program(flag: str, password: str) -> None:
     cost = ["-C", "4"] if flag == "-B" else []
     done = subprocess.run(
-        [need("htpasswd"), "-nb", flag, *cost, "ada", password], capture_output=True, check=True, timeout=30
+        [need("htpasswd"), "-nb", flag, *cost, "ada", password],
+        capture_output=True,
+        check=True,
+        timeout=30,
     )
     (hashed,) = parse(done.stdout, name="users").values()
     assert verify(password.encode(), hashed)
@@ -79,7 +82,10 @@ def test_lines_that_name_nobody_or_somebody_twice_are_refused() -> None:
     with pytest.raises(ConfigError, match="line 1: expected user:hash"):
         parse(b"just text", name="users")
     with pytest.raises(ConfigError, match="line 2: this user is already listed"):
-        parse(b"ada:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\nada:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", name="users")
+        parse(
+            b"ada:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\nada:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=",
+            name="users",
+        )
 
 
 def test_what_a_hash_costs_is_told_by_its_kind() -> None:
@@ -94,7 +100,9 @@ async def test_neither_an_unknown_name_nor_a_cheap_hash_is_told_by_the_time_it_t
     dear = bcrypt.hashpw(PASSWORD, bcrypt.gensalt(11))
     path = tmp_path / "users"
     # The cheap ones first and last.
-    path.write_bytes(b"\n".join([b"sha:" + KNOWN["sha"], b"dear:" + dear, b"apr1:" + KNOWN["apr1"], b""]))
+    path.write_bytes(
+        b"\n".join([b"sha:" + KNOWN["sha"], b"dear:" + dear, b"apr1:" + KNOWN["apr1"], b""])
+    )
     file = HtpasswdFile(path)
 
     async def took(user: bytes) -> float:

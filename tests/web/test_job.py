@@ -66,12 +66,16 @@ async def test_the_page_tells_everything(
         f"/jobs?q=worker:{WORKER}",
     } <= links
     verbs = [
-        button.attributes["data-verb"] for button in page.all("button") if "data-verb" in button.attributes
+        button.attributes["data-verb"]
+        for button in page.all("button")
+        if "data-verb" in button.attributes
     ]
     assert verbs == ["retry", "cancel", "delete"]
 
 
-async def test_the_fragment(client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx) -> None:
+async def test_the_fragment(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+) -> None:
     job_id = await job(connection, "running")
     fragment = parse((await client.get(f"/jobs/{job_id}", headers=htmx("job"))).text)
     assert not fragment.all("html")
@@ -100,7 +104,9 @@ async def test_how_long_it_took_in_all_is_told_from_how_long_it_ran(
     assert "including waiting" in completed.text
 
 
-async def test_a_reader_sees_no_verbs(reader: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+async def test_a_reader_sees_no_verbs(
+    reader: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
     page = await get(reader, f"/jobs/{await job(connection, 'retryable')}")
     assert not [button for button in page.all("button") if "data-verb" in button.attributes]
 
@@ -111,7 +117,10 @@ async def test_why_it_waits_and_why_it_looks_stuck(
     await queue(connection, "paused", paused_at=datetime.now(UTC))
     await leader(connection)
     waiting = await job(connection, queue="paused")
-    assert "Its queue has been paused" in (await get(client, f"/jobs/{waiting}")).one(class_="banner").text
+    assert (
+        "Its queue has been paused"
+        in (await get(client, f"/jobs/{waiting}")).one(class_="banner").text
+    )
     await queue(connection, "default")
     stuck = await job(connection, "running", attempted_at=datetime.now(UTC) - timedelta(hours=3))
     assert "running for 3 h" in (await get(client, f"/jobs/{stuck}")).one(class_="banner").text
@@ -176,7 +185,10 @@ async def test_a_job_whose_id_is_negative_is_a_job_like_any_other(
     place = "/jobs?state=available&order=-id"
     while place:
         listed = await get(client, place)
-        seen += [int(row.attributes["id"].removeprefix("job-")) for row in listed.all("tbody", class_="job")]
+        seen += [
+            int(row.attributes["id"].removeprefix("job-"))
+            for row in listed.all("tbody", class_="job")
+        ]
         following = [link for link in listed.all("a") if link.text == "Next"]
         place = following[0].attributes["href"] if following else ""
     assert seen == [*range(4, -106, -1), -(2**63)]
@@ -189,6 +201,10 @@ async def test_a_job_whose_id_is_negative_is_a_job_like_any_other(
         assert "cancelled" in (await get(client, f"/jobs/{job_id}")).one(id="job").text
 
 
-@pytest.mark.parametrize("path", ["/jobs/-200", "/jobs/-200/raw/job", "/jobs/-200/log/1", "/jobs/1/log/-1"])
-async def test_a_negative_id_that_no_job_has_is_not_there(client: httpx2.AsyncClient, path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["/jobs/-200", "/jobs/-200/raw/job", "/jobs/-200/log/1", "/jobs/1/log/-1"]
+)
+async def test_a_negative_id_that_no_job_has_is_not_there(
+    client: httpx2.AsyncClient, path: str
+) -> None:
     assert "There is nothing at this address" not in (await get(client, path, 404)).text

@@ -1,4 +1,6 @@
-"""The job list: as a page, as a fragment, without scripts; what it finds, how it is paged, and the verbs."""
+"""The job list: as a page, as a fragment, without scripts; what it finds, how it is paged, and the
+verbs.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ from starlette.applications import Starlette
 from starlette.datastructures import QueryParams
 from starlette.routing import Mount
 
-from riverui.config import DashboardConfig
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface import Driver
-from riverui.storage.params import JobOrder
-from riverui.web import listing
+from riverui.storage.interface.params import JobOrder
 from riverui.web.app import create_app
+from riverui.web.config import DashboardConfig
+from riverui.web.search import addresses
 from tests.factory import attempt_error, job
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
@@ -33,7 +35,9 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 def ids(page: Element) -> list[int]:
     """Jobs in the table, from top to bottom."""
-    return [int(body.attributes["id"].removeprefix("job-")) for body in page.all("tbody", class_="job")]
+    return [
+        int(body.attributes["id"].removeprefix("job-")) for body in page.all("tbody", class_="job")
+    ]
 
 
 async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
@@ -60,8 +64,8 @@ async def states(connection: AsyncConnection[Any]) -> dict[int, str]:
 class TestAddresses:
     """What an address means, and that there is one for each view."""
 
-    def read(self, text: str, limit: int = 100) -> tuple[listing.Listing, bool]:
-        return listing.read(QueryParams(text), now=NOW, default_limit=limit)
+    def read(self, text: str, limit: int = 100) -> tuple[addresses.Listing, bool]:
+        return addresses.read(QueryParams(text), now=NOW, default_limit=limit)
 
     @pytest.mark.parametrize(
         ("states", "order"),
@@ -75,7 +79,7 @@ class TestAddresses:
         ],
     )
     def test_default_orders(self, states: tuple[JobState, ...], order: JobOrder) -> None:
-        assert listing.default_order(states) is order
+        assert addresses.default_order(states) is order
 
     @pytest.mark.parametrize(
         "text",
@@ -128,14 +132,17 @@ class TestAddresses:
             ("limit=1000", "limit=200"),
         ],
     )
-    def test_other_ways_to_say_it_lead_to_the_canonical_address(self, text: str, address: str) -> None:
+    def test_other_ways_to_say_it_lead_to_the_canonical_address(
+        self, text: str, address: str
+    ) -> None:
         found, canonical = self.read(text)
         assert not canonical
         assert found.query() == address
         assert self.read(address)[1]
 
     @pytest.mark.parametrize(
-        "text", ["state=nope", "order=up", "limit=1001", "limit=x", "limit=-1", "after=x", "before=x~1"]
+        "text",
+        ["state=nope", "order=up", "limit=1001", "limit=x", "limit=-1", "after=x", "before=x~1"],
     )
     def test_nonsense_outside_the_search_is_refused(self, text: str) -> None:
         with pytest.raises(BadRequest):
@@ -167,7 +174,9 @@ class TestAddresses:
 async def test_the_page_shows_jobs_newest_first(
     client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
-    first = await job(connection, "completed", kind="mail_send", queue="mailers", args={"customer": 42})
+    first = await job(
+        connection, "completed", kind="mail_send", queue="mailers", args={"customer": 42}
+    )
     second = await job(connection, "discarded", tags=["vip"])
     page = await get(client, "/jobs")
     assert ids(page) == [second, first]
@@ -241,7 +250,10 @@ async def test_searching(
         await job(connection, kind="ship", queue="slow", priority=2, args={"list": [1, 2]}): "ship",
         await job(connection, "retryable", kind="mail_bounce", metadata={"trace": "abc"}): "bounce",
         await job(
-            connection, "completed", kind="mail_send", created_at=datetime.now(UTC) - timedelta(days=2)
+            connection,
+            "completed",
+            kind="mail_send",
+            created_at=datetime.now(UTC) - timedelta(days=2),
         ): "old",
     }
     answer = await client.get("/jobs", params={"q": q})
@@ -284,7 +296,9 @@ async def test_the_plain_form_leads_to_the_canonical_address(
 
 async def test_chips_take_one_term_away(client: httpx2.AsyncClient) -> None:
     page = await get(client, "/jobs?q=kind:a%20-tag:%22b%20c%22&state=running")
-    chips = {chip.one("bdi").text: chip.one("a").attributes["href"] for chip in page.all(class_="chip")}
+    chips = {
+        chip.one("bdi").text: chip.one("a").attributes["href"] for chip in page.all(class_="chip")
+    }
     assert chips == {
         "kind:a": "/jobs?q=-tag:%22b%20c%22&state=running",
         '-tag:"b c"': "/jobs?q=kind:a&state=running",
@@ -298,8 +312,9 @@ async def test_every_row_can_be_paged_to_and_back(
     address: str, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
     await connection.execute(
-        """insert into river_job (kind, args, state, finalized_at)
-        select 'k', '{}', 'completed', now() - (n % 7) * interval '1 s' from generate_series(1, 50) n"""
+        """insert into river_job (kind, args, state, finalized_at) select 'k', '{}', 'completed',
+        now() - (n % 7) * interval '1 s' from generate_series(1, 50) n
+        """
     )
     pages = []
     page = await get(client, address)
@@ -342,7 +357,9 @@ async def test_paging_holds_when_rows_vanish(
     assert back.one(id="jobs-list").attributes["hx-get"] == "/jobs?limit=20"
 
 
-async def test_a_bounded_search_says_so_and_goes_on(driver: Driver, connection: AsyncConnection[Any]) -> None:
+async def test_a_bounded_search_says_so_and_goes_on(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
     await connection.execute(
         """insert into river_job (kind, args, tags)
         select 'k', '{}', case when n <= 10 then '{rare}' else '{}' end::varchar[]
@@ -444,7 +461,8 @@ async def test_retry_without_scripts_comes_back_with_a_notice(
 ) -> None:
     dead, running = await job(connection, "discarded"), await job(connection, "running")
     answer = await client.post(
-        "/jobs/retry", data={"ids": [str(dead), str(running), "999"], "next": "/jobs?state=discarded"}
+        "/jobs/retry",
+        data={"ids": [str(dead), str(running), "999"], "next": "/jobs?state=discarded"},
     )
     assert (answer.status_code, answer.headers["location"]) == (303, "/jobs?state=discarded")
     page = await get(client, "/jobs?state=discarded")
@@ -461,7 +479,9 @@ async def test_cancel_by_htmx_answers_with_a_notice_and_an_event(
 ) -> None:
     waiting, running = await job(connection), await job(connection, "running")
     answer = await client.post(
-        "/jobs/cancel", data={"ids": [str(waiting), str(running)], "next": "/jobs"}, headers=htmx("notices")
+        "/jobs/cancel",
+        data={"ids": [str(waiting), str(running)], "next": "/jobs"},
+        headers=htmx("notices"),
     )
     assert answer.status_code == 200
     assert answer.headers["hx-trigger"] == "jobs-changed"
@@ -520,9 +540,12 @@ async def test_deleting_a_job_from_its_own_page_leads_to_the_list(
 
 
 @pytest.mark.parametrize(
-    "ids_sent", [["x"], ["-"], ["1.5"], ["9223372036854775808"], ["1" * 5000], ["1"] * 1001, ["1", ""]]
+    "ids_sent",
+    [["x"], ["-"], ["1.5"], ["9223372036854775808"], ["1" * 5000], ["1"] * 1001, ["1", ""]],
 )
-async def test_ids_that_are_none_are_refused(ids_sent: list[str], client: httpx2.AsyncClient) -> None:
+async def test_ids_that_are_none_are_refused(
+    ids_sent: list[str], client: httpx2.AsyncClient
+) -> None:
     for verb in ("retry", "cancel", "delete"):
         answer = await client.post(f"/jobs/{verb}", data={"ids": ids_sent, "confirmed": "1"})
         assert answer.status_code == 400, verb
@@ -598,7 +621,10 @@ async def test_selecting_all_matching_knows_how_many(
 async def test_under_a_mount_every_address_stays_below_it(
     app: Starlette, connection: AsyncConnection[Any], htmx: Htmx
 ) -> None:
-    found = [await job(connection, "discarded", kind="mail", queue="a/b", tags=["vip"]) for _ in range(30)]
+    found = [
+        await job(connection, "discarded", kind="mail", queue="a/b", tags=["vip"])
+        for _ in range(30)
+    ]
     host = Starlette(routes=[Mount("/admin/river", app)])
     async with browser(host) as client:
         for path in (
@@ -614,9 +640,19 @@ async def test_under_a_mount_every_address_stays_below_it(
             answer = await client.get(f"/admin/river{path}")
             page = parse(answer.text)
             for element in page.walk():
-                for name in ("href", "src", "action", "formaction", "hx-get", "hx-post", "data-suggest"):
+                for name in (
+                    "href",
+                    "src",
+                    "action",
+                    "formaction",
+                    "hx-get",
+                    "hx-post",
+                    "data-suggest",
+                ):
                     address = element.attributes.get(name, "")
-                    assert not address.startswith("/") or address.startswith("/admin/river/"), address
+                    assert not address.startswith("/") or address.startswith("/admin/river/"), (
+                        address
+                    )
             for field in page.all("input", name="next"):
                 assert field.attributes["value"].startswith("/admin/river/"), path
         moved = await client.get("/admin/river/jobs?kind=mail")
@@ -645,7 +681,10 @@ async def test_an_empty_list_leads_to_where_jobs_are(
     await job(connection, "discarded", kind="mail_send")
     empty = (await get(client, "/jobs?state=running")).one(class_="empty")
     assert "No running jobs" in empty.text
-    assert [link.text.strip() for link in empty.all("a")] == ["available2 available", "discarded1 discarded"]
+    assert [link.text.strip() for link in empty.all("a")] == [
+        "available2 available",
+        "discarded1 discarded",
+    ]
     assert empty.link("available2 available") == "/jobs?state=available"
     found = (await get(client, "/jobs?state=running&q=kind:mail_send")).one(class_="empty")
     assert "No running job matches this search" in found.text

@@ -20,7 +20,7 @@ from psycopg import AsyncConnection, sql
 
 from riverui.demo.postgres import EmbeddedPostgres, find_binaries
 from riverui.storage.connect import connect
-from riverui.storage.migrate import migrate
+from riverui.storage.migrations import migrate
 from riverui.web.app import create_app
 from tests.factory import job, leader, queue
 from tests.web.html import Element, parse
@@ -70,7 +70,9 @@ async def fill(url: str) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def standby() -> Iterator[tuple[str, dict[str, int]]]:
-    """A hot standby, made from the base backup of a server with jobs in it: its URL and its jobs."""
+    """A hot standby, made from the base backup of a server with jobs in it: its URL and its
+    jobs.
+    """
     given = os.environ.get("RIVERUI_PG_BIN")
     binaries = find_binaries(Path(given) if given else None)
     # Not pytest's own folder: its name is too long for a socket.
@@ -108,7 +110,9 @@ def standby() -> Iterator[tuple[str, dict[str, int]]]:
 
 @pytest.fixture
 def role(database_url: str) -> Iterator[Callable[..., str]]:
-    """Makes a user with nothing but these grants; gives the URL with which it sees this test's database."""
+    """Makes a user with nothing but these grants; gives the URL with which it sees this test's
+    database.
+    """
     name = f"riverui_test_{token_hex(6)}"
     with psycopg.connect(database_url, autocommit=True) as admin:
         admin.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
@@ -180,7 +184,9 @@ async def expect_read_only(client: httpx2.AsyncClient, job_id: int, reason: str)
     """No buttons, a word of why, and 403 for who asks nevertheless."""
     for path in ("/jobs", "/queues", "/queues/default", f"/jobs/{job_id}"):
         page = await get(client, path)
-        tags = [tag.attributes["title"] for tag in page.all(class_="tag") if tag.text == "read-only"]
+        tags = [
+            tag.attributes["title"] for tag in page.all(class_="tag") if tag.text == "read-only"
+        ]
         assert [reason in tag for tag in tags] == [True], path
         verbs = [element for element in page.walk() if "data-verb" in element.attributes]
         assert not verbs + page.all("form", action="/queues/pause"), path
@@ -207,16 +213,25 @@ async def test_a_user_whose_transactions_are_read_only_is_taken_at_its_word(
     else:
         url += ("&" if "?" in url else "?") + "default_transaction_read_only=on"
     async with dashboard(url) as client:
-        answer = await client.post("/jobs/cancel", data={"ids": str(jobs["available"]), "confirmed": "1"})
+        answer = await client.post(
+            "/jobs/cancel", data={"ids": str(jobs["available"]), "confirmed": "1"}
+        )
         assert answer.status_code == 403
         assert "read-only" in answer.text
         await expect_read_only(client, jobs["available"], "default_transaction_read_only is on")
-        assert "default_transaction_read_only is on" in (await get(client, "/about")).one(id="about").text
-    found = await connection.execute("select state from river_job where id = %s", [jobs["available"]])
+        assert (
+            "default_transaction_read_only is on"
+            in (await get(client, "/about")).one(id="about").text
+        )
+    found = await connection.execute(
+        "select state from river_job where id = %s", [jobs["available"]]
+    )
     assert await found.fetchone() == {"state": "available"}
 
 
-async def test_a_user_who_may_read_jobs_and_queues_alone(database_url: str, role: Callable[..., str]) -> None:
+async def test_a_user_who_may_read_jobs_and_queues_alone(
+    database_url: str, role: Callable[..., str]
+) -> None:
     jobs = await fill(database_url)
     async with dashboard(role("river_job", "river_queue")) as client:
         for path in PAGES:
@@ -241,7 +256,9 @@ async def test_a_user_who_may_read_jobs_and_queues_alone(database_url: str, role
         assert "permission denied for table river_job" in answer.text
 
 
-async def test_a_user_without_any_right_on_queues(database_url: str, role: Callable[..., str]) -> None:
+async def test_a_user_without_any_right_on_queues(
+    database_url: str, role: Callable[..., str]
+) -> None:
     jobs = await fill(database_url)
     others = [table for table in await tables(database_url) if table != "river_queue"]
     async with dashboard(role(*others)) as client:
@@ -262,7 +279,9 @@ async def test_a_user_without_any_right_on_queues(database_url: str, role: Calla
             assert "permission denied for table river_queue" in (await get(client, path, 503)).text
 
 
-async def test_a_user_without_any_right_on_jobs(database_url: str, role: Callable[..., str]) -> None:
+async def test_a_user_without_any_right_on_jobs(
+    database_url: str, role: Callable[..., str]
+) -> None:
     await fill(database_url)
     others = [table for table in await tables(database_url) if table != "river_job"]
     async with dashboard(role(*others)) as client:

@@ -1,4 +1,6 @@
-"""Figures for Prometheus: what they say, what they cost, and that nothing of them is shared between apps."""
+"""Figures for Prometheus: what they say, what they cost, and that nothing of them is shared between
+apps.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui.storage.interface import Driver
-from riverui.web.access import EVERYTHING, Access
 from riverui.web.app import create_app
-from riverui.web.metrics import MEDIA
+from riverui.web.auth.access import EVERYTHING, Access
+from riverui.web.live.metrics import MEDIA
 from tests import factory
 from tests.web.stand_ins import DeadDriver, browser
 
@@ -67,10 +69,20 @@ async def test_how_fast_we_answer(client: httpx2.AsyncClient) -> None:
     await client.get("/nothing")
     await client.post("/api/jobs/cancel", json={"ids": [1]})
     found = await figures(client)
-    assert at(found, "riverui_request_seconds_count", method="GET", route="queues.index", status="200") == 1
+    assert (
+        at(found, "riverui_request_seconds_count", method="GET", route="queues.index", status="200")
+        == 1
+    )
     assert at(found, "riverui_request_seconds_count", method="GET", route="none", status="404") == 1
     assert (
-        at(found, "riverui_request_seconds_count", method="POST", route="api.jobs.cancel", status="404") == 1
+        at(
+            found,
+            "riverui_request_seconds_count",
+            method="POST",
+            route="api.jobs.cancel",
+            status="404",
+        )
+        == 1
     )
     assert at(found, "riverui_database_seconds_count", access="read") == 1
     assert at(found, "riverui_database_seconds_count", access="write") == 1
@@ -92,7 +104,16 @@ async def test_without_a_database_the_rest_is_told() -> None:
         await client.get("/jobs")
         found = await figures(client)
         assert at(found, "riverui_database_up") == 0
-        assert at(found, "riverui_request_seconds_count", method="GET", route="jobs.index", status="503") == 1
+        assert (
+            at(
+                found,
+                "riverui_request_seconds_count",
+                method="GET",
+                route="jobs.index",
+                status="503",
+            )
+            == 1
+        )
         assert not any(name.startswith("river_") for name, _ in found)
 
 
@@ -116,4 +137,13 @@ async def test_two_dashboards_share_nothing() -> None:
         async with browser(app) as client:
             await client.get("/about")
             found = await figures(client)
-            assert at(found, "riverui_request_seconds_count", method="GET", route="about", status="503") == 1
+            assert (
+                at(
+                    found,
+                    "riverui_request_seconds_count",
+                    method="GET",
+                    route="about",
+                    status="503",
+                )
+                == 1
+            )

@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import riverui
 from riverui.errors import ConfigError
 from riverui.web.app import create_app
-from riverui.web.proxy import Prefix, RootPath, TrustedProxy
-from riverui.web.urls import queue_name, queue_path
+from riverui.web.http.proxy import Prefix, RootPath, TrustedProxy
+from riverui.web.http.urls import queue_name, queue_path
 from tests.web.stand_ins import DeadDriver, browser
 
 LINK = re.compile(r'(?:href|src|action|hx-get|hx-post)="([^"#][^"]*)')
@@ -69,7 +69,9 @@ def strange(path: str) -> ASGIApp:
 
 
 def silent(path: str) -> ASGIApp:
-    """A host that cuts the prefix off and tells nobody, as Litestar does; and puts a slash behind."""
+    """A host that cuts the prefix off and tells nobody, as Litestar does; and puts a slash
+    behind.
+    """
     app = dashboard()
 
     async def host(scope: Scope, receive: Receive, send: Send) -> None:
@@ -113,8 +115,18 @@ PLACES: dict[str, tuple[Callable[[], ASGIApp], str, str, str]] = {
         "/a/b",
         "/a/b",
     ),
-    "starlette, by parameter": (lambda: starlette(Mount("/{team}/r", dashboard())), "", "/x y/r", "/x%20y/r"),
-    "starlette, our own word": (lambda: starlette(Mount("/jobs", dashboard())), "", "/jobs", "/jobs"),
+    "starlette, by parameter": (
+        lambda: starlette(Mount("/{team}/r", dashboard())),
+        "",
+        "/x y/r",
+        "/x%20y/r",
+    ),
+    "starlette, our own word": (
+        lambda: starlette(Mount("/jobs", dashboard())),
+        "",
+        "/jobs",
+        "/jobs",
+    ),
     "starlette, at the root": (lambda: starlette(Mount("/", dashboard())), "", "", ""),
     "fastapi": (lambda: fastapi("/river"), "", "/river", "/river"),
     "fastapi, root path": (lambda: fastapi("/river"), "/proxy", "/proxy/river", "/proxy/river"),
@@ -173,7 +185,9 @@ async def test_an_odd_address_comes_before_no_link(raw: bytes) -> None:
     app = dashboard()
 
     async def smoothing(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, "path": "/help", "raw_path": raw.replace(b"jobs", b"help")}, receive, send)
+        await app(
+            {**scope, "path": "/help", "raw_path": raw.replace(b"jobs", b"help")}, receive, send
+        )
 
     async with browser(smoothing) as client:
         links = LINK.findall((await client.get("/help")).text)
@@ -184,7 +198,9 @@ async def test_an_odd_address_comes_before_no_link(raw: bytes) -> None:
 async def test_two_dashboards_in_one_app_know_themselves_apart() -> None:
     app = Starlette(
         routes=[
-            Mount("/one", create_app(DeadDriver(dead=False), basic_auth=("ada", "one")), name="one"),
+            Mount(
+                "/one", create_app(DeadDriver(dead=False), basic_auth=("ada", "one")), name="one"
+            ),
             Mount("/two", create_app(DeadDriver(), no_auth=True), name="two"),
         ]
     )
@@ -210,7 +226,10 @@ async def test_a_prefix_tells_strangers_where_to_go() -> None:
         assert (await client.get("/river")).headers["location"] == "/river/jobs"
         for path in ("/jobs", "/rivers", "/riverjobs", "/favicon.ico"):
             answer = await client.get(path)
-            assert (answer.status_code, answer.text) == (404, "This dashboard lives below /river/\n")
+            assert (answer.status_code, answer.text) == (
+                404,
+                "This dashboard lives below /river/\n",
+            )
             assert answer.headers["x-content-type-options"] == "nosniff"
         assert (await client.post("/")).status_code == 404
 
@@ -245,7 +264,9 @@ async def test_only_a_trusted_proxy_is_believed() -> None:
         assert (await client.get("/jobs", headers=nonsense)).json()[:2] == ["http", "river.test"]
         assert (await client.get("/jobs", headers=nonsense)).json()[3:] == ["", "/jobs"]
         for prefix in ("/a/../b", "/a//b", "/a b", "evil.test", "/<x>"):
-            assert (await client.get("/jobs", headers={"X-Forwarded-Prefix": prefix})).json()[3] == ""
+            assert (await client.get("/jobs", headers={"X-Forwarded-Prefix": prefix})).json()[
+                3
+            ] == ""
     async with browser(dashboard()) as client:
         assert (await client.get("/", headers=told)).headers["location"] == "/jobs"
 

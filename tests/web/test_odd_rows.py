@@ -1,4 +1,6 @@
-"""Every address over the whole corpus of odd rows at once: each answers, and no answer grows with a row."""
+"""Every address over the whole corpus of odd rows at once: each answers, and no answer grows with a
+row.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ PAGE = 1_500_000
 ANSWER = 25_000_000
 """Bytes of JSON that any answer of the API but an export may have."""
 ORDERS = ("id", "-id", "time", "-time")
-FRAGMENT = {"HX-Request": "true", "HX-Target": "section#job", "HX-Current-URL": "http://river.test/jobs"}
+FRAGMENT = {
+    "HX-Request": "true",
+    "HX-Target": "section#job",
+    "HX-Current-URL": "http://river.test/jobs",
+}
 
 
 class Corpus(NamedTuple):
@@ -88,7 +94,9 @@ async def test_every_job_has_a_page(state: str, client: httpx2.AsyncClient, corp
             await page(client, f"/jobs/{job_id}", headers=FRAGMENT)
 
 
-async def test_every_link_of_a_jobs_page_leads_somewhere(client: httpx2.AsyncClient, corpus: Corpus) -> None:
+async def test_every_link_of_a_jobs_page_leads_somewhere(
+    client: httpx2.AsyncClient, corpus: Corpus
+) -> None:
     links: dict[str, str] = {}
     for (name, state), job_id in corpus.ids.items():
         if state in ("running", "completed"):
@@ -101,7 +109,9 @@ async def test_every_link_of_a_jobs_page_leads_somewhere(client: httpx2.AsyncCli
 
 
 @pytest.mark.parametrize(
-    "name", [row.name for row in ODD_ROWS if {"kind", "queue"} & row.columns.keys()], ids=lambda name: name
+    "name",
+    [row.name for row in ODD_ROWS if {"kind", "queue"} & row.columns.keys()],
+    ids=lambda name: name,
 )
 async def test_the_links_of_an_odd_name_find_its_job(
     name: str, client: httpx2.AsyncClient, corpus: Corpus
@@ -111,7 +121,9 @@ async def test_the_links_of_an_odd_name_find_its_job(
     kind = shown.link("Jobs of this kind")
     assert f'id="job-{job_id}"' in (await client.get(f"{kind}&state=completed")).text
     queue = next(
-        link.attributes["href"] for link in shown.all("a") if link.attributes["href"].startswith("/queues/")
+        link.attributes["href"]
+        for link in shown.all("a")
+        if link.attributes["href"].startswith("/queues/")
     )
     found = await page(client, queue)
     assert "failures-title" in {element.attributes.get("id") for element in found.walk()}
@@ -124,7 +136,9 @@ async def test_every_raw_text_is_whole(
     for (name, state), job_id in corpus.ids.items():
         if state != "running":
             continue
-        rows = await connection.execute(f"select {texts} from river_job where id = {job_id}".encode())
+        rows = await connection.execute(
+            f"select {texts} from river_job where id = {job_id}".encode()
+        )
         row = await rows.fetchone()
         assert row is not None
         for field, text in row.items():
@@ -150,17 +164,25 @@ async def test_a_list_shows_every_job_once(
         rows = [row.attributes["id"] for row in found.all("tbody", class_="job")]
         seen += [int(row.removeprefix("job-")) for row in rows]
         assert len(seen) <= len(there), "the list goes in circles"
-        older = [link.attributes["href"] for link in found.all("a", class_="button") if link.text == "Next"]
+        older = [
+            link.attributes["href"]
+            for link in found.all("a", class_="button")
+            if link.text == "Next"
+        ]
         path = older[0] if older else None
     assert sorted(seen) == sorted(there)
 
 
 @pytest.mark.parametrize("order", ORDERS)
-async def test_the_api_lists_every_job_once(order: str, client: httpx2.AsyncClient, corpus: Corpus) -> None:
+async def test_the_api_lists_every_job_once(
+    order: str, client: httpx2.AsyncClient, corpus: Corpus
+) -> None:
     seen: list[int] = []
     cursor: str | None = ""
     while cursor is not None:
-        text = await told(client, "/api/jobs", params={"order": order, "limit": "100", "cursor": cursor})
+        text = await told(
+            client, "/api/jobs", params={"order": order, "limit": "100", "cursor": cursor}
+        )
         found = json.loads(text)
         cursor = found["next_cursor"]
         seen += [job["id"] for job in found["data"]]
@@ -175,7 +197,13 @@ async def test_the_api_lists_every_job_once(order: str, client: httpx2.AsyncClie
 async def test_the_api_names_what_it_cut(client: httpx2.AsyncClient, corpus: Corpus) -> None:
     cut = {
         name: json.loads(await told(client, f"/api/jobs/{corpus.ids[name, 'running']}")).get("cut")
-        for name in ("many tags", "many workers", "many errors", "a long error", "workers with nulls")
+        for name in (
+            "many tags",
+            "many workers",
+            "many errors",
+            "a long error",
+            "workers with nulls",
+        )
     }
     assert cut == {
         "many tags": ["tags"],
@@ -215,7 +243,9 @@ async def test_the_api_tells_every_job(client: httpx2.AsyncClient, corpus: Corpu
 
 
 @pytest.mark.parametrize("order", ORDERS)
-async def test_an_export_has_every_job_once(order: str, client: httpx2.AsyncClient, corpus: Corpus) -> None:
+async def test_an_export_has_every_job_once(
+    order: str, client: httpx2.AsyncClient, corpus: Corpus
+) -> None:
     there = sorted(corpus.ids.values())
     answer = await client.get(f"/api/jobs/export?order={order}")
     assert answer.status_code == 200
@@ -252,7 +282,10 @@ async def test_a_table_has_every_job_once(client: httpx2.AsyncClient, corpus: Co
         "/api/progress?q=kind:odd",
         "/api/progress?metadata.snoozes=many",
         "/metrics",
-        *(f"/suggest?q={typed}" for typed in ("odd", "kind:", "queue:", "tag:", "worker:", "args.")),
+        *(
+            f"/suggest?q={typed}"
+            for typed in ("odd", "kind:", "queue:", "tag:", "worker:", "args.")
+        ),
         *(f"/jobs?q={q}" for q in ("tag:tag_7", "worker:client_5", "error:error", "kind:*d*")),
         *(f"/jobs/bulk?verb={verb}&q=kind:odd" for verb in ("cancel", "delete", "retry")),
     ],
@@ -276,8 +309,12 @@ async def test_an_action_on_all_of_them_leaves_none_behind(
                     await asyncio.wait_for(asyncio.shield(operation.task), 60)
     operations = app.state.dashboard.operations.list()
     assert operations
-    assert {str(operation.status) for operation in operations} == {"done"}, [o.error for o in operations]
-    rows = await connection.execute("select state::text, count(*)::int as n from river_job group by 1")
+    assert {str(operation.status) for operation in operations} == {"done"}, [
+        o.error for o in operations
+    ]
+    rows = await connection.execute(
+        "select state::text, count(*)::int as n from river_job group by 1"
+    )
     left = {row["state"]: row["n"] for row in await rows.fetchall()}
     # An attempt that is still to come looks like one that began after the action was asked for.
     later = ("times that never come", "times beyond the calendar")
@@ -298,7 +335,9 @@ async def test_a_selection_of_odd_jobs_is_acted_on(
                 data = {"ids": str(job_id), "confirmed": "1"}
                 answer = await client.post(f"/jobs/{verb}", data=data)
                 assert answer.status_code == 303, (name, verb, answer.status_code)
-    rows = await connection.execute("select count(*)::int as n from river_job where state = 'completed'")
+    rows = await connection.execute(
+        "select count(*)::int as n from river_job where state = 'completed'"
+    )
     assert await rows.fetchall() == [{"n": 0}]
 
 
@@ -337,11 +376,10 @@ async def test_odd_tasks_of_a_workflow(client: httpx2.AsyncClient, connection: C
     )
     await connection.execute("insert into river_workflow (id, name) values ('w', 'odd')")
     await connection.execute(
-        "insert into river_producer (client_id, queue_name, max_workers, metadata)"
-        " select 'c', 'default', 1, m"
-        " from unnest(array['null', '7', '[]', '{\"concurrency\": {\"running\": [1]}}', repeat('[', 5000)"
-        " || repeat(']', 5000), '{\"concurrency\": {\"running\": {\"a\": ' || repeat('9', 5000) || '}}}'"
-        "]::jsonb[]) m"
+        "insert into river_producer (client_id, queue_name, max_workers, metadata) select 'c',"
+        " 'default', 1, m from unnest(array['null', '7', '[]', '{\"concurrency\": {\"running\":"
+        " [1]}}', repeat('[', 5000) || repeat(']', 5000), '{\"concurrency\": {\"running\": {\"a\":"
+        " ' || repeat('9', 5000) || '}}}']::jsonb[]) m"
     )
     await told(client, "/api/pro/workflows")
     await told(client, "/api/pro/workflows/w")
@@ -373,9 +411,11 @@ async def test_a_page_holds_the_widest_text_there_is(
     await connection.execute(
         f"""update river_job set kind = repeat({wide}, 127), queue = repeat({wide}, 127),
         tags = (select array_agg(repeat({wide}, 250) || n) from generate_series(1, 1000) n),
-        attempted_by = (select array_agg(repeat({wide}, 97) || n % 100) from generate_series(1, 30000) n),
+        attempted_by = (select array_agg(repeat({wide}, 97) || n % 100) from generate_series(1,
+        30000) n),
         errors = (select array_agg(jsonb_build_object('at', now(), 'attempt', 29000 + n, 'error',
-          repeat({wide}, 9000), 'trace', repeat(E'\\x01\\n', 9000))) from generate_series(1, 1000) n),
+          repeat({wide}, 9000), 'trace', repeat(E'\\x01\\n', 9000))) from generate_series(1, 1000)
+          n),
         args = (select jsonb_object_agg(repeat({wide}, 200) || n, repeat({wide}, 4500))
           from generate_series(1, 40) n),
         metadata = jsonb_build_object('wide', repeat({wide}, 190000),
@@ -414,17 +454,23 @@ async def test_a_list_goes_on_among_times_that_python_cannot_hold(
     order: str, client: httpx2.AsyncClient, connection: Connection
 ) -> None:
     await connection.execute(
-        "insert into river_job (args, kind, max_attempts, state, scheduled_at)"
-        " select '{}', 'far', 25, 'scheduled', case n % 3 when 0 then 'infinity'::timestamptz"
-        " when 1 then '10000-01-01'::timestamptz + n * interval '1 day'"
-        " else '0044-03-15 BC'::timestamptz + n * interval '1 day' end from generate_series(1, 60) n"
+        "insert into river_job (args, kind, max_attempts, state, scheduled_at) select '{}', 'far',"
+        " 25, 'scheduled', case n % 3 when 0 then 'infinity'::timestamptz when 1 then"
+        " '10000-01-01'::timestamptz + n * interval '1 day' else '0044-03-15 BC'::timestamptz + n *"
+        " interval '1 day' end from generate_series(1, 60) n"
     )
     found = await connection.execute("select id from river_job where kind = 'far'")
     there = {row["id"] for row in await found.fetchall()}
     seen: list[int] = []
     cursor: str | None = ""
     while cursor is not None:
-        asked = {"q": "kind:far", "state": "scheduled", "order": order, "limit": "7", "cursor": cursor}
+        asked = {
+            "q": "kind:far",
+            "state": "scheduled",
+            "order": order,
+            "limit": "7",
+            "cursor": cursor,
+        }
         answer = json.loads(await told(client, "/api/jobs", params=asked))
         cursor = answer["next_cursor"]
         seen += [job["id"] for job in answer["data"]]

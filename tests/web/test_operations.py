@@ -11,13 +11,13 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
-from riverui.actions import operations
 from riverui.actions.jobs import Verb
-from riverui.actions.operations import Operation
 from riverui.domain.jobs import JobState
-from riverui.storage.params import Count, JobFilter, JobOrder
-from riverui.web.access import READ_ONLY, Access
+from riverui.storage.interface.params import Count, JobFilter, JobOrder
 from riverui.web.app import create_app
+from riverui.web.auth.access import READ_ONLY, Access
+from riverui.web.sections.operations import runner as operations
+from riverui.web.sections.operations.runner import Operation
 from tests.factory import job
 from tests.web.html import parse
 from tests.web.stand_ins import browser
@@ -51,7 +51,9 @@ async def test_the_list_and_one_operation(
     assert operation.task
     await operation.task
     listed = await client.get("/operations")
-    assert "<b>" not in parse(listed.text).one(id="operations-list").text.replace("state:running <b>", "")
+    assert "<b>" not in parse(listed.text).one(id="operations-list").text.replace(
+        "state:running <b>", ""
+    )
     assert "ada <i>" in parse(listed.text).one(id="operation-abc").text
     page = parse((await client.get("/operations/abc")).text)
     text = page.one(id="operation").text
@@ -65,7 +67,10 @@ async def test_the_list_and_one_operation(
 
 
 async def test_unknown_operations(client: httpx2.AsyncClient) -> None:
-    for answer in (await client.get("/operations/nope"), await client.post("/operations/nope/stop", data={})):
+    for answer in (
+        await client.get("/operations/nope"),
+        await client.post("/operations/nope/stop", data={}),
+    ):
         assert answer.status_code == 404
         assert "restarts" in answer.text
 
@@ -84,7 +89,9 @@ async def test_stopping(
     operation = await start(app)
     page = parse((await client.get("/operations/abc")).text)
     assert page.one(id="operation").attributes["data-final"] == "0"
-    form = next(form for form in page.all("form") if form.attributes.get("action", "").endswith("/stop"))
+    form = next(
+        form for form in page.all("form") if form.attributes.get("action", "").endswith("/stop")
+    )
     answer = await client.post(form.attributes["action"], data=dict(form.fields()))
     assert (answer.status_code, answer.headers["location"]) == (303, "/operations/abc")
     assert operation.task
@@ -96,7 +103,9 @@ async def test_stopping(
     assert "It had already finished" in (await client.get("/operations/abc")).text
 
 
-async def test_stopping_needs_the_right_to_the_verb(app: Starlette, connection: AsyncConnection[Any]) -> None:
+async def test_stopping_needs_the_right_to_the_verb(
+    app: Starlette, connection: AsyncConnection[Any]
+) -> None:
     await job(connection, "running")
     other = create_app(
         app.state.dashboard.driver,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from riverui.domain.jobs import JobListRow, JobState
-from riverui.web.previews import args_previews
+from riverui.web.view.previews import args_previews
 
 NOW = datetime(2026, 11, 21, 14, 2, 11, tzinfo=UTC)
 
@@ -74,7 +74,12 @@ def test_ids_and_short_values_come_before_long_ones() -> None:
 
 def test_values_read_as_they_were_written() -> None:
     (shown,) = args_previews(
-        [row('{"n": 12345678901234567890, "f": 1.10, "t": true, "z": null, "e": {}, "l": ["a", 2, null, 3]}')]
+        [
+            row(
+                '{"n": 12345678901234567890, "f": 1.10, "t": true, "z": null, "e": {}, "l": ["a",'
+                " 2, null, 3]}"
+            )
+        ]
     )
     assert shown == "n: 12345678901234567890, f: 1.10, t: true, z: null, e: {0}, l: [a, 2, null, …]"
 

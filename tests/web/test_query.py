@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest
-from riverui.storage.params import Field, JobCursor, JobFilter, JobOrder, Op, Term
-from riverui.web import containment, query
+from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrder, Op, Term
+from riverui.web.search import json_terms, query
 
 NOW = datetime(2026, 11, 21, 12, 30, 15, 250_000, tzinfo=UTC)
 TODAY = datetime(2026, 11, 21, tzinfo=UTC)
@@ -58,7 +58,10 @@ def has(field: Field, *values: str) -> Term:
         ("id:9223372036854775807", (eq(Field.ID, 2**63 - 1),)),
         (
             "id:5..9",
-            (Term(field=Field.ID, op=Op.GE, values=(5,)), Term(field=Field.ID, op=Op.LE, values=(9,))),
+            (
+                Term(field=Field.ID, op=Op.GE, values=(5,)),
+                Term(field=Field.ID, op=Op.LE, values=(9,)),
+            ),
         ),
         ("mail", (like(Field.KIND, "*mail*"),)),
         ("mail,ship", (like(Field.KIND, "*mail*", "*ship*"),)),
@@ -78,7 +81,10 @@ def has(field: Field, *values: str) -> Term:
         ("worker:host-a*", (like(Field.WORKER, "host-a*"),)),
         ("priority:1,4", (eq(Field.PRIORITY, 1, 4),)),
         ("tag:vip -tag:test", (eq(Field.TAG, "vip"), eq(Field.TAG, "test", negated=True))),
-        ("worker:host_2026_11_21T09_00_00_000000", (eq(Field.WORKER, "host_2026_11_21T09_00_00_000000"),)),
+        (
+            "worker:host_2026_11_21T09_00_00_000000",
+            (eq(Field.WORKER, "host_2026_11_21T09_00_00_000000"),),
+        ),
         ("attempt:>3", (Term(field=Field.ATTEMPT, op=Op.GT, values=(3,)),)),
         ("attempt:<=3", (Term(field=Field.ATTEMPT, op=Op.LE, values=(3,)),)),
         ("attempt:2..", (Term(field=Field.ATTEMPT, op=Op.GE, values=(2,)),)),
@@ -107,7 +113,10 @@ def test_terms(text: str, expected: tuple[Term, ...]) -> None:
         ('args."a.b"."c d":é', ['{"a.b":{"c d":"é"}}']),
         ("args.items[].sku:x", ['{"items":[{"sku":"x"}]}']),
         ("args.ids[]:7", ['{"ids":[7]}']),
-        ('args:{"a": 1, "b": [true, 12345678901234567890]}', ['{"a":1,"b":[true,12345678901234567890]}']),
+        (
+            'args:{"a": 1, "b": [true, 12345678901234567890]}',
+            ['{"a":1,"b":[true,12345678901234567890]}'],
+        ),
         ('args:{"a":1},{"b":2}', ['{"a":1}', '{"b":2}']),
         ('args.a:{"b": 1}', ['{"a":{"b":1}}']),
         ("args.a:[1,2]", ['{"a":[1,2]}']),
@@ -155,10 +164,16 @@ def test_args(text: str, contained: list[str] | None) -> None:
             "created:2026-11-21T00:00:05",
             [(Op.GE, TODAY + timedelta(seconds=5)), (Op.LT, TODAY + timedelta(seconds=6))],
         ),
-        ("created:2026-11-01T10:00:05.25", [(Op.EQ, datetime(2026, 11, 1, 10, 0, 5, 250_000, tzinfo=UTC))]),
+        (
+            "created:2026-11-01T10:00:05.25",
+            [(Op.EQ, datetime(2026, 11, 1, 10, 0, 5, 250_000, tzinfo=UTC))],
+        ),
         (
             "created:2026-11-01..2026-11-02",
-            [(Op.GE, datetime(2026, 11, 1, tzinfo=UTC)), (Op.LT, datetime(2026, 11, 3, tzinfo=UTC))],
+            [
+                (Op.GE, datetime(2026, 11, 1, tzinfo=UTC)),
+                (Op.LT, datetime(2026, 11, 3, tzinfo=UTC)),
+            ],
         ),
     ],
 )
@@ -174,7 +189,9 @@ def test_states_are_lifted_out_of_the_terms() -> None:
     )
     assert search.filter((JobState.COMPLETED,)).states == (JobState.RUNNING, JobState.RETRYABLE)
     assert search.without_states() == "kind:a"
-    assert query.parse("kind:a", now=NOW).filter((JobState.COMPLETED,)).states == (JobState.COMPLETED,)
+    assert query.parse("kind:a", now=NOW).filter((JobState.COMPLETED,)).states == (
+        JobState.COMPLETED,
+    )
     unfinished = query.parse("-state:completed,cancelled,discarded", now=NOW)
     assert set(unfinished.filter().states) == {
         JobState.PENDING,
@@ -285,7 +302,11 @@ def test_fields_show_the_same_filter() -> None:
         ("created", "> 1h", "created:>1h"),
         ("created", ">= 2026-11-01 10:00", "created:>=2026-11-01T10:00"),
         ("args", "customer.id:42 -x:1", "args.customer.id:42 -args.x:1"),
-        ("args", '{"a": 1, "b": "x y"},{"c": 2} d:1', 'args:{"a": 1, "b": "x y"},{"c": 2} args.d:1'),
+        (
+            "args",
+            '{"a": 1, "b": "x y"},{"c": 2} d:1',
+            'args:{"a": 1, "b": "x y"},{"c": 2} args.d:1',
+        ),
         ("args", '{"a": 1', 'args:{"a": 1'),
         ("id", "", ""),
         ("id", " 7 ", "id:7"),
@@ -296,7 +317,14 @@ def test_form_fields_become_terms(field: str, typed: str, expected: str) -> None
 
 
 def test_a_value_that_begins_with_a_minus_is_no_negation_in_its_field() -> None:
-    for text in ("kind:-a,b", "-queue:-*", "args.-a.b:1", "created:>-1h", "scheduled:-1h", "error:-x"):
+    for text in (
+        "kind:-a,b",
+        "-queue:-*",
+        "args.-a.b:1",
+        "created:>-1h",
+        "scheduled:-1h",
+        "error:-x",
+    ):
         search = query.parse(text, now=NOW)
         assert not search.errors
         again = query.parse(query.merge_fields(query.parse("", now=NOW), search.fields()), now=NOW)
@@ -323,8 +351,8 @@ scalars = st.one_of(
     st.just(""),
     st.booleans(),
     st.none(),
-    st.integers().map(lambda number: containment.Number(number)),
-    st.sampled_from(["1.10", "1e3", "-0", "0.0"]).map(containment.Number),
+    st.integers().map(lambda number: json_terms.Number(number)),
+    st.sampled_from(["1.10", "1e3", "-0", "0.0"]).map(json_terms.Number),
 )
 objects = st.recursive(
     scalars,
@@ -385,13 +413,15 @@ filter_terms = st.one_of(
         Term,
         field=st.sampled_from([Field.ARGS, Field.METADATA]),
         op=st.just(Op.CONTAINS),
-        values=unique(st.dictionaries(names, objects, max_size=3).map(containment.dump)),
+        values=unique(st.dictionaries(names, objects, max_size=3).map(json_terms.dump)),
         negated=st.booleans(),
     ),
 )
 filters = st.builds(
     JobFilter,
-    states=st.sets(st.sampled_from(JobState)).map(lambda states: query.normal_states(tuple(states))),
+    states=st.sets(st.sampled_from(JobState)).map(
+        lambda states: query.normal_states(tuple(states))
+    ),
     terms=st.lists(filter_terms, max_size=4).map(tuple),
 )
 
@@ -436,7 +466,9 @@ def test_json_values_are_real_json() -> None:
 def test_cursors_survive(before: bool) -> None:
     by_time = JobCursor(at=NOW, id=42, before=before)
     assert query.encode_cursor(by_time) == "2026-11-21T12:30:15.250000Z~42"
-    assert query.decode_cursor(query.encode_cursor(by_time), JobOrder.TIME, before=before) == by_time
+    assert (
+        query.decode_cursor(query.encode_cursor(by_time), JobOrder.TIME, before=before) == by_time
+    )
     by_id = JobCursor(at=None, id=42, before=before)
     assert query.decode_cursor(query.encode_cursor(by_id), JobOrder.ID_DESC, before=before) == by_id
 

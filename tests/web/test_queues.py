@@ -71,7 +71,10 @@ async def test_the_list_its_counts_and_its_orders(
     row = page.all("tr", class_="queue")[1]
     assert "paused" in row.text
     link = next(link for link in row.all("a") if link.text == "3")
-    assert parse_qs(urlsplit(link.attributes["href"]).query) == {"q": ["queue:b"], "state": ["available"]}
+    assert parse_qs(urlsplit(link.attributes["href"]).query) == {
+        "q": ["queue:b"],
+        "state": ["available"],
+    }
     assert lines(await get(client, "/queues?order=oldest")) == ["unserved", "b", "a"]
     assert lines(await get(client, "/queues?order=available")) == ["b", "unserved", "a"]
     assert lines(await get(client, "/queues?match=SERVED")) == ["unserved"]
@@ -88,13 +91,17 @@ async def test_every_name_has_a_page_of_its_own(
     for name in NAMES:
         await queue(connection, name)
     page = await get(client, "/queues")
-    links = {row.one("a", class_="mono").attributes["href"] for row in page.all("tr", class_="queue")}
+    links = {
+        row.one("a", class_="mono").attributes["href"] for row in page.all("tr", class_="queue")
+    }
     assert len(links) == len(NAMES)
     titles = set()
     for link in links:
         shown = await get(client, link)
         titles.add(shown.one(id="queue").one("h2").attributes["title"])
-        forms = [form for form in shown.all("form") if form.attributes.get("action") == "/queues/pause"]
+        forms = [
+            form for form in shown.all("form") if form.attributes.get("action") == "/queues/pause"
+        ]
         if link == "/queues/%2A":
             assert not forms, "it would pause all queues"
             assert "to River's clients this name means every queue" in shown.one(id="queue").text
@@ -104,7 +111,10 @@ async def test_every_name_has_a_page_of_its_own(
 
 
 async def test_one_queue(
-    client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: AsyncConnection[Any], htmx: Htmx
+    client: httpx2.AsyncClient,
+    reader: httpx2.AsyncClient,
+    connection: AsyncConnection[Any],
+    htmx: Htmx,
 ) -> None:
     await queue(connection, "mailers", metadata={"owner": "team"})
     await job(connection, queue="mailers", kind="mail_send")
@@ -148,7 +158,9 @@ async def test_pause_and_resume_one(
     assert await paused(connection) == set()
 
 
-async def test_pause_and_resume_all(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+async def test_pause_and_resume_all(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
     for name in ("a", "b", "c"):
         await queue(connection, name)
     await client.post("/queues/pause", data={"name": "c"})
@@ -184,7 +196,10 @@ async def test_a_queue_called_as_all_of_them(
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
 async def test_what_cannot_be_paused(
-    verb: str, client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: AsyncConnection[Any]
+    verb: str,
+    client: httpx2.AsyncClient,
+    reader: httpx2.AsyncClient,
+    connection: AsyncConnection[Any],
 ) -> None:
     await queue(connection, "a")
     assert (await reader.post(f"/queues/{verb}", data={"name": "a"})).status_code == 403

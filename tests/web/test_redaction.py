@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from riverui.config import REDACT_KEYS
-from riverui.web.redaction import Redaction
+from riverui.web.config import REDACT_KEYS
+from riverui.web.view.redaction import Redaction
 
 redaction = Redaction(REDACT_KEYS)
 
@@ -24,7 +24,10 @@ redaction = Redaction(REDACT_KEYS)
         ('{"tokens_used": 5}', '{"tokens_used": 5}'),
         ('"password"', '"password"'),
         ('["password", ":", "password"]', '["password", ":", "password"]'),
-        ('{"a": "\\"", "password": "\\"x", "b": 1}', '{"a": "\\"", "password": "[redacted]", "b": 1}'),
+        (
+            '{"a": "\\"", "password": "\\"x", "b": 1}',
+            '{"a": "\\"", "password": "[redacted]", "b": 1}',
+        ),
         (
             '{"pass\\nword": 1, "v": ":", "token": {"secret": "}"}}',
             '{"pass\\nword": "[redacted]", "v": ":", "token": "[redacted]"}',
@@ -42,7 +45,10 @@ def test_depth_and_digits_hide_no_secret() -> None:
     assert redaction.text(deep) == deep.replace('"x"', '"[redacted]"')
     assert redaction.text(deep.replace("password", "b")) == deep.replace("password", "b")
     digits = "1" * 10_000
-    assert redaction.text(f'{{"a":{digits},"token":{digits}}}') == f'{{"a":{digits},"token":"[redacted]"}}'
+    assert (
+        redaction.text(f'{{"a":{digits},"token":{digits}}}')
+        == f'{{"a":{digits},"token":"[redacted]"}}'
+    )
 
 
 def test_a_secret_whose_end_cannot_be_told_takes_all_with_it() -> None:

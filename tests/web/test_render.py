@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.web.app import create_app
-from riverui.web.notices import Notice
-from riverui.web.render import done
-from riverui.web.routes import Entry
+from riverui.web.http.routes import Entry
+from riverui.web.live.notices import Notice
+from riverui.web.view.render import done
 from tests.factory import job
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
@@ -50,7 +50,9 @@ async def test_a_page_answers_whole_or_as_the_fragment_that_htmx_names(htmx: Hea
         assert "Keyboard and search" in part.text
         other = await client.get("/help", headers=htmx("page"))
         assert "<html" in other.text
-        restored = await client.get("/help", headers=htmx("dialog") | {"HX-History-Restore-Request": "true"})
+        restored = await client.get(
+            "/help", headers=htmx("dialog") | {"HX-History-Restore-Request": "true"}
+        )
         assert "<html" in restored.text
 
 
@@ -88,7 +90,9 @@ async def test_htmx_is_sent_on_where_the_next_page_is_another_one(htmx: Headers)
 async def test_a_fragment_leaves_the_notice_for_the_page(htmx: Headers) -> None:
     async with browser(_app()) as client:
         await client.post("/act")
-        assert not parse((await client.get("/help", headers=htmx("dialog"))).text).all("div", class_="notice")
+        assert not parse((await client.get("/help", headers=htmx("dialog"))).text).all(
+            "div", class_="notice"
+        )
         assert parse((await client.get("/help")).text).all("div", class_="notice")
 
 

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.web.access import READ_ONLY, Access
 from riverui.web.app import create_app
+from riverui.web.auth.access import READ_ONLY, Access
 from tests.factory import job
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
@@ -61,7 +61,9 @@ async def test_links_of_river_ui_lead_to_our_pages(
     assert (await landed(client, address))[0] == place
 
 
-async def test_a_link_to_a_job_may_end_in_a_slash(client: httpx2.AsyncClient, connection: Connection) -> None:
+async def test_a_link_to_a_job_may_end_in_a_slash(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
     job_id = await job(connection)
     assert (await landed(client, f"/jobs/{job_id}/"))[0] == f"/jobs/{job_id}"
 
@@ -83,13 +85,16 @@ async def test_what_has_no_page_here_says_so_and_shows_what_comes_nearest(
 
 async def test_settings_lead_where_the_person_may_go() -> None:
     app = create_app(
-        DeadDriver(), authenticate=lambda asked: Access(user="ada", rights=READ_ONLY - {"about.read"})
+        DeadDriver(),
+        authenticate=lambda asked: Access(user="ada", rights=READ_ONLY - {"about.read"}),
     )
     async with browser(app) as client:
         assert (await client.get("/settings")).headers["location"] == "/help"
 
 
-@pytest.mark.parametrize("address", ["/jobs?tga=vip", "/jobs?kind=mail&kind=ship", "/jobs/?tga=vip"])
+@pytest.mark.parametrize(
+    "address", ["/jobs?tga=vip", "/jobs?kind=mail&kind=ship", "/jobs/?tga=vip"]
+)
 async def test_an_address_that_is_not_understood_shows_nothing_and_offers_nothing(
     client: httpx2.AsyncClient, connection: Connection, htmx: Htmx, address: str
 ) -> None:
@@ -153,7 +158,9 @@ async def test_nobody_is_told_where_to_go_before_signing_in() -> None:
     async with browser(create_app(DeadDriver(), basic_auth=("ada", "secret"))) as client:
         answer = await client.get("/")
         assert (answer.status_code, answer.headers.get("location")) == (401, None)
-        assert (await client.get("/", auth=httpx2.BasicAuth("ada", "secret"))).headers["location"] == "/jobs"
+        assert (await client.get("/", auth=httpx2.BasicAuth("ada", "secret"))).headers[
+            "location"
+        ] == "/jobs"
 
 
 async def test_crawlers_are_asked_to_stay_away() -> None:

@@ -1,4 +1,6 @@
-"""The whole route table, walked: nothing is reached without a decision, and looking changes nothing."""
+"""The whole route table, walked: nothing is reached without a decision, and looking changes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ import pytest
 from psycopg import AsyncConnection, sql
 from starlette.applications import Starlette
 
-from riverui.config import DashboardConfig
 from riverui.storage.interface import Driver
-from riverui.web.access import EVERYTHING, PUBLIC, READ_ONLY, RIGHTS, SIGNED_IN, Access
 from riverui.web.app import create_app
-from riverui.web.routes import Entry
+from riverui.web.auth.access import EVERYTHING, PUBLIC, READ_ONLY, RIGHTS, SIGNED_IN, Access
+from riverui.web.config import DashboardConfig
+from riverui.web.http.routes import Entry
 from tests import factory
 from tests.web.stand_ins import DeadDriver, browser
 
@@ -39,7 +41,13 @@ def method(entry: Entry) -> str:
 
 
 def path(entry: Entry, **params: object) -> str:
-    known: dict[str, object] = {"id": 1, "job_id": 1, "attempt": 1, "field": "args", "name": "default"}
+    known: dict[str, object] = {
+        "id": 1,
+        "job_id": 1,
+        "attempt": 1,
+        "field": "args",
+        "name": "default",
+    }
     known |= {"hash": "x", "path": "app.css"}
     if entry.name == "health":
         known["name"] = "complete"
@@ -56,7 +64,9 @@ def names(entries: list[Entry]) -> list[str]:
 
 def app_for(driver: Driver | DeadDriver, rights: frozenset[str], **config: Any) -> Starlette:
     access = Access(user="ada", rights=rights)
-    return create_app(driver, authenticate=lambda connection: access, config=DashboardConfig(**config))
+    return create_app(
+        driver, authenticate=lambda connection: access, config=DashboardConfig(**config)
+    )
 
 
 def test_each_route_declares_one_right_and_only_these_are_open() -> None:
@@ -127,7 +137,9 @@ async def test_no_change_is_taken_from_another_site(entry: Entry, headers: dict[
             assert answer.status_code == 403
 
 
-async def test_no_get_changes_anything(driver: Driver, connection: AsyncConnection[dict[str, Any]]) -> None:
+async def test_no_get_changes_anything(
+    driver: Driver, connection: AsyncConnection[dict[str, Any]]
+) -> None:
     await seed(connection)
     before = await everything(connection)
     async with browser(create_app(driver, no_auth=True)) as client:
@@ -186,7 +198,15 @@ async def seed(connection: AsyncConnection[dict[str, Any]]) -> None:
         "running",
         metadata={"output": {"done": True}, "river:log": [{"attempt": 1, "log": "hello"}]},
     )
-    for state in ("available", "pending", "scheduled", "retryable", "completed", "discarded", "cancelled"):
+    for state in (
+        "available",
+        "pending",
+        "scheduled",
+        "retryable",
+        "completed",
+        "discarded",
+        "cancelled",
+    ):
         await factory.job(connection, state)
     await factory.queue(connection)
     await factory.queue(connection, "paused", paused_at="2026-11-21T09:00:00Z")
@@ -201,7 +221,9 @@ async def everything(connection: AsyncConnection[dict[str, Any]]) -> dict[str, l
     found = {}
     for row in await tables.fetchall():
         rows = await connection.execute(
-            sql.SQL("select t::text as line from {} t order by 1").format(sql.Identifier(row["relname"]))
+            sql.SQL("select t::text as line from {} t order by 1").format(
+                sql.Identifier(row["relname"])
+            )
         )
         found[row["relname"]] = [line["line"] for line in await rows.fetchall()]
     assert found["river_job"]

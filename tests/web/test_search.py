@@ -1,4 +1,6 @@
-"""Steps of a search that no index serves: one search a viewer, three a process, and only honest addresses."""
+"""Steps of a search that no index serves: one search a viewer, three a process, and only honest
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
-from riverui.config import DashboardConfig
 from riverui.errors import QueryTimeout
 from riverui.storage.interface import Driver
-from riverui.web.access import READ_ONLY, Access
 from riverui.web.app import create_app
-from riverui.web.searches import Searches, Turn
+from riverui.web.auth.access import READ_ONLY, Access
+from riverui.web.config import DashboardConfig
+from riverui.web.search.long_searches import Searches, Turn
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
 
@@ -53,7 +55,9 @@ async def _step(client: httpx2.AsyncClient, url: str, headers: dict[str, str]) -
     return parse(answer.text)
 
 
-async def test_each_step_brings_its_rows_and_the_address_of_the_next(app: Starlette, htmx: Htmx) -> None:
+async def test_each_step_brings_its_rows_and_the_address_of_the_next(
+    app: Starlette, htmx: Htmx
+) -> None:
     async with browser(app) as client:
         url = await _begun(client)
         first = await _step(client, url, htmx("search-note"))
@@ -67,7 +71,9 @@ async def test_each_step_brings_its_rows_and_the_address_of_the_next(app: Starle
         assert "hx-get" not in last.one(id="search-note").attributes
 
 
-async def test_a_viewer_has_one_search_and_a_newer_one_takes_its_place(app: Starlette, htmx: Htmx) -> None:
+async def test_a_viewer_has_one_search_and_a_newer_one_takes_its_place(
+    app: Starlette, htmx: Htmx
+) -> None:
     headers = htmx("search-note") | {"x-user": "ada"}
     async with browser(app) as client:
         older = await _step(client, await _begun(client, "ada"), headers)
@@ -80,7 +86,10 @@ async def test_a_viewer_has_one_search_and_a_newer_one_takes_its_place(app: Star
         assert "Searched 600 of 850 jobs" in note.text
         # Whoever wants the older one can have it, where it stood.
         (button,) = [button for button in told.all("button") if button.text == "Continue"]
-        assert "Search finished" in (await _step(client, button.attributes["hx-get"] or "", headers)).text
+        assert (
+            "Search finished"
+            in (await _step(client, button.attributes["hx-get"] or "", headers)).text
+        )
 
 
 async def test_a_fourth_search_waits_for_its_turn(app: Starlette, htmx: Htmx) -> None:
@@ -91,14 +100,16 @@ async def test_a_fourth_search_waits_for_its_turn(app: Starlette, htmx: Htmx) ->
         assert note.attributes["data-search"] == "waiting"
         assert "Waiting for other searches to finish." in note.text
         # One that ends makes room.
-        await _step(client, going[0].one(id="search-note").attributes["hx-get"] or "", htmx("search-note"))
+        await _step(
+            client, going[0].one(id="search-note").attributes["hx-get"] or "", htmx("search-note")
+        )
         after = await _step(client, note.attributes["hx-get"] or "", htmx("search-note"))
         assert after.one(id="search-note").attributes["data-search"] == "going"
 
 
 def test_a_page_that_asks_no_more_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("riverui.web.searches.time.monotonic", lambda: now)
+    monkeypatch.setattr("riverui.web.search.long_searches.time.monotonic", lambda: now)
     searches = Searches()
     for viewer in ("a", "b", "c"):
         assert searches.turn(viewer, viewer, begin=True, step=3) is Turn.TAKEN
@@ -135,7 +146,9 @@ async def test_a_step_that_takes_too_long_stops_the_search_in_words(
         "/jobs/search?q=tag:rare&looked=300&found=0&search=0123abcd",
     ],
 )
-async def test_an_address_that_no_page_gave_out_is_refused(app: Starlette, htmx: Htmx, address: str) -> None:
+async def test_an_address_that_no_page_gave_out_is_refused(
+    app: Starlette, htmx: Htmx, address: str
+) -> None:
     async with browser(app) as client:
         assert (await client.get(address, headers=htmx("search-note"))).status_code == 400
 

@@ -1,4 +1,6 @@
-"""Headers on every answer, changes from one's own pages only, bounded forms, cookies nobody can forge."""
+"""Headers on every answer, changes from one's own pages only, bounded forms, cookies nobody can
+forge.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Scope
 
-from riverui.config import DashboardConfig
 from riverui.errors import ConfigError
 from riverui.web.app import create_app
-from riverui.web.forms import form
-from riverui.web.preferences import Preferences, choose, preferences, write_preferences
-from riverui.web.proxy import TrustedProxy
-from riverui.web.routes import Entry
-from riverui.web.security import HEADERS, same_origin
-from riverui.web.urls import local_path
+from riverui.web.config import DashboardConfig
+from riverui.web.http.forms import form
+from riverui.web.http.gate import HEADERS, same_origin
+from riverui.web.http.proxy import TrustedProxy
+from riverui.web.http.routes import Entry
+from riverui.web.http.urls import local_path
+from riverui.web.view.preferences import Preferences, choose, preferences, write_preferences
 from tests.web.stand_ins import DeadDriver, browser
 
 KEY = "a key that only the tests know"
@@ -70,7 +72,9 @@ async def test_the_policy_allows_nothing_inline_and_nothing_from_elsewhere() -> 
     assert "frame-ancestors 'none'" in policy
 
 
-async def test_an_unexpected_error_tells_its_id_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unexpected_error_tells_its_id_and_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def boom(request: Request) -> Response:
         raise RuntimeError("postgres://user:hunter2@db")
 
@@ -126,7 +130,12 @@ async def test_a_proxy_that_rewrites_the_host_is_told_with_both_names_and_the_wa
     headers = {"Origin": "http://jobs.example", "X-Forwarded-Host": "jobs.example"}
     async with browser(app, base_url="http://10.0.0.7:8080") as client:
         told = (await client.post("/api/change", headers=headers)).json()["message"]
-        for words in ("http://jobs.example", "10.0.0.7:8080", "--trust-proxy", "RIVERUI_TRUST_PROXY=1"):
+        for words in (
+            "http://jobs.example",
+            "10.0.0.7:8080",
+            "--trust-proxy",
+            "RIVERUI_TRUST_PROXY=1",
+        ):
             assert words in told
         page = (await client.post("/change", headers=headers)).text
         assert "10.0.0.7:8080" in page
@@ -183,7 +192,8 @@ async def test_listed_origins_may_use_the_api_and_only_that() -> None:
         other = {"Origin": "https://other.test", "Sec-Fetch-Site": "cross-site"}
         assert (await client.post("/api/change", headers=other)).status_code == 403
         assert (
-            "access-control-allow-origin" not in (await client.options("/api/change", headers=other)).headers
+            "access-control-allow-origin"
+            not in (await client.options("/api/change", headers=other)).headers
         )
 
 
@@ -206,7 +216,9 @@ async def test_without_sign_in_only_our_own_host_names_are_answered() -> None:
     ):
         async with browser(app) as client:
             assert (await client.get("/help", headers={"Host": host})).status_code == status, host
-            assert (await client.get("/api/health-checks/minimal", headers={"Host": host})).status_code == 200
+            assert (
+                await client.get("/api/health-checks/minimal", headers={"Host": host})
+            ).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/jobs/%00", "/jobs?q=%00", "/queues/a%00b"])
@@ -219,7 +231,9 @@ class TestForms:
     """Posted fields."""
 
     @staticmethod
-    async def posted(body: bytes, kind: str = "application/x-www-form-urlencoded") -> tuple[int, object]:
+    async def posted(
+        body: bytes, kind: str = "application/x-www-form-urlencoded"
+    ) -> tuple[int, object]:
         async def show(request: Request) -> Response:
             return JSONResponse((await form(request)).multi_items())
 
@@ -229,7 +243,8 @@ class TestForms:
 
     async def test_repeated_empty_and_unicode_fields_arrive(self) -> None:
         status, fields = await self.posted(
-            b"ids=1&ids=2&next=&name=a%2Fb+%C3%A9", "Application/X-WWW-Form-Urlencoded; charset=utf-8"
+            b"ids=1&ids=2&next=&name=a%2Fb+%C3%A9",
+            "Application/X-WWW-Form-Urlencoded; charset=utf-8",
         )
         assert status == 200
         assert fields == [["ids", "1"], ["ids", "2"], ["next", ""], ["name", "a/b é"]]
@@ -315,7 +330,9 @@ class TestPreferences:
             assert (await client.get("/show")).json() == ["dark", "relative", 0, 100, True]
 
     async def test_the_cookie_is_for_us_alone(self) -> None:
-        async with browser(self.app(), base_url="https://river.test", root_path="/my app/river") as client:
+        async with browser(
+            self.app(), base_url="https://river.test", root_path="/my app/river"
+        ) as client:
             cookie = (await client.post("/my%20app/river/keep")).headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=lax" in cookie
@@ -334,11 +351,14 @@ class TestPreferences:
             URLSafeTimedSerializer("another key", salt="riverui").dumps(
                 {"theme": "dark"}, salt="preferences"
             ),
-            URLSafeTimedSerializer(KEY, salt="riverui").dumps({"theme": "dark"}, salt="another purpose"),
+            URLSafeTimedSerializer(KEY, salt="riverui").dumps(
+                {"theme": "dark"}, salt="another purpose"
+            ),
             URLSafeTimedSerializer(KEY, salt="riverui").dumps(["dark"], salt="preferences"),
             "x" * 5_000,
         ],
-        # The signed ones hold the time of their making, and each worker of pytest-xdist makes its own.
+        # The signed ones hold the time of their making, and each worker of pytest-xdist makes its
+        # own.
         ids=["nonsense", "forged", "another key", "another purpose", "another shape", "endless"],
     )
     async def test_forged_cookies_count_for_nothing(self, cookie: str) -> None:

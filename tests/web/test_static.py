@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 
-from riverui.assets import STATIC, static_hash
 from riverui.web.app import create_app
-from riverui.web.static import MEDIA_TYPES, StaticFiles
+from riverui.web.assets import STATIC, static_hash
+from riverui.web.http.static import MEDIA_TYPES, StaticFiles
 from tests.web.stand_ins import DeadDriver, browser
 
 YEAR = "public, max-age=31536000, immutable"
@@ -42,7 +42,9 @@ async def test_text_goes_out_compressed_to_those_who_can_read_it() -> None:
         assert "content-encoding" not in plain.headers
         assert zipped.headers["content-encoding"] == "gzip"
         assert (
-            int(zipped.headers["content-length"]) == len(gzip.compress(plain.content, 9)) < len(plain.content)
+            int(zipped.headers["content-length"])
+            == len(gzip.compress(plain.content, 9))
+            < len(plain.content)
         )
         assert plain.headers["vary"] == zipped.headers["vary"] == "Accept-Encoding"
 

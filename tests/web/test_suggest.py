@@ -12,8 +12,8 @@ from psycopg import AsyncConnection
 
 from riverui.errors import QueryTimeout
 from riverui.storage.interface import Driver
-from riverui.web import query, suggest
-from riverui.web.suggest import Option, Suggestions
+from riverui.web.search import query, suggestions as suggest
+from riverui.web.search.suggestions import Option, Suggestions
 from tests.factory import job, queue
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver
@@ -22,7 +22,11 @@ from tests.web.stand_ins import DeadDriver
 @pytest.fixture
 async def suggestions(driver: Driver, connection: AsyncConnection[Any]) -> Suggestions:
     await job(
-        connection, "completed", kind="mail_send", tags=["vip", "eu"], args={"customer": {"id": 1}, "n": 2}
+        connection,
+        "completed",
+        kind="mail_send",
+        tags=["vip", "eu"],
+        args={"customer": {"id": 1}, "n": 2},
     )
     await job(connection, "running", kind="ship", queue="tenant 1", args={"a:b": {"c d": 1}})
     await queue(connection, "mailers")
@@ -80,7 +84,17 @@ async def test_an_empty_box_offers_every_key_with_words(suggestions: Suggestions
 
 async def test_every_finished_option_is_a_search_that_makes_sense(suggestions: Suggestions) -> None:
     now = datetime.now(UTC)
-    for key in ("kind", "queue", "tag", "worker", "state", "priority", "attempt", "created", "scheduled"):
+    for key in (
+        "kind",
+        "queue",
+        "tag",
+        "worker",
+        "state",
+        "priority",
+        "attempt",
+        "created",
+        "scheduled",
+    ):
         options = await suggestions.get(f"{key}:", len(key) + 1)
         assert options, key
         for option in options:
@@ -101,7 +115,9 @@ async def test_keystrokes_of_everybody_are_one_query() -> None:
             return super().reading(timeout=timeout)
 
     suggestions = Suggestions(Slow(QueryTimeout()))
-    found = await asyncio.gather(*(suggestions.get(f"kind:{'mail'[:n]}", 5 + n) for n in (1, 2, 3, 4)))
+    found = await asyncio.gather(
+        *(suggestions.get(f"kind:{'mail'[:n]}", 5 + n) for n in (1, 2, 3, 4))
+    )
     assert found == [(), (), (), ()]
     assert asked == ["query"]
 

@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from riverui.assets import STATIC, TEMPLATES
 from riverui.domain.jobs import JobState
-from riverui.web import charts, render
+from riverui.web.assets import STATIC, TEMPLATES
+from riverui.web.view import charts, render
 
 FILES = sorted(TEMPLATES.rglob("*.html"))
 NAMES = [path.relative_to(TEMPLATES).as_posix() for path in FILES]
@@ -73,4 +73,6 @@ def test_vendored_files_are_what_their_list_says() -> None:
 
 def test_our_script_uses_nothing_that_the_policy_forbids() -> None:
     text = (STATIC / "app.js").read_text()
-    assert not re.search(r"\beval\(|new Function|setTimeout\(\s*[\"'`]|\.style\b|setAttribute\(.style", text)
+    assert not re.search(
+        r"\beval\(|new Function|setTimeout\(\s*[\"'`]|\.style\b|setAttribute\(.style", text
+    )

@@ -10,7 +10,8 @@ import pytest
 
 from riverui.domain.jobs import AttemptError, JobLog, JobShowRow, JobState, JsonText
 from riverui.domain.queues import LeaderRow, QueueListRow, QueueRow
-from riverui.web import diagnosis, timeline
+from riverui.web.sections.jobs import diagnosis
+from riverui.web.view import timeline
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -104,7 +105,11 @@ def test_attempts_of_a_job_that_failed_twice_and_then_worked() -> None:
     )
     third, second, first = timeline.attempts(job, NOW)
     assert [attempt.number for attempt in (first, second, third)] == [1, 2, 3]
-    assert [attempt.outcome for attempt in (first, second, third)] == ["failed", "failed", "completed"]
+    assert [attempt.outcome for attempt in (first, second, third)] == [
+        "failed",
+        "failed",
+        "completed",
+    ]
     assert [attempt.worker for attempt in (first, second, third)] == ["a", "b", "c"]
     assert (third.span, second.span) == (2 * MINUTE, None)
     assert second.started_at == NOW - 6 * MINUTE
@@ -149,7 +154,11 @@ def test_what_the_row_does_not_tell_is_not_guessed() -> None:
     assert ("attempt", "unknown") in names(job)
     # A snooze in between: whose time is attempted_at?
     job = row(
-        JobState.AVAILABLE, attempt=2, attempted_at=NOW - MINUTE, attempted_by=("a", "b", "c"), snoozes=1
+        JobState.AVAILABLE,
+        attempt=2,
+        attempted_at=NOW - MINUTE,
+        attempted_by=("a", "b", "c"),
+        snoozes=1,
     )
     assert [attempt.started_at for attempt in timeline.attempts(job, NOW)] == [None, None]
     assert [attempt.worker for attempt in timeline.attempts(job, NOW)] == [None, None]
@@ -199,7 +208,8 @@ def test_a_rescue_tells_when_it_came_and_not_when_the_attempt_began() -> None:
 
 def test_a_unique_conflict_of_the_scheduler_is_told() -> None:
     job = row(
-        JobState.DISCARDED, metadata=JsonText(text='{"unique_key_conflict": "scheduler_discarded"}', size=44)
+        JobState.DISCARDED,
+        metadata=JsonText(text='{"unique_key_conflict": "scheduler_discarded"}', size=44),
     )
     assert "same unique properties" in timeline.steps(job, NOW)[-1].note
 
@@ -214,7 +224,10 @@ def test_odd_rows_break_nothing() -> None:
                     attempted_at=attempted_at,
                     created_at=datetime.max.replace(tzinfo=UTC),
                     scheduled_at=datetime.max.replace(tzinfo=UTC),
-                    errors=(AttemptError(at=None, attempt=-5, error="", trace=""), error(99, MINUTE)),
+                    errors=(
+                        AttemptError(at=None, attempt=-5, error="", trace=""),
+                        error(99, MINUTE),
+                    ),
                     logs=(JobLog(attempt=0, log="", size=0),),
                     snoozes=7,
                 )
@@ -225,7 +238,11 @@ def test_odd_rows_break_nothing() -> None:
 
 
 QUEUE = QueueRow(
-    name="default", created_at=NOW - 100 * MINUTE, metadata=EMPTY, paused_at=None, updated_at=NOW - 5 * MINUTE
+    name="default",
+    created_at=NOW - 100 * MINUTE,
+    metadata=EMPTY,
+    paused_at=None,
+    updated_at=NOW - 5 * MINUTE,
 )
 LISTED = QueueListRow(
     queue=QUEUE, available=3, running=1, scheduled=0, retryable=0, oldest_waiting_at=NOW - MINUTE
@@ -237,8 +254,18 @@ LEADER = LeaderRow(leader_id="a", elected_at=NOW - MINUTE, expires_at=NOW + MINU
     ("job", "queue", "leader", "words"),
     [
         (row(JobState.PENDING), None, None, "does not start pending jobs"),
-        (row(JobState.AVAILABLE), LISTED, None, "2 other jobs are waiting in this queue and 1 is running."),
-        (row(JobState.AVAILABLE), replace(LISTED, available=2, running=4), None, "1 other job is waiting"),
+        (
+            row(JobState.AVAILABLE),
+            LISTED,
+            None,
+            "2 other jobs are waiting in this queue and 1 is running.",
+        ),
+        (
+            row(JobState.AVAILABLE),
+            replace(LISTED, available=2, running=4),
+            None,
+            "1 other job is waiting",
+        ),
         (row(JobState.AVAILABLE, scheduled_at=NOW + MINUTE), LISTED, None, "due in 1 m 0 s"),
         (row(JobState.AVAILABLE), None, None, "No client has ever served"),
         (
@@ -283,10 +310,16 @@ def test_why_a_job_waits(
             QUEUE,
             "requested 2 m 0 s ago",
         ),
-        ({"attempted_at": NOW - MINUTE}, replace(QUEUE, updated_at=NOW - 60 * MINUTE), "may be gone"),
+        (
+            {"attempted_at": NOW - MINUTE},
+            replace(QUEUE, updated_at=NOW - 60 * MINUTE),
+            "may be gone",
+        ),
         ({"attempted_at": None}, QUEUE, None),
     ],
 )
-def test_why_a_running_job_looks_stuck(changes: dict[str, Any], queue: QueueRow, words: str | None) -> None:
+def test_why_a_running_job_looks_stuck(
+    changes: dict[str, Any], queue: QueueRow, words: str | None
+) -> None:
     told = diagnosis.stuck(row(JobState.RUNNING, attempt=1, **changes), queue, NOW)
     assert told is None if words is None else words in (told or "")

@@ -10,11 +10,11 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from riverui.cli import main
+from riverui.cli.main import main
 from riverui.errors import ConfigError
-from riverui.web.access import EVERYTHING, READ_ONLY, RIGHTS
 from riverui.web.app import create_app
-from riverui.web.tokens import Tokens, new_token, parse, rights_of
+from riverui.web.auth.access import EVERYTHING, READ_ONLY, RIGHTS
+from riverui.web.auth.tokens import Tokens, new_token, parse, rights_of
 from tests.web.stand_ins import DeadDriver, browser
 
 
@@ -22,7 +22,9 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-async def status(app: Starlette, token: str, method: str = "GET", path: str = "/help", **headers: str) -> int:
+async def status(
+    app: Starlette, token: str, method: str = "GET", path: str = "/help", **headers: str
+) -> int:
     async with browser(app) as client:
         return (await client.request(method, path, headers=bearer(token) | headers)).status_code
 
@@ -76,7 +78,9 @@ def test_lines_that_cannot_be_used(text: str, words: str) -> None:
         Tokens(text)
 
 
-@pytest.mark.parametrize(("name", "rights"), [("a b", "read"), ("a:b", "read"), ("", "read"), ("a", "write")])
+@pytest.mark.parametrize(
+    ("name", "rights"), [("a b", "read"), ("a:b", "read"), ("", "read"), ("a", "write")]
+)
 def test_tokens_that_cannot_be_made(name: str, rights: str) -> None:
     with pytest.raises(ConfigError):
         new_token(name, rights)
@@ -173,7 +177,9 @@ async def test_guesses_at_one_token_are_slowed_down_wherever_they_come_from() ->
     assert await guess(token, "192.0.2.99") == 200
 
 
-async def test_a_changed_file_counts_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_changed_file_counts_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "tokens"
     with pytest.raises(ConfigError, match="cannot read"):
         create_app(DeadDriver(), api_tokens=file)

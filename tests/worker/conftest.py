@@ -33,7 +33,9 @@ def wait_for(happened: Callable[[], Any], *, seconds: float = 20) -> Any:
 class WorkerProcess:
     """A worker, what it has said so far, and the database that it works on."""
 
-    def __init__(self, url: str, *argv: str, environ: Mapping[str, str], folder: Path = HERE) -> None:
+    def __init__(
+        self, url: str, *argv: str, environ: Mapping[str, str], folder: Path = HERE
+    ) -> None:
         self.url = url
         inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         self.process = subprocess.Popen(
@@ -81,7 +83,9 @@ class WorkerProcess:
     def job(self, id: int) -> tuple[str, int]:
         """State and attempt."""
         with psycopg.connect(self.url, autocommit=True) as connection:
-            row = connection.execute("select state, attempt from river_job where id = %s", [id]).fetchone()
+            row = connection.execute(
+                "select state, attempt from river_job where id = %s", [id]
+            ).fetchone()
         assert row
         return row
 

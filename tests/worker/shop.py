@@ -92,7 +92,9 @@ config = ClientConfig(
     queues={"default": QueueConfig(max_workers=10), "other": QueueConfig(max_workers=2)},
     workers=workers,
 )
-client = Client(os.environ.get("DATABASE_URL", "postgresql://nobody:hunter2@127.0.0.1:1/none"), config)
+client = Client(
+    os.environ.get("DATABASE_URL", "postgresql://nobody:hunter2@127.0.0.1:1/none"), config
+)
 without_queues = Client(client.driver, ClientConfig(workers=workers))
 number = 7
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from riverui.worker import reload
+from riverui.cli.worker import reload
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from riverui.cli.settings import choose, texts
+from riverui.cli.worker.settings import WORKER_SETTINGS, WorkerConfig, worker_config
+from riverui.cli.worker.target import queues
 from riverui.engine.config import QueueConfig
 from riverui.errors import ConfigError
-from riverui.settings import choose, texts
-from riverui.worker.settings import WORKER_SETTINGS, WorkerConfig, worker_config
-from riverui.worker.target import queues
 
 
 def config(*, flags: dict[str, object] | None = None, **environ: str) -> WorkerConfig:
@@ -48,7 +48,9 @@ def test_the_environment_may_give_them() -> None:
 
 def test_flags_win_and_may_be_repeated() -> None:
     found = config(
-        flags={"queues": ("a", "b=2"), "soft_stop": "1s"}, RIVERUI_QUEUES="c", RIVERUI_SOFT_STOP="9s"
+        flags={"queues": ("a", "b=2"), "soft_stop": "1s"},
+        RIVERUI_QUEUES="c",
+        RIVERUI_SOFT_STOP="9s",
     )
     assert found.queues == ("a", "b=2")
     assert found.soft_stop == timedelta(seconds=1)

@@ -76,7 +76,9 @@ def test_what_cannot_be_used_is_told_in_one_line(
     assert code == (1 if words == "cannot be reached" else 2)
 
 
-def test_a_database_without_rivers_tables_is_told_with_the_next_step(empty_database_url: str) -> None:
+def test_a_database_without_rivers_tables_is_told_with_the_next_step(
+    empty_database_url: str,
+) -> None:
     code, told = failed("shop:client", DATABASE_URL=empty_database_url)
     assert code == 1
     assert "riverui migrate-up" in told
@@ -113,7 +115,9 @@ def test_what_the_module_itself_raises_is_shown_whole(tmp_path: Path, database_u
         ("def make(:\n", "SyntaxError: invalid syntax"),
     ],
 )
-def test_the_traceback_begins_in_the_programs_own_code(tmp_path: Path, code: str, last: str) -> None:
+def test_the_traceback_begins_in_the_programs_own_code(
+    tmp_path: Path, code: str, last: str
+) -> None:
     (tmp_path / "broken.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "-m", "riverui", "worker", "broken:make"],
@@ -154,13 +158,17 @@ def test_every_line_says_which_job_it_is_about(start_worker: StartWorker) -> Non
 
 
 def test_it_works_the_queues_it_is_told_to(start_worker: StartWorker) -> None:
-    with start_worker("shop:client", "--queue", "other", "--queue", "new", "--concurrency", "3") as worker:
+    with start_worker(
+        "shop:client", "--queue", "other", "--queue", "new", "--concurrency", "3"
+    ) as worker:
         assert "new=3 other=3" in worker.said("worker has started")
         left = worker.insert("quick", "default")
         worker.until(worker.insert("quick", "other"), "completed")
         worker.until(worker.insert("quick", "new"), "completed")
         assert worker.job(left) == ("available", 0)
-    with start_worker("shop:client", "--concurrency", "4", RIVERUI_QUEUES="other=1,default") as worker:
+    with start_worker(
+        "shop:client", "--concurrency", "4", RIVERUI_QUEUES="other=1,default"
+    ) as worker:
         assert "default=4 other=1" in worker.said("worker has started")
 
 
@@ -234,9 +242,13 @@ class TestStop:
             worker.until(job, "running")
             assert worker.stop(number) == 0
             assert worker.job(job) == ("completed", 1)
-            assert not [line for line in worker.lines if "level=WARN" in line or "Traceback" in line]
+            assert not [
+                line for line in worker.lines if "level=WARN" in line or "Traceback" in line
+            ]
 
-    def test_then_they_are_cancelled_and_give_their_attempt_back(self, start_worker: StartWorker) -> None:
+    def test_then_they_are_cancelled_and_give_their_attempt_back(
+        self, start_worker: StartWorker
+    ) -> None:
         with start_worker("shop:client", "--soft-stop", "300ms") as worker:
             job = worker.insert("slow")
             worker.until(job, "running")
@@ -256,7 +268,9 @@ class TestStop:
             assert worker.job(job) == ("available", 0)
 
     @pytest.mark.parametrize("kind", ["deaf", "deaf_thread"])
-    def test_then_the_process_exits_without_them(self, start_worker: StartWorker, kind: str) -> None:
+    def test_then_the_process_exits_without_them(
+        self, start_worker: StartWorker, kind: str
+    ) -> None:
         with start_worker("shop:client", "--soft-stop", "200ms", "--hard-stop", "200ms") as worker:
             job = worker.insert(kind)
             worker.until(job, "running")
@@ -310,7 +324,12 @@ def test_the_example_works(start_worker: StartWorker, database_url: str) -> None
     with start_worker("jobs:client", folder=folder) as worker:
         environ = {"DATABASE_URL": database_url, "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(
-            [sys.executable, "jobs.py"], cwd=folder, env=environ, capture_output=True, text=True, check=True
+            [sys.executable, "jobs.py"],
+            cwd=folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         worker.until(int(done.stdout), "completed")
         assert "bear, tiger, whale" in worker.said("sorted")

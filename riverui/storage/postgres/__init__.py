@@ -1,0 +1,1 @@
+"""The Postgres driver, with its SQL beside its code."""

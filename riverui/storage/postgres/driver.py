@@ -1,4 +1,6 @@
-"""The Postgres driver: short transactions under time limits, on a pool of our own or the host app's."""
+"""The Postgres driver: short transactions under time limits, on a pool of our own or the host
+app's.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +16,27 @@ from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg_pool import PoolTimeout
 
 from riverui.errors import DatabaseUnavailable, SchemaMissing, SchemaTooOld
-from riverui.storage.postgres.alchemy import AlchemyExecutor
+from riverui.storage.postgres.admin.migrations import PostgresMigrations
+from riverui.storage.postgres.client_timeout import patience
+from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.executor import PostgresExecutor
-from riverui.storage.postgres.failures import translate
-from riverui.storage.postgres.guests import async_guest
+from riverui.storage.postgres.foreign_transactions import async_guest
 from riverui.storage.postgres.listener import PostgresListener
-from riverui.storage.postgres.migrations import PostgresMigrations
-from riverui.storage.postgres.patience import patience
 from riverui.storage.postgres.pool import Connection, HostPool, NoPool, OwnPool
 from riverui.storage.postgres.sessions import configure, hung_up, read_only
+from riverui.storage.postgres.sqlalchemy_executor import AlchemyExecutor
 from riverui.storage.postgres.statements import Watch, load_queries
 
 _OLDEST_MIGRATION = 5
 _OLDEST_FOR_ENGINES = 6
 """It brought what makes a job unique."""
 
-# One simple-protocol message opens the transaction and sets its limits, so nothing depends on the session:
-# that is what a pooler in transaction mode needs, and a host's pool gets its connections back as they were.
-# The time zone and the date style make times readable whatever the server's own setting. The queries are made
-# to walk indexes in order and stop early; what a planner with stale statistics may put in their place (a scan
-# of the table, a bitmap of a whole state to be sorted) is off, and jit only costs on queries this short.
+# One simple-protocol message opens the transaction and sets its limits, so nothing depends on the
+# session: that is what a pooler in transaction mode needs, and a host's pool gets its connections
+# back as they were. The time zone and the date style make times readable whatever the server's own
+# setting. The queries are made to walk indexes in order and stop early; what a planner with stale
+# statistics may put in their place (a scan of the table, a bitmap of a whole state to be sorted) is
+# off, and jit only costs on queries this short.
 _BEGIN = (
     "begin isolation level read committed{access};"
     " set local statement_timeout = {statement}; set local lock_timeout = {lock};"
@@ -92,7 +95,10 @@ class PostgresDriver:
 
     def __repr__(self) -> str:
         # Without the address, which may hold a password.
-        return f"<PostgresDriver {self.database or 'not connected yet'}, schema {self.schema_in_use or '?'}>"
+        return (
+            f"<PostgresDriver {self.database or 'not connected yet'}, schema"
+            f" {self.schema_in_use or '?'}>"
+        )
 
     @property
     def schema(self) -> str | None:
@@ -106,23 +112,34 @@ class PostgresDriver:
 
     @property
     def read_only(self) -> str:
-        """Why the database takes no changes, as a sentence; empty where it does, or is not known yet."""
+        """Why the database takes no changes, as a sentence; empty where it does, or is not known
+        yet.
+        """
         return self._read_only
 
     @property
     def schema_in_use(self) -> str:
-        """The schema, or else the first of the search path; that is empty before the first connection."""
+        """The schema, or else the first of the search path; that is empty before the first
+        connection.
+        """
         return self._schema or self._found_schema or ""
 
-    def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[PostgresExecutor]:
-        """A short read-only transaction under a statement timeout, the page timeout unless given."""
+    def reading(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[PostgresExecutor]:
+        """A short read-only transaction under a statement timeout, the page timeout unless
+        given.
+        """
         return self._executing(PostgresExecutor, ", read only", timeout or self._page_timeout)
 
     def transaction(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[PostgresTransaction]:
-        """A transaction that may write, under time limits; commits unless an exception leaves it."""
-        # Without a word about access: where the user's transactions are read-only by default, so is this.
+        """A transaction that may write, under time limits; commits unless an exception leaves
+        it.
+        """
+        # Without a word about access: where the user's transactions are read-only by default, so is
+        # this.
         return self._executing(PostgresTransaction, "", timeout or self._action_timeout)
 
     def autocommit(
@@ -132,7 +149,9 @@ class PostgresDriver:
         return self._autocommitting(timeout or self._action_timeout)
 
     def apart(self) -> PostgresDriver:
-        """A driver of the same database for another event loop, each connection made for its use."""
+        """A driver of the same database for another event loop, each connection made for its
+        use.
+        """
         return PostgresDriver(
             NoPool(self._pool.dial),
             schema=self._schema,
@@ -143,7 +162,9 @@ class PostgresDriver:
         )
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[PostgresExecutor]:
-        """A connection outside the pool, for a service that speaks all the time; each call commits itself."""
+        """A connection outside the pool, for a service that speaks all the time; each call commits
+        itself.
+        """
         return self._in_session(timeout)
 
     async def adopt(self, transaction: object) -> PostgresExecutor:
@@ -155,7 +176,9 @@ class PostgresDriver:
 
     @asynccontextmanager
     async def migrating(self) -> AsyncIterator[PostgresMigrations]:
-        """A connection for migrations, which begin their own transactions and have no statement timeout."""
+        """A connection for migrations, which begin their own transactions and have no statement
+        timeout.
+        """
         try:
             async with self._lent() as connection:
                 yield PostgresMigrations(connection, self._queries, self._schema, self._watch)
@@ -178,9 +201,13 @@ class PostgresDriver:
         await self._pool.close()
 
     @asynccontextmanager
-    async def _executing(self, kind: type[_Kind], access: str, limit: timedelta) -> AsyncIterator[_Kind]:
+    async def _executing(
+        self, kind: type[_Kind], access: str, limit: timedelta
+    ) -> AsyncIterator[_Kind]:
         async with self._begun(access, limit) as connection:
-            executor = kind(connection, self._queries, self._schema, self._watch, limit=limit.total_seconds())
+            executor = kind(
+                connection, self._queries, self._schema, self._watch, limit=limit.total_seconds()
+            )
             if self._schema is None and self._found_schema is None:
                 row = await executor._row("schema_current")
                 self._found_schema = row[0] if row else ""
@@ -193,7 +220,8 @@ class PostgresDriver:
             for attempt in range(self._pool.size + 1):
                 async with self._lent() as connection:
                     if not await _begin(connection, begin, last=attempt == self._pool.size):
-                        # Without a database, the pool would keep us waiting for another one: ask at once.
+                        # Without a database, the pool would keep us waiting for another one: ask at
+                        # once.
                         await self._pool.reachability.check(since=time.monotonic())
                         continue
                     self._database = connection.info.dbname
@@ -217,8 +245,8 @@ class PostgresDriver:
     async def _lent(self) -> AsyncIterator[Connection]:
         """A connection of the pool's, unless the task was cancelled while it waited for one.
 
-        Before Python 3.12 `asyncio.wait_for`, in which psycopg's pool waits, gives its result and forgets a
-        cancellation that comes in the same moment.
+        Before Python 3.12 `asyncio.wait_for`, in which psycopg's pool waits, gives its result and
+        forgets a cancellation that comes in the same moment.
         """
         task = asyncio.current_task()
         cancelled = task.cancelling() if task else 0
@@ -263,7 +291,12 @@ class PostgresDriver:
                 await connection.close()
 
     def _executor(
-        self, connection: Connection, limit: timedelta, *, bounded: bool = True, prepares: bool = False
+        self,
+        connection: Connection,
+        limit: timedelta,
+        *,
+        bounded: bool = True,
+        prepares: bool = False,
     ) -> PostgresExecutor:
         return PostgresExecutor(
             connection,
@@ -278,7 +311,9 @@ class PostgresDriver:
     def _beginning(self, access: str, limit: timedelta) -> bytes:
         statement = max(1, round(limit.total_seconds() * 1000))
         lock = max(1, min(statement, round(self._lock_timeout.total_seconds() * 1000)))
-        return _BEGIN.format(access=access, statement=statement, lock=lock, idle=statement + 10_000).encode()
+        return _BEGIN.format(
+            access=access, statement=statement, lock=lock, idle=statement + 10_000
+        ).encode()
 
     async def _schema_error(
         self, error: SchemaMissing, limit: timedelta, *, oldest: int = _OLDEST_MIGRATION
@@ -289,7 +324,11 @@ class PostgresDriver:
                 await _say(connection, self._beginning(", read only", limit))
                 try:
                     statements = PostgresMigrations(
-                        connection, self._queries, self._schema, self._watch, limit=limit.total_seconds()
+                        connection,
+                        self._queries,
+                        self._schema,
+                        self._watch,
+                        limit=limit.total_seconds(),
                     )
                     if not await statements.tables_exist():
                         return SchemaMissing()
@@ -298,10 +337,13 @@ class PostgresDriver:
                     await _say(connection, b"rollback")
                 if versions and max(versions) < oldest:
                     return SchemaTooOld(
-                        f"River's tables are older than migration {oldest}: run `riverui migrate-up`."
+                        f"River's tables are older than migration {oldest}: run `riverui"
+                        " migrate-up`."
                     )
         cause = error.__cause__
-        return error if cause is None else type(error)(f"River's tables are not as expected: {cause}")
+        return (
+            error if cause is None else type(error)(f"River's tables are not as expected: {cause}")
+        )
 
     async def _unavailable(self) -> DatabaseUnavailable:
         """Why the pool gives no connection."""
@@ -324,6 +366,8 @@ async def _begin(connection: Connection, begin: bytes, *, last: bool) -> bool:
 
 
 async def _say(connection: Connection, statement: bytes) -> None:
-    """Sends words of our own in one message, whatever kind of cursor the host's connections have."""
+    """Sends words of our own in one message, whatever kind of cursor the host's connections
+    have.
+    """
     async with patience(connection, 0):
         await AsyncRawCursor(connection).execute(statement, prepare=False)

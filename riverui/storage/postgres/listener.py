@@ -12,8 +12,8 @@ from psycopg.pq import PGnotify
 from psycopg.rows import tuple_row
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.postgres.failures import translate
-from riverui.storage.postgres.patience import GRACE_SECONDS, patience
+from riverui.storage.postgres.client_timeout import GRACE_SECONDS, patience
+from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.pool import Connection
 
 PING_SECONDS = 5.0
@@ -49,7 +49,9 @@ class PostgresListener:
         self._watched: int | None = None
 
     async def listen(self, *topics: str) -> None:
-        """Returns once the server sends what is notified from now on; DatabaseUnavailable when it is lost."""
+        """Returns once the server sends what is notified from now on; DatabaseUnavailable when it
+        is lost.
+        """
         try:
             async with self._speaking:
                 if self._closing:
@@ -153,7 +155,9 @@ class PostgresListener:
     def _hear(self, notify: PGnotify) -> None:
         encoding = self._connection.info.encoding
         self._keep(
-            psycopg.Notify(notify.relname.decode(encoding), notify.extra.decode(encoding), notify.be_pid)
+            psycopg.Notify(
+                notify.relname.decode(encoding), notify.extra.decode(encoding), notify.be_pid
+            )
         )
 
     def _keep(self, notify: psycopg.Notify) -> None:

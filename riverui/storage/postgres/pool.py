@@ -1,4 +1,6 @@
-"""Connections for pages and actions, out of psycopg's pool: a small one of our own, or the host app's."""
+"""Connections for pages and actions, out of psycopg's pool: a small one of our own, or the host
+app's.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.postgres.failures import refused
+from riverui.storage.postgres.errors import refused
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.sessions import let_prepare
 
@@ -24,15 +26,19 @@ Connection = AsyncConnection[Any]
 _ANSWER_HOLDS = 1.0
 """Seconds for which one dial tells everyone: nobody queues up behind a dead host."""
 _DOUBT = 0.5
-"""Seconds of waiting for a connection after which it is asked whether there is a database at all."""
+"""Seconds of waiting for a connection after which it is asked whether there is a database at all.
+"""
 _LIFETIME = 1800.0
 """Seconds after which a connection is not used again: poolers, DNS and secrets move on."""
-# No prepared statements, before it is known that no pooler in transaction mode would send them elsewhere.
+# No prepared statements, before it is known that no pooler in transaction mode would send them
+# elsewhere.
 _KEYWORDS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
 
 
 class Reachability:
-    """Tells whether the database can be reached: psycopg's pool does not say why it gives no connection."""
+    """Tells whether the database can be reached: psycopg's pool does not say why it gives no
+    connection.
+    """
 
     def __init__(self, dial: Callable[[], Awaitable[Connection]]) -> None:
         self._dial = dial
@@ -40,13 +46,17 @@ class Reachability:
         self._begun_at = self._ended_at = 0.0
 
     async def check(self, *, since: float = 0.0) -> None:
-        """Raise LoginRefused, DatabaseMissing or DatabaseUnavailable where no connection can be made.
+        """Raise LoginRefused, DatabaseMissing or DatabaseUnavailable where no connection can be
+        made.
 
-        One dial answers everyone who asks while it lasts and for a second. `since` (of time.monotonic) is
-        for who has reason to doubt: a good answer to a dial that began before is not believed then.
+        One dial answers everyone who asks while it lasts and for a second. `since` (of
+        time.monotonic) is for who has reason to doubt: a good answer to a dial that began before is
+        not believed then.
         """
         while True:
-            if self._answer is None or (self._answer.done() and not self._holds(self._answer, since)):
+            if self._answer is None or (
+                self._answer.done() and not self._holds(self._answer, since)
+            ):
                 self._answer = asyncio.create_task(self._ask())
                 self._begun_at = time.monotonic()
             begun_at = self._begun_at
@@ -58,7 +68,9 @@ class Reachability:
 
     @asynccontextmanager
     async def checked(self) -> AsyncIterator[None]:
-        """End what is waited for inside, and raise as `check`, once the database cannot be reached."""
+        """End what is waited for inside, and raise as `check`, once the database cannot be
+        reached.
+        """
         started = time.monotonic()
         checks: list[asyncio.Task[None]] = []
         failures: list[DatabaseUnavailable] = []
@@ -76,7 +88,9 @@ class Reachability:
             async with asyncio.timeout(None) as wait:
                 loop = asyncio.get_running_loop()
                 # A task only where it comes to a wait: mostly there is none.
-                alarm = loop.call_later(_DOUBT, lambda: checks.append(loop.create_task(keep_checking(wait))))
+                alarm = loop.call_later(
+                    _DOUBT, lambda: checks.append(loop.create_task(keep_checking(wait)))
+                )
                 try:
                     yield
                 finally:
@@ -95,7 +109,9 @@ class Reachability:
     def _holds(self, answer: asyncio.Task[DatabaseUnavailable | None], since: float) -> bool:
         if time.monotonic() > self._ended_at + _ANSWER_HOLDS:
             return False
-        return answer.cancelled() is False and (answer.result() is not None or self._begun_at >= since)
+        return answer.cancelled() is False and (
+            answer.result() is not None or self._begun_at >= since
+        )
 
     async def _ask(self) -> DatabaseUnavailable | None:
         try:
@@ -123,7 +139,9 @@ class OwnPool:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Lends a connection; PoolTimeout when none is free in time, DatabaseUnavailable without database."""
+        """Lends a connection; PoolTimeout when none is free in time, DatabaseUnavailable without
+        database.
+        """
         pool = await self._open()
         if not pool.get_stats().get("pool_size", 0):
             await self.reachability.check()
@@ -166,7 +184,8 @@ class OwnPool:
                     min_size=0,
                     name=POOL_NAME,
                     open=False,
-                    # Give up at once: the next request asks again, and is answered once the database is up.
+                    # Give up at once: the next request asks again, and is answered once the
+                    # database is up.
                     reconnect_timeout=0,
                 )
                 await pool.open()
@@ -175,7 +194,9 @@ class OwnPool:
 
 
 class HostPool:
-    """The host app's pool: its connections are given back as they were, and it is never closed from here."""
+    """The host app's pool: its connections are given back as they were, and it is never closed from
+    here.
+    """
 
     def __init__(self, pool: AsyncConnectionPool[Any], *, timeout: float) -> None:
         self.reachability = Reachability(self.dial)
@@ -192,7 +213,9 @@ class HostPool:
         """Lends a connection in autocommit mode; the pool's own errors are raised as they are."""
         async with AsyncExitStack() as stack:
             async with self.reachability.checked():
-                connection = await stack.enter_async_context(self._pool.connection(timeout=self._timeout))
+                connection = await stack.enter_async_context(
+                    self._pool.connection(timeout=self._timeout)
+                )
             autocommit = connection.autocommit
             if not autocommit:
                 await connection.set_autocommit(True)
@@ -215,7 +238,9 @@ class HostPool:
             kwargs = await _value(kwargs())
         try:
             async with asyncio.timeout(self._timeout):
-                return await AsyncConnection.connect(conninfo, **{**(kwargs or {}), "autocommit": True})
+                return await AsyncConnection.connect(
+                    conninfo, **{**(kwargs or {}), "autocommit": True}
+                )
         except (psycopg.Error, OSError) as error:
             raise refused(error) from error
 

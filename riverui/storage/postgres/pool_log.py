@@ -1,4 +1,6 @@
-"""Keeps psycopg's pool from printing why it cannot connect: who waits for a connection is told anyway."""
+"""Keeps psycopg's pool from printing why it cannot connect: who waits for a connection is told
+anyway.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ _SAID_ELSEWHERE = ("error connecting in", "reconnection attempt in pool")
 
 class _Own(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        """Drop those lines of our own pools, which come twice or more a second while a database is away."""
+        """Drop those lines of our own pools, which come twice or more a second while a database is
+        away.
+        """
         ours = isinstance(record.args, tuple) and record.args[:1] == (POOL_NAME,)
         return not (ours and str(record.msg).startswith(_SAID_ELSEWHERE))
 

@@ -9,14 +9,14 @@ import psycopg
 from psycopg import AsyncRawCursor, BaseConnection
 from psycopg.rows import tuple_row
 
-from riverui.storage.postgres.patience import patience
+from riverui.storage.postgres.client_timeout import patience
 
 if TYPE_CHECKING:
     from riverui.storage.postgres.pool import Connection
 
 _SETTINGS = (
-    "set statement_timeout = {statement}; set timezone = 'UTC'; set datestyle = 'ISO'; set jit = off;"
-    " set enable_seqscan = off; set enable_bitmapscan = off"
+    "set statement_timeout = {statement}; set timezone = 'UTC'; set datestyle = 'ISO'; set jit ="
+    " off; set enable_seqscan = off; set enable_bitmapscan = off"
 )
 """The driver says why when it begins a transaction."""
 
@@ -24,8 +24,8 @@ _SETTINGS = (
 def hung_up(connection: BaseConnection[Any]) -> bool:
     """Whether the server has ended an idle connection, found out without asking it.
 
-    A server says nothing on an idle connection but its farewell; settings and notices that it might tell
-    as well are read here too, and mean nothing.
+    A server says nothing on an idle connection but its farewell; settings and notices that it might
+    tell as well are read here too, and mean nothing.
     """
     if connection.closed:
         return True
@@ -41,8 +41,8 @@ def hung_up(connection: BaseConnection[Any]) -> bool:
 def read_only(connection: BaseConnection[Any]) -> str:
     """Why transactions may not write, as a sentence; empty where they may.
 
-    The server says it unasked on each connection, and again when it changes. Servers before 14 and poolers
-    do not: there a change is refused when it is made.
+    The server says it unasked on each connection, and again when it changes. Servers before 14 and
+    poolers do not: there a change is refused when it is made.
     """
     if connection.info.parameter_status("in_hot_standby") == "on":
         return "This database is read-only: it is a standby, and changes are made on its primary."
@@ -60,9 +60,11 @@ def _readable(number: int) -> bool:
 
 
 async def let_prepare(connection: Connection, limit: float) -> bool:
-    """Lets the connection prepare statements, unless there is a pooler in transaction mode; whether it may.
+    """Lets the connection prepare statements, unless there is a pooler in transaction mode; whether
+    it may.
 
-    Behind that, the process is another one each time, and what is prepared or set would stay with strangers.
+    Behind that, the process is another one each time, and what is prepared or set would stay with
+    strangers.
     """
     async with patience(connection, limit):
         cursor = AsyncRawCursor(connection, row_factory=tuple_row)
@@ -75,7 +77,9 @@ async def let_prepare(connection: Connection, limit: float) -> bool:
 
 
 async def configure(connection: Connection, limit: float) -> bool:
-    """Gives the connection a session's settings; whether it took them, and may prepare statements."""
+    """Gives the connection a session's settings; whether it took them, and may prepare
+    statements.
+    """
     if not await let_prepare(connection, limit):
         return False
     settings = _SETTINGS.format(statement=max(1, round(limit * 1000)))

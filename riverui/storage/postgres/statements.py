@@ -14,10 +14,10 @@ from psycopg.pq import Format, TransactionStatus
 from psycopg.rows import tuple_row
 
 from riverui.domain.clock import FIRST, LAST
-from riverui.storage.postgres.failures import translate
-from riverui.storage.postgres.patience import patience
+from riverui.storage.postgres.client_timeout import patience
+from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.pool import Connection
-from riverui.storage.queries import Queries, number
+from riverui.storage.sql import Queries, number
 
 Row = tuple[Any, ...]
 Watch = Callable[[str, str, Sequence[Any]], None]
@@ -44,12 +44,14 @@ class Statement(NamedTuple):
 
 
 Steps = Generator[Statement, list[Row], _T]
-"""An operation that does not know how statements reach the database: yields them and is sent their rows."""
+"""An operation that does not know how statements reach the database: yields them and is sent their
+rows.
+"""
 
 
 def load_queries(schema: str | None) -> Queries:
     """Postgres's SQL blocks for one schema."""
-    return Queries(sorted((Path(__file__).parent / "sql").glob("*.sql")), schema)
+    return Queries(sorted(Path(__file__).parent.glob("*/*.sql")), schema)
 
 
 def instant(value: datetime | None) -> datetime | str | None:
@@ -62,7 +64,9 @@ def instant(value: datetime | None) -> datetime | str | None:
 
 
 class WideTimes(Loader):
-    """Reads times as UTC, whatever zone the session is in, and those beyond Python's calendar as its ends."""
+    """Reads times as UTC, whatever zone the session is in, and those beyond Python's calendar as
+    its ends.
+    """
 
     format = Format.BINARY
 
@@ -146,14 +150,18 @@ class Statements:
         `prepare` is for statements whose plan is the same whatever the table holds.
         """
         text, names = self._queries.ready(name, clauses, parts)
-        return await self._ask(name, text, [parameters[key] for key in names], prepare and self._prepares)
+        return await self._ask(
+            name, text, [parameters[key] for key in names], prepare and self._prepares
+        )
 
     async def _drive(self, steps: Steps[_T]) -> _T:
         """Runs an operation's statements; what it returns."""
         try:
             statement = next(steps)
             while True:
-                text, names = self._queries.ready(statement.name, statement.clauses, statement.parts)
+                text, names = self._queries.ready(
+                    statement.name, statement.clauses, statement.parts
+                )
                 if statement.copy is not None:
                     await self._copy(statement.name, text, statement.copy)
                     statement = steps.send([])
@@ -173,16 +181,20 @@ class Statements:
         except psycopg.Error as error:
             raise translate(error) from error
 
-    async def _ask(self, name: str, text: str, values: Sequence[Any], prepare: bool = False) -> list[Row]:
+    async def _ask(
+        self, name: str, text: str, values: Sequence[Any], prepare: bool = False
+    ) -> list[Row]:
         if self._watch:
             self._watch(name, text, values)
-        # A cursor for each statement, so that tasks which share a session do not read one another's rows.
+        # A cursor for each statement, so that tasks which share a session do not read one another's
+        # rows.
         cursor: AsyncRawCursor[Row] = AsyncRawCursor(self._connection, row_factory=tuple_row)
         if self._connection.pgconn.parameter_status(b"TimeZone") != b"UTC":
             cursor.adapters.register_loader("timestamptz", WideTimes)
         try:
             async with patience(self._connection, self._limit, stop=not self._bounded):
-                # Binary, so that neither DateStyle nor other settings of the session change what is read.
+                # Binary, so that neither DateStyle nor other settings of the session change what is
+                # read.
                 await cursor.execute(text.encode(), values or None, prepare=prepare, binary=True)
             result = cursor.pgresult
             if result is None or not result.nfields:
@@ -190,8 +202,8 @@ class Statements:
             try:
                 return await cursor.fetchall()
             except psycopg.DataError:
-                # A time that Python cannot hold. Rare, so the slower reader comes in only now; the statement
-                # has run and must not run again.
+                # A time that Python cannot hold. Rare, so the slower reader comes in only now; the
+                # statement has run and must not run again.
                 cursor.adapters.register_loader("timestamptz", WideTimes)
                 transformer = Transformer.from_context(cursor)
                 transformer.set_pgresult(result)

@@ -1,0 +1,1 @@
+"""What the sections share of the JSON API."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from riverui.storage.params import JobOrder
+from riverui.storage.interface.params import JobOrder
 from riverui.web.api.described import Described, Parameter, limit, many
 from riverui.web.api.pro_catalogue import PRO
 from riverui.web.api.schemas import ID, STATES, TEXT
@@ -13,7 +13,11 @@ from riverui.web.api.schemas import ID, STATES, TEXT
 _JOB_ID = Parameter(name="job_id", told="The job's id.", schema=ID, where="path", needed=True)
 _QUEUE = Parameter(name="name", told="The queue's name.", schema=TEXT, where="path", needed=True)
 _QUEUES = Parameter(
-    name="name", told="The queue's name; `*` is every queue.", schema=TEXT, where="path", needed=True
+    name="name",
+    told="The queue's name; `*` is every queue.",
+    schema=TEXT,
+    where="path",
+    needed=True,
 )
 _OPERATION = Parameter(
     name="id",
@@ -55,7 +59,9 @@ CATALOGUE: Mapping[str, Described] = {
         told="Which River Pro tables exist, and whether lists hide args.",
         answer="Features",
     ),
-    "api.states": Described(group="Overview", told="How many jobs are in each state.", answer="States"),
+    "api.states": Described(
+        group="Overview", told="How many jobs are in each state.", answer="States"
+    ),
     "api.autocomplete": Described(
         group="Overview",
         told="Up to 100 kinds or queues by name.",
@@ -79,12 +85,26 @@ CATALOGUE: Mapping[str, Described] = {
         told="Jobs in one state: by default the running ones, longest first.",
         answer="Jobs",
         parameters=(
-            many("state", "The state; riverui accepts several.", 8, {"type": "string", "enum": STATES}),
+            many(
+                "state",
+                "The state; riverui accepts several.",
+                8,
+                {"type": "string", "enum": STATES},
+            ),
             *_JOBS,
             limit(20),
-            replace(_Q, told="A search, as typed on the pages; covers every state by default.", ours=True),
+            replace(
+                _Q,
+                told="A search, as typed on the pages; covers every state by default.",
+                ours=True,
+            ),
             replace(_ORDER, told=f"{_ORDER.told} Covers every state by default.", ours=True),
-            Parameter(name="cursor", told="The `next_cursor` of the previous page.", schema=TEXT, ours=True),
+            Parameter(
+                name="cursor",
+                told="The `next_cursor` of the previous page.",
+                schema=TEXT,
+                ours=True,
+            ),
         ),
     ),
     "api.jobs.export": Described(

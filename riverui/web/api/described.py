@@ -38,14 +38,18 @@ class Described:
     fails: tuple[int, ...] = ()
     """Statuses besides those that any address may answer with."""
     accepted: str = ""
-    """The schema of what it answers with 202 where the work has only begun; empty where that cannot be."""
+    """The schema of what it answers with 202 where the work has only begun; empty where that cannot
+    be.
+    """
     ours: bool = False
     """Whether River UI does not have it."""
 
 
 def many(name: str, told: str, most: int, schema: Schema = TEXT) -> Parameter:
     """A parameter that may be repeated."""
-    return Parameter(name=name, told=told, schema={"type": "array", "items": schema, "maxItems": most})
+    return Parameter(
+        name=name, told=told, schema={"type": "array", "items": schema, "maxItems": most}
+    )
 
 
 def limit(default: int, *, least: int = 0) -> Parameter:

@@ -1,4 +1,6 @@
-"""The API's own description: an OpenAPI 3.1 document put together from the routes and the catalogue."""
+"""The API's own description: an OpenAPI 3.1 document put together from the routes and the
+catalogue.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui import __version__
-from riverui.web.access import PUBLIC, RIGHTS, SIGNED_IN
-from riverui.web.api import shapes
+from riverui.web.api import serializers
 from riverui.web.api.catalogue import CATALOGUE
 from riverui.web.api.described import JSON, Described, Parameter
 from riverui.web.api.pro_catalogue import PRO_SCHEMAS
 from riverui.web.api.schemas import SCHEMAS, ref
-from riverui.web.routes import Entry
-from riverui.web.urls import base_path
+from riverui.web.auth.access import PUBLIC, RIGHTS, SIGNED_IN
+from riverui.web.http.routes import Entry
+from riverui.web.http.urls import base_path
 
 _FAILS = (400, 401, 403, 429, 503)
 """Statuses that any address may answer with."""
@@ -26,7 +28,7 @@ _BODY_FAILS = (413,)
 
 async def show(request: Request) -> Response:
     """The document, with the base path that this request came by."""
-    return shapes.reply(document(described(request.app.routes), base=base_path(request)))
+    return serializers.reply(document(described(request.app.routes), base=base_path(request)))
 
 
 def described(routes: Iterable[object]) -> list[Entry]:
@@ -106,7 +108,8 @@ def _responses(told: Described) -> Mapping[str, Any]:
     success = {
         "description": HTTPStatus(told.status).phrase,
         "content": {
-            media: {"schema": schema if media == JSON else {"type": "string"}} for media in told.media
+            media: {"schema": schema if media == JSON else {"type": "string"}}
+            for media in told.media
         },
     }
     fails = sorted({*_FAILS, *told.fails, *(_BODY_FAILS if told.body else ())})

@@ -23,13 +23,17 @@ from riverui.web.api.schemas import (
 )
 
 _NEEDED_TEXT: Schema = {"type": "string", "minLength": 1}
-_WORKFLOW = Parameter(name="id", told="The workflow's id.", schema=_NEEDED_TEXT, where="path", needed=True)
+_WORKFLOW = Parameter(
+    name="id", told="The workflow's id.", schema=_NEEDED_TEXT, where="path", needed=True
+)
 _TASK = Parameter(name="task_name", told="The task's name.", schema=_NEEDED_TEXT, needed=True)
 _ANYTHING: Schema = {"type": "object"}
 _BOOLEAN: Schema = {"type": "boolean"}
 
 PRO_SCHEMAS: Mapping[str, Schema] = {
-    "PeriodicJob": record({"id": TEXT, "created_at": TIME, "next_run_at": TIME, "updated_at": TIME}),
+    "PeriodicJob": record(
+        {"id": TEXT, "created_at": TIME, "next_run_at": TIME, "updated_at": TIME}
+    ),
     "PeriodicJobs": rows("PeriodicJob"),
     "Producer": record(
         {
@@ -67,7 +71,9 @@ PRO_SCHEMAS: Mapping[str, Schema] = {
                     "name": TEXT,
                     "staged_at": TEXT,
                     "wait": ref("Wait"),
-                    "wait_reason": {"enum": ["none", "dependencies", "wait", "dependencies_and_wait"]},
+                    "wait_reason": {
+                        "enum": ["none", "dependencies", "wait", "dependencies_and_wait"]
+                    },
                     "workflow_id": TEXT,
                 },
                 required=["deps", "name", "wait_reason", "workflow_id"],
@@ -89,9 +95,13 @@ PRO_SCHEMAS: Mapping[str, Schema] = {
         required=["expr_cel", "inputs", "phase", "terms"],
         needed=False,
     ),
-    "Inputs": record({name: {"type": "array", "items": _ANYTHING} for name in ("deps", "signals", "timers")}),
+    "Inputs": record(
+        {name: {"type": "array", "items": _ANYTHING} for name in ("deps", "signals", "timers")}
+    ),
     "Evidence": record({"evaluated_at": TEXT, "workflow_attempt": NUMBER}),
-    "Workflow": record({"id": TEXT, "name": TEXT, "tasks": {"type": "array", "items": ref("Task")}}),
+    "Workflow": record(
+        {"id": TEXT, "name": TEXT, "tasks": {"type": "array", "items": ref("Task")}}
+    ),
     "Cancelled": record({"cancelled_jobs": {"type": "array", "items": ref("JobMinimal")}}),
     "WorkflowRetry": record(
         {"mode": {"type": "string", "enum": list(RETRY_MODES)}, "reset_history": _BOOLEAN},
@@ -139,7 +149,9 @@ PRO: Mapping[str, Described] = {
         group="River Pro",
         told="The clients that fetch from a queue.",
         answer="Producers",
-        parameters=(Parameter(name="queue_name", told="The queue.", schema=_NEEDED_TEXT, needed=True),),
+        parameters=(
+            Parameter(name="queue_name", told="The queue.", schema=_NEEDED_TEXT, needed=True),
+        ),
     ),
     "api.pro.workflows": Described(
         group="River Pro",
@@ -191,7 +203,9 @@ PRO: Mapping[str, Described] = {
                 told="All, or only those that resolved the wait.",
                 schema={"type": "string", "enum": ["history", "evidence"], "default": "history"},
             ),
-            Parameter(name="cursor_id", told="Continue after this signal.", schema={**ID, "minimum": 0}),
+            Parameter(
+                name="cursor_id", told="Continue after this signal.", schema={**ID, "minimum": 0}
+            ),
             Parameter(name="desc", told="The latest first.", schema={**_BOOLEAN, "default": True}),
             Parameter(
                 name="limit",

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.web.access import access
 from riverui.web.api.catalogue import CATALOGUE
 from riverui.web.api.described import Described, Parameter
 from riverui.web.api.openapi import described, method, right_words
 from riverui.web.api.pro_catalogue import PRO_SCHEMAS
 from riverui.web.api.schemas import SCHEMAS, Schema
-from riverui.web.render import respond
-from riverui.web.routes import Entry
-from riverui.web.urls import base_path, url
+from riverui.web.auth.access import access
+from riverui.web.http.routes import Entry
+from riverui.web.http.urls import base_path, url
+from riverui.web.view.render import respond
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from riverui.actions.jobs import MAX_IDS
 from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
-from riverui.web.forms import body
+from riverui.web.http.forms import body
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _MOST_ROWS = 1_000
@@ -21,9 +21,9 @@ _MOST_ROWS = 1_000
 async def payload(request: Request) -> Mapping[str, Any]:
     """Return the posted JSON object, empty where nothing was posted.
 
-    Raises BadRequest for what is none, 413 above 1 MiB. The content type is not looked at: River UI's own
-    pages send JSON as text/plain. What keeps pages of other sites from sending some is the cross-origin
-    check, which every change has passed before it is read (`security.Door`).
+    Raises BadRequest for what is none, 413 above 1 MiB. The content type is not looked at: River
+    UI's own pages send JSON as text/plain. What keeps pages of other sites from sending some is the
+    cross-origin check, which every change has passed before it is read (`security.Door`).
     """
     text = await body(request)
     if not text:
@@ -40,7 +40,9 @@ async def payload(request: Request) -> Mapping[str, Any]:
 
 
 def ids(posted: Mapping[str, Any]) -> tuple[int, ...]:
-    """The field `ids`: 1 to 1,000 numbers, each as a number or as text, in the order given, each once."""
+    """The field `ids`: 1 to 1,000 numbers, each as a number or as text, in the order given, each
+    once.
+    """
     values = posted.get("ids")
     if values is None:
         raise BadRequest("`ids` is missing: give the ids of the jobs.")

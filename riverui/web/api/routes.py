@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from riverui.web import metrics
-from riverui.web.access import SIGNED_IN
-from riverui.web.api import export, jobs, openapi, operations, overview, pro, progress, queues, reference
-from riverui.web.routes import Entry
+from riverui.web.api import openapi, reference
+from riverui.web.auth.access import SIGNED_IN
+from riverui.web.http.routes import Entry
+from riverui.web.live import metrics
+from riverui.web.sections.jobs import api as jobs, export, progress
+from riverui.web.sections.operations import api as operations
+from riverui.web.sections.overview import api as overview
+from riverui.web.sections.queues import api as queues
+from riverui.web.sections.workflows import api as pro
 
 ROUTES = (
     Entry("GET", "/api", "api", SIGNED_IN, reference.show),
@@ -22,9 +27,17 @@ ROUTES = (
     Entry("GET", "/api/pro/periodic-jobs", "api.pro.periodic_jobs", "jobs.read", pro.periodic_jobs),
     Entry("GET", "/api/pro/producers", "api.pro.producers", "queues.read", pro.producers),
     Entry("GET", "/api/pro/workflows", "api.pro.workflows", "jobs.read", pro.workflows),
-    Entry("POST", "/api/pro/workflows/{id:path}/cancel", "api.pro.cancel", "jobs.cancel", pro.cancel),
+    Entry(
+        "POST", "/api/pro/workflows/{id:path}/cancel", "api.pro.cancel", "jobs.cancel", pro.cancel
+    ),
     Entry("POST", "/api/pro/workflows/{id:path}/retry", "api.pro.retry", "jobs.retry", pro.retry),
-    Entry("GET", "/api/pro/workflows/{id:path}/task-signals", "api.pro.signals", "jobs.read", pro.signals),
+    Entry(
+        "GET",
+        "/api/pro/workflows/{id:path}/task-signals",
+        "api.pro.signals",
+        "jobs.read",
+        pro.signals,
+    ),
     Entry(
         "GET",
         "/api/pro/workflows/{id:path}/task-wait-diagnostics",
@@ -40,7 +53,9 @@ ROUTES = (
     Entry("POST", "/api/operations/{id}/stop", "api.operations.stop", "jobs.read", operations.stop),
     Entry("GET", "/api/queues", "api.queues.index", "queues.read", queues.index),
     Entry("PUT", "/api/queues/{name:path}/pause", "api.queues.pause", "queues.pause", queues.pause),
-    Entry("PUT", "/api/queues/{name:path}/resume", "api.queues.resume", "queues.pause", queues.resume),
+    Entry(
+        "PUT", "/api/queues/{name:path}/resume", "api.queues.resume", "queues.pause", queues.resume
+    ),
     Entry("GET", "/api/queues/{name:path}", "api.queues.show", "queues.read", queues.show),
     Entry("PATCH", "/api/queues/{name:path}", "api.queues.update", "queues.update", queues.update),
 )

@@ -37,8 +37,14 @@ def record(
     besides: Mapping[str, Schema] | None = None,
     **more: Any,
 ) -> Schema:
-    """An object with these fields, all of them there unless `needed` is off; those `besides` may be."""
-    found: dict[str, Any] = {"type": "object", "properties": {**properties, **(besides or {})}, **more}
+    """An object with these fields, all of them there unless `needed` is off; those `besides` may
+    be.
+    """
+    found: dict[str, Any] = {
+        "type": "object",
+        "properties": {**properties, **(besides or {})},
+        **more,
+    }
     return found | ({"required": list(properties)} if needed else {})
 
 
@@ -124,7 +130,10 @@ _MINIMAL: Mapping[str, Schema] = {
 }
 
 _CUT: Mapping[str, Schema] = {
-    "cut": {**TEXTS, "description": "Fields too long to include in full; present only if there are any."}
+    "cut": {
+        **TEXTS,
+        "description": "Fields too long to include in full; present only if there are any.",
+    }
 }
 
 SCHEMAS: dict[str, Schema] = {
@@ -136,7 +145,9 @@ SCHEMAS: dict[str, Schema] = {
             "extensions": {"type": "object", "additionalProperties": {"type": "boolean"}},
             "job_list_hide_args_by_default": {"type": "boolean"},
         },
-        examples=[{"extensions": {"workflow_queries": False}, "job_list_hide_args_by_default": False}],
+        examples=[
+            {"extensions": {"workflow_queries": False}, "job_list_hide_args_by_default": False}
+        ],
     ),
     "States": record(
         dict.fromkeys(STATES, COUNT),
@@ -151,7 +162,12 @@ SCHEMAS: dict[str, Schema] = {
             _JOB
             | {
                 "errors": [
-                    {"at": "2026-11-21T08:58:00Z", "attempt": 1, "error": "connection reset", "trace": ""}
+                    {
+                        "at": "2026-11-21T08:58:00Z",
+                        "attempt": 1,
+                        "error": "connection reset",
+                        "trace": "",
+                    }
                 ],
                 "metadata": {"trace_id": "abc"},
             }
@@ -183,7 +199,10 @@ SCHEMAS: dict[str, Schema] = {
             "failed": {**COUNT, "description": "Discarded and cancelled jobs."},
             "running": COUNT,
             "pending": {**COUNT, "description": "Jobs that will still run: all others."},
-            "exact": {"type": "boolean", "description": "False if there may be more jobs than were found."},
+            "exact": {
+                "type": "boolean",
+                "description": "False if there may be more jobs than were found.",
+            },
             "states": ref("States"),
         },
         examples=[_PROGRESS],
@@ -208,7 +227,10 @@ SCHEMAS: dict[str, Schema] = {
             "verb": {"type": "string", "enum": ["cancel", "delete", "retry"]},
             "query": TEXT,
             "user": TEXT,
-            "status": {"type": "string", "enum": ["running", "stopping", "done", "stopped", "failed"]},
+            "status": {
+                "type": "string",
+                "enum": ["running", "stopping", "done", "stopped", "failed"],
+            },
             "started_at": TIME,
             "ended_at": OPTIONAL_TIME,
             "total": COUNT,
@@ -216,15 +238,21 @@ SCHEMAS: dict[str, Schema] = {
             "changed": COUNT,
             "requested": COUNT,
             "skipped": {"type": "object", "additionalProperties": COUNT},
-            "skipped_samples": {"type": "object", "additionalProperties": {"type": "array", "items": ID}},
+            "skipped_samples": {
+                "type": "object",
+                "additionalProperties": {"type": "array", "items": ID},
+            },
             "error": TEXT,
         },
         examples=[_OPERATION],
     ),
-    "OperationAnswer": record({"operation": ref("Operation")}, examples=[{"operation": _OPERATION}]),
+    "OperationAnswer": record(
+        {"operation": ref("Operation")}, examples=[{"operation": _OPERATION}]
+    ),
     "Operations": {**rows("Operation"), "examples": [{"data": [_OPERATION]}]},
     "Partition": record(
-        {"by_args": {"type": ["array", "null"], "items": TEXT}, "by_kind": {"type": "boolean"}}, needed=False
+        {"by_args": {"type": ["array", "null"], "items": TEXT}, "by_kind": {"type": "boolean"}},
+        needed=False,
     ),
     "Concurrency": record(
         {"global_limit": INT32, "local_limit": INT32, "partition": ref("Partition")}, needed=False
@@ -246,7 +274,13 @@ SCHEMAS: dict[str, Schema] = {
         {"concurrency": optional(ref("Concurrency"))},
         needed=False,
         examples=[
-            {"concurrency": {"global_limit": 10, "local_limit": 5, "partition": {"by_args": ["customer_id"]}}}
+            {
+                "concurrency": {
+                    "global_limit": 10,
+                    "local_limit": 5,
+                    "partition": {"by_args": ["customer_id"]},
+                }
+            }
         ],
     ),
 }

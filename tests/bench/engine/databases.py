@@ -13,13 +13,16 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from riverui.storage.connect import connect
-from riverui.storage.migrate import migrate
+from riverui.storage.migrations import migrate
 
 _FINISHED = """
-insert into river_job (state, attempt, max_attempts, attempted_at, attempted_by, created_at, finalized_at,
+insert into river_job (state, attempt, max_attempts, attempted_at, attempted_by, created_at,
+finalized_at,
   scheduled_at, args, kind, metadata)
-select 'completed', 1, 25, at, '{bench}', at, at, at, jsonb_build_object('num', number), 'benchmark', '{}'
-from (select number, now() - number * interval '50 ms' as at from generate_series(1, %s) number) jobs
+select 'completed', 1, 25, at, '{bench}', at, at, at, jsonb_build_object('num', number),
+'benchmark', '{}'
+from (select number, now() - number * interval '50 ms' as at from generate_series(1, %s) number)
+jobs
 """
 
 
@@ -60,8 +63,11 @@ class Databases:
         with psycopg.connect(self._server, autocommit=True) as connection:
             names = sql.Identifier(name), sql.Identifier(template)
             connection.execute(sql.SQL("create database {} template {}").format(*names))
-            # As a server is by default: the embedded one, made for demos, does not wait for the disk.
-            connection.execute(sql.SQL("alter database {} set synchronous_commit = on").format(names[0]))
+            # As a server is by default: the embedded one, made for demos, does not wait for the
+            # disk.
+            connection.execute(
+                sql.SQL("alter database {} set synchronous_commit = on").format(names[0])
+            )
             connection.execute("checkpoint")
 
     def _drop(self, name: str) -> None:
@@ -76,8 +82,12 @@ class Databases:
 
 def with_parts(url: str, **parts: str) -> str:
     """The same address with other parts, as a URL: asyncpg and Go take no other form."""
-    given = {name: str(value) for name, value in {**conninfo_to_dict(url), **parts}.items() if value}
-    user, password, dbname = (quote(given.pop(name, ""), safe="") for name in ("user", "password", "dbname"))
+    given = {
+        name: str(value) for name, value in {**conninfo_to_dict(url), **parts}.items() if value
+    }
+    user, password, dbname = (
+        quote(given.pop(name, ""), safe="") for name in ("user", "password", "dbname")
+    )
     account = user + (f":{password}" if password else "") + ("@" if user else "")
     return f"postgresql://{account}/{dbname}?{urlencode(given)}"
 

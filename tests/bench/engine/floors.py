@@ -1,4 +1,6 @@
-"""What Postgres itself can do on River's tables: nothing that a client does can be faster than these."""
+"""What Postgres itself can do on River's tables: nothing that a client does can be faster than
+these.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,24 @@ import psycopg
 
 from tests.bench.engine.drain import Drain, Latency, lap
 
-_COLUMNS = "args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags"
+_COLUMNS = (
+    "args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags"
+)
 _COPY = f"copy river_job ({_COLUMNS}) from stdin"
 _SUPPLY = (
     "insert into river_job (args, kind, max_attempts) select '{\"num\": 1}', 'benchmark', 25"
     " from generate_series(1, %s)"
 )
-# Fetches and completes as River does, batch after batch, each its own transaction, and no client to wait for.
+# Fetches and completes as River does, batch after batch, each its own transaction, and no client to
+# wait for.
 _LOOP = """
 do $$
 declare ids bigint[];
 begin
   loop
     with locked as (
-      select id from river_job where state = 'available' and queue = 'default' and scheduled_at <= now()
+      select id from river_job where state = 'available' and queue = 'default' and scheduled_at <=
+      now()
       order by priority, scheduled_at, id limit 1000 for update skip locked
     ), taken as (
       update river_job j set state = 'running', attempt = attempt + 1, attempted_at = now(),
@@ -50,7 +56,8 @@ from locked where j.id = locked.id returning j.id
 """
 _INSERT = """
 with inserted as (
-  insert into river_job (args, kind, max_attempts) values ('{"num": 1}', 'benchmark', 25) returning id
+  insert into river_job (args, kind, max_attempts) values ('{"num": 1}', 'benchmark', 25) returning
+  id
 ) select id, pg_notify('bench_insert', '{"queue": "default"}') from inserted
 """
 
@@ -67,7 +74,11 @@ def sql_loop(url: str, jobs: int, *, backends: int = 2) -> Drain:
             thread.start()
         for thread in threads:
             thread.join()
-    left = connections[0].execute("select count(*) from river_job where state <> 'completed'").fetchone()
+    left = (
+        connections[0]
+        .execute("select count(*) from river_job where state <> 'completed'")
+        .fetchone()
+    )
     for each in connections:
         each.close()
     if left != (0,):
@@ -82,7 +93,8 @@ def raw_copy(url: str, jobs: int, *, batch: int) -> float:
         with lap() as inserting:
             for start in range(0, jobs, batch):
                 lines = [
-                    f'{{"num": {number}}}\t{now}\tbenchmark\t25\t{{}}\t1\tdefault\t{now}\tavailable\t{{}}\n'
+                    '{"num":'
+                    f" {number}}}\t{now}\tbenchmark\t25\t{{}}\t1\tdefault\t{now}\tavailable\t{{}}\n"
                     for number in range(start, min(start + batch, jobs))
                 ]
                 with connection.cursor().copy(_COPY) as copy:

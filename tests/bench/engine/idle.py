@@ -1,4 +1,6 @@
-"""What a client costs that has nothing to do: statements a minute and CPU, Python and Go at the same time."""
+"""What a client costs that has nothing to do: statements a minute and CPU, Python and Go at the
+same time.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Idleness:
         return self.statements[_PING]
 
 
-async def measure_idle(urls: tuple[str, str], go: Path, *, minutes: float = 1.0) -> tuple[Idleness, Idleness]:
+async def measure_idle(
+    urls: tuple[str, str], go: Path, *, minutes: float = 1.0
+) -> tuple[Idleness, Idleness]:
     """Python's and Go's client, each on a migrated database of its own."""
     async with contextlib.AsyncExitStack() as stack:
         ours, tap = await stack.enter_async_context(wiretap(urls[0]))
@@ -62,7 +66,8 @@ async def measure_idle(urls: tuple[str, str], go: Path, *, minutes: float = 1.0)
             before.append(_cpu(pid))
         await asyncio.sleep(minutes * 60)
         first, second = (
-            _idleness(tap, _cpu(pid) - cpu, minutes) for (tap, pid), cpu in zip(programs, before, strict=True)
+            _idleness(tap, _cpu(pid) - cpu, minutes)
+            for (tap, pid), cpu in zip(programs, before, strict=True)
         )
         return first, second
 
@@ -76,7 +81,9 @@ def _idleness(tap: Wiretap, cpu: float, minutes: float) -> Idleness:
 async def _running(command: Sequence[str | Path], *, say: bytes = b"") -> AsyncIterator[int]:
     """A program that ends when its standard input does; its process id."""
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=asyncio.subprocess.DEVNULL)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=pipe, stdout=asyncio.subprocess.DEVNULL
+    )
     assert process.stdin is not None
     try:
         process.stdin.write(say)

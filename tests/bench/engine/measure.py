@@ -1,4 +1,6 @@
-"""riverui's engine beside the real River, other queues and Postgres itself: the same server, turn by turn."""
+"""riverui's engine beside the real River, other queues and Postgres itself: the same server, turn
+by turn.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from riverui.engine.loop import loop_factory
+from riverui.engine.event_loop import loop_factory
 from tests.bench.engine import floors, river
 from tests.bench.engine.databases import Databases
 from tests.bench.engine.drain import Drain, Latency
@@ -65,7 +67,12 @@ def measure_engine(server: str, parts: Sequence[str], *, rounds: int) -> list[Ch
         "idle": _idle,
     }
     try:
-        return [target for part in PARTS if part in parts for target in measures[part](databases, rounds)]
+        return [
+            target
+            for part in PARTS
+            if part in parts
+            for target in measures[part](databases, rounds)
+        ]
     finally:
         databases.close()
 
@@ -115,7 +122,9 @@ def _continuous(databases: Databases, rounds: int) -> list[Check]:
     }
     _turns(databases, runners, rounds)
     _tell("inserting and working at once, 10 s", runners)
-    return [_ratio("continuous mode against river bench", runners[_OURS], runners["river bench"], 1.0)]
+    return [
+        _ratio("continuous mode against river bench", runners[_OURS], runners["river bench"], 1.0)
+    ]
 
 
 def _inserts(databases: Databases, rounds: int) -> list[Check]:
@@ -123,7 +132,9 @@ def _inserts(databases: Databases, rounds: int) -> list[Check]:
         return Runner(run=lambda url: Drain(jobs=_JOBS, working=_JOBS / rate(url)))
 
     runners = {
-        "insert_many": inserting(lambda url: child("insert", url, _JOBS, _INSERT_BATCH, "insert_many")),
+        "insert_many": inserting(
+            lambda url: child("insert", url, _JOBS, _INSERT_BATCH, "insert_many")
+        ),
         "insert_many_fast": inserting(
             lambda url: child("insert", url, _JOBS, _INSERT_BATCH, "insert_many_fast")
         ),
@@ -133,7 +144,12 @@ def _inserts(databases: Databases, rounds: int) -> list[Check]:
     _tell(f"inserts of {_INSERT_BATCH:,} jobs", runners)
     return [
         _ratio("insert_many against raw COPY", runners["insert_many"], runners["raw COPY"], 0.7),
-        _ratio("insert_many_fast against raw COPY", runners["insert_many_fast"], runners["raw COPY"], 0.7),
+        _ratio(
+            "insert_many_fast against raw COPY",
+            runners["insert_many_fast"],
+            runners["raw COPY"],
+            0.7,
+        ),
     ]
 
 
@@ -176,7 +192,9 @@ def _idle(databases: Databases, rounds: int) -> list[Check]:
             print(f"  {times:4} {' '.join(statement.split())[:100]}")
     print()
     return [
-        check("idle: statements a minute against Go's", python.per_minute / go.per_minute, at_most=1),
+        check(
+            "idle: statements a minute against Go's", python.per_minute / go.per_minute, at_most=1
+        ),
         check("idle: CPU, part of one core", python.cpu / 60_000 * 100, at_most=1, unit=" %"),
     ]
 
@@ -192,7 +210,7 @@ def _turns(databases: Databases, runners: Mapping[str, Runner], rounds: int) -> 
 def _tell(title: str, runners: Mapping[str, Runner]) -> None:
     first = next(iter(runners.values()))
     print(
-        f"{title:46}{'jobs':>9}{'jobs/s':>10}{'from':>9}{'to':>9}{'ratio':>8}{'inserts/s':>11}{'CPU µs':>8}"
+        f"{title:46}{'jobs':>9}{'jobs/s':>10}{'from':>9}{'to':>9}{'ratio':>8}{'inserts/s':>11}{'CPU µs':>8}"  # noqa: E501
     )
     for name, runner in runners.items():
         rates = [drain.per_second for drain in runner.runs]

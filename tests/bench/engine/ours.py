@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from riverui.bench import Benchmark
+from riverui.cli.bench_runs import Benchmark
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.engine.loop import loop_factory, spare_collector
-from riverui.engine.worker import Job, Worker, Workers
+from riverui.engine.event_loop import loop_factory, spare_collector
+from riverui.engine.work.worker import Job, Worker, Workers
 from riverui.storage.connect import connect
 from tests.bench.engine.drain import Drain, Latency, lap
 
@@ -71,7 +71,9 @@ async def insert(url: str, jobs: str, batch: str, method: str) -> float:
 
 
 async def latency(url: str, samples: str, pause: str, eager: str) -> dict[str, float]:
-    """From calling `insert` until `work` runs, in one process; `eager` is with a cooldown of 2 ms."""
+    """From calling `insert` until `work` runs, in one process; `eager` is with a cooldown of 2
+    ms.
+    """
     worker, workers = Stamp(), Workers()
     workers.add(worker)
     config = ClientConfig(queues={"default": QueueConfig(max_workers=10)}, workers=workers)

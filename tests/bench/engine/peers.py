@@ -1,8 +1,10 @@
-"""Other Python queues on Postgres, in their documented fast settings: each works off so many no-op jobs.
+"""Other Python queues on Postgres, in their documented fast settings: each works off so many no-op
+jobs.
 
-`python -m tests.bench.engine.peers NAME URL JOBS` does it in a process of its own, on an empty database, and
-prints a Drain as JSON. The clock runs from starting the worker until the last job's end is committed;
-inserting is timed apart. All of them get uvloop, with which most are a little faster.
+`python -m tests.bench.engine.peers NAME URL JOBS` does it in a process of its own, on an empty
+database, and prints a Drain as JSON. The clock runs from starting the worker until the last job's
+end is committed; inserting is timed apart. All of them get uvloop, with which most are a little
+faster.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ async def pgqueuer(url: str, jobs: int) -> Drain:
 
 
 async def chancy(url: str, jobs: int) -> Drain:
-    """Its asyncio executor, 1,000 jobs at once, eager polling, endings written every 50 ms instead of 1 s."""
+    """Its asyncio executor, 1,000 jobs at once, eager polling, endings written every 50 ms instead
+    of 1 s.
+    """
     from chancy import Chancy, Job, Queue, Worker
 
     log = logging.getLogger("chancy.quiet")
@@ -90,7 +94,9 @@ async def chancy(url: str, jobs: int) -> Drain:
             await worker.start()
             await _countdown.over.wait()
             left = await _unfinished(
-                app.pool, "select count(*) from chancy_jobs where state <> 'succeeded'", worker.flush
+                app.pool,
+                "select count(*) from chancy_jobs where state <> 'succeeded'",
+                worker.flush,
             )
         await worker.stop()
     return _drain(jobs, left, inserting, working)
@@ -102,7 +108,9 @@ async def chancy_noop() -> None:
 
 
 async def saq(url: str, jobs: int) -> Drain:
-    """100 jobs at once. It cannot insert several jobs in one call, so 20 inserts run beside one another."""
+    """100 jobs at once. It cannot insert several jobs in one call, so 20 inserts run beside one
+    another.
+    """
     from psycopg_pool import AsyncConnectionPool
     from saq import Worker
     from saq.queue.postgres import PostgresQueue
@@ -117,7 +125,9 @@ async def saq(url: str, jobs: int) -> Drain:
         await queue.connect()
         with lap() as inserting:
             for start in range(0, jobs, 20):
-                await asyncio.gather(*(queue.enqueue("noop") for _ in range(start, min(start + 20, jobs))))
+                await asyncio.gather(
+                    *(queue.enqueue("noop") for _ in range(start, min(start + 20, jobs)))
+                )
         worker: Worker[Any] = Worker(queue, functions=[("noop", noop)], concurrency=100)
         _countdown.start(jobs)
         with lap() as working:
@@ -162,7 +172,11 @@ PEERS: dict[str, Callable[[str, int], Coroutine[Any, Any, Drain]]] = {
 
 
 async def _unfinished(
-    pool: Any, query: str, flush: Callable[[], Coroutine[Any, Any, None]] | None = None, *, within: int = 2000
+    pool: Any,
+    query: str,
+    flush: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    *,
+    within: int = 2000,
 ) -> int:
     """How many jobs have not ended, once that is none or does not become fewer any more."""
     left = -1

@@ -12,7 +12,9 @@ _TOTAL = re.compile(r"total jobs worked \[ +(\d+) \].*overall job/sec \[ +([\d.]
 
 
 def burn_down(binary: Path, url: str, jobs: int) -> Drain:
-    """`river bench -n`: it inserts first, then works; timed from its client's start to the last job's end."""
+    """`river bench -n`: it inserts first, then works; timed from its client's start to the last
+    job's end.
+    """
     return _bench(binary, url, "-n", str(jobs))
 
 

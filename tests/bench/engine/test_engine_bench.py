@@ -91,4 +91,6 @@ def test_addresses_are_urls() -> None:
 
 def _states(url: str) -> dict[str, int]:
     with psycopg.connect(url) as connection:
-        return dict(connection.execute("select state::text, count(*) from river_job group by 1").fetchall())
+        return dict(
+            connection.execute("select state::text, count(*) from river_job group by 1").fetchall()
+        )

@@ -1,4 +1,6 @@
-"""What the services of the maintenance work with in tests: a real database, a clock that is told to go on."""
+"""What the services of the maintenance work with in tests: a real database, a clock that is told to
+go on.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from typing import Any
 import pytest
 
 from riverui.engine.config import ClientConfig
-from riverui.engine.leader import Term
-from riverui.engine.maintenance.rounds import Means, Pace
+from riverui.engine.lead.elector import Term
+from riverui.engine.lead.maintenance.service import Means, Pace
 from riverui.storage.interface import Driver
 from tests.engine.ticking import Ticking
 
@@ -36,7 +38,10 @@ def means(driver: Driver, clock: Ticking) -> NewMeans:
             logger=logging.getLogger("riverui.engine"),
             now=clock.steady,
             pace=Pace(
-                stagger=timedelta(0), pause_least=timedelta(0), pause_most=timedelta(0), sleep=clock.sleep
+                stagger=timedelta(0),
+                pause_least=timedelta(0),
+                pause_most=timedelta(0),
+                sleep=clock.sleep,
             ),
         )
 
@@ -46,4 +51,9 @@ def means(driver: Driver, clock: Ticking) -> NewMeans:
 @pytest.fixture
 def term(clock: Ticking) -> Term:
     """A term of fourteen seconds from now."""
-    return Term(leader_id="test", elected_at=clock.now(), trusted_until=clock.steady() + 14, now=clock.steady)
+    return Term(
+        leader_id="test",
+        elected_at=clock.now(),
+        trusted_until=clock.steady() + 14,
+        now=clock.steady,
+    )

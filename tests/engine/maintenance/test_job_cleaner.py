@@ -9,8 +9,8 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.engine.config import NO_LIMIT
-from riverui.engine.maintenance.job_cleaner import JobCleaner
-from riverui.engine.maintenance.rounds import BatchSize
+from riverui.engine.lead.maintenance.job_cleaner import JobCleaner
+from riverui.engine.lead.maintenance.service import BatchSize
 from riverui.errors import QueryTimeout
 from tests.engine.maintenance.conftest import NewMeans
 from tests.engine.ticking import Ticking
@@ -52,7 +52,9 @@ async def test_each_finished_state_has_its_own_retention(
     assert await left(connection) == ([state] if stays else [])
 
 
-async def test_unfinished_jobs_stay_however_old(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+async def test_unfinished_jobs_stay_however_old(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
     for state in OTHERS:
         await job(connection, state, created_at="2001-01-01Z", scheduled_at="2001-01-01Z")
     assert await JobCleaner(means()).run_once() == 0
@@ -70,7 +72,9 @@ async def test_a_state_without_limit_is_kept(
     assert await left(connection) == [kept]
 
 
-async def test_where_all_is_kept_nobody_looks(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+async def test_where_all_is_kept_nobody_looks(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
     await connection.execute("alter table river_job rename to river_job_away")
     cleaner = JobCleaner(means(**{f"{state}_job_retention_period": NO_LIMIT for state in FINAL}))
     assert await cleaner.run_once() == 0

@@ -13,9 +13,9 @@ from psycopg import AsyncConnection
 
 from riverui.domain.jobs import JobRow
 from riverui.engine.config import NO_LIMIT
-from riverui.engine.maintenance.job_rescuer import JobRescuer, Rescued
-from riverui.engine.maintenance.rounds import BatchSize, Means
-from riverui.engine.worker import Job, Worker, Workers
+from riverui.engine.lead.maintenance.job_rescuer import JobRescuer, Rescued
+from riverui.engine.lead.maintenance.service import BatchSize, Means
+from riverui.engine.work.worker import Job, Worker, Workers
 from tests.engine.maintenance.conftest import NewMeans
 from tests.engine.ticking import Ticking
 from tests.factory import attempt_error, job
@@ -68,7 +68,9 @@ class EndlessWorker(Worker[Endless]):
 
 class PatientWorker(Worker[Patient]):
     def timeout(self, job: Job[Patient]) -> timedelta | None:
-        return {"endless": NO_LIMIT, "client's": None}.get(job.args.limit, timedelta(hours=job.args.hours))
+        return {"endless": NO_LIMIT, "client's": None}.get(
+            job.args.limit, timedelta(hours=job.args.hours)
+        )
 
 
 class PlannedWorker(Worker[Planned]):
@@ -87,12 +89,16 @@ async def stuck(connection: AsyncConnection[Any], means: Means, **columns: Any) 
     """A job that has been running for hours."""
     started = means.clock() - LONG_AGO
     return await job(
-        connection, "running", **{"kind": "known", "attempted_at": started, "max_attempts": 5} | columns
+        connection,
+        "running",
+        **{"kind": "known", "attempted_at": started, "max_attempts": 5} | columns,
     )
 
 
 async def row(connection: AsyncConnection[Any], job_id: int) -> dict[str, Any]:
-    found = await (await connection.execute("select * from river_job where id = %s", [job_id])).fetchone()
+    found = await (
+        await connection.execute("select * from river_job where id = %s", [job_id])
+    ).fetchone()
     assert found is not None
     return dict(found)
 
@@ -107,9 +113,21 @@ async def row(connection: AsyncConnection[Any], job_id: int) -> dict[str, Any]:
         ({"attempt": 7}, {}, "discarded"),
         # Asked to be cancelled, whatever else.
         ({"metadata": {"cancel_attempted_at": "2026-11-21T09:00:00.5Z"}}, {}, "cancelled"),
-        ({"attempt": 5, "metadata": {"cancel_attempted_at": "2026-11-21T09:00:00.5Z"}}, {}, "cancelled"),
-        ({"kind": "gone", "metadata": {"cancel_attempted_at": "2026-11-21T09:00:00Z"}}, {}, "cancelled"),
-        ({"kind": "endless", "metadata": {"cancel_attempted_at": "2026-11-21T09:00:00Z"}}, {}, "cancelled"),
+        (
+            {"attempt": 5, "metadata": {"cancel_attempted_at": "2026-11-21T09:00:00.5Z"}},
+            {},
+            "cancelled",
+        ),
+        (
+            {"kind": "gone", "metadata": {"cancel_attempted_at": "2026-11-21T09:00:00Z"}},
+            {},
+            "cancelled",
+        ),
+        (
+            {"kind": "endless", "metadata": {"cancel_attempted_at": "2026-11-21T09:00:00Z"}},
+            {},
+            "cancelled",
+        ),
         ({"metadata": {"cancel_attempted_at": None}}, {}, "retryable"),
         ({"metadata": {"note": "cancel_attempted_at"}}, {}, "retryable"),
         # Of another program, perhaps one in Go.
@@ -136,7 +154,11 @@ async def row(connection: AsyncConnection[Any], job_id: int) -> dict[str, Any]:
         ({}, {"job_timeout": timedelta(hours=3)}, "retryable"),
         ({}, {"job_timeout": timedelta(hours=4.5)}, "running"),
         ({}, {"rescue_stuck_jobs_after": timedelta(hours=6)}, "running"),
-        ({"attempted_at": "2001-01-01Z"}, {"rescue_stuck_jobs_after": timedelta(hours=6)}, "retryable"),
+        (
+            {"attempted_at": "2001-01-01Z"},
+            {"rescue_stuck_jobs_after": timedelta(hours=6)},
+            "retryable",
+        ),
     ],
 )
 async def test_what_becomes_of_a_job_that_has_run_for_five_hours(
@@ -160,8 +182,20 @@ async def test_what_becomes_of_a_job_that_has_run_for_five_hours(
     assert after["metadata"] == {**before["metadata"], "river:rescue_count": 1}
     (error,) = after["errors"]
     assert error.pop("at") == f"{given.clock():%Y-%m-%dT%H:%M:%S.%f}".rstrip("0").rstrip(".") + "Z"
-    assert error == {"attempt": before["attempt"], "error": "Stuck job rescued by JobRescuer", "trace": ""}
-    unchanged = ["attempt", "attempted_at", "attempted_by", "max_attempts", "args", "queue", "created_at"]
+    assert error == {
+        "attempt": before["attempt"],
+        "error": "Stuck job rescued by JobRescuer",
+        "trace": "",
+    }
+    unchanged = [
+        "attempt",
+        "attempted_at",
+        "attempted_by",
+        "max_attempts",
+        "args",
+        "queue",
+        "created_at",
+    ]
     assert [after[name] for name in unchanged] == [before[name] for name in unchanged]
     if state == "retryable":
         assert after["finalized_at"] is None
@@ -182,9 +216,19 @@ async def test_what_has_not_run_for_an_hour_is_left_alone(
     assert (await row(connection, job_id))["state"] == "running"
 
 
-async def test_other_states_are_left_alone(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+async def test_other_states_are_left_alone(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
     given = means(workers=workers())
-    for state in ("available", "cancelled", "completed", "discarded", "pending", "retryable", "scheduled"):
+    for state in (
+        "available",
+        "cancelled",
+        "completed",
+        "discarded",
+        "pending",
+        "retryable",
+        "scheduled",
+    ):
         await job(connection, state, kind="known", attempted_at=given.clock() - LONG_AGO)
     assert await JobRescuer(given).run_once() == Rescued()
 

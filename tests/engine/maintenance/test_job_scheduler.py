@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.engine.maintenance.job_scheduler import JobScheduler
-from riverui.engine.maintenance.rounds import BatchSize
+from riverui.engine.lead.maintenance.job_scheduler import JobScheduler
+from riverui.engine.lead.maintenance.service import BatchSize
 from riverui.storage.interface import EngineExecutor
 from tests.engine.maintenance.conftest import NewMeans
 from tests.engine.ticking import Ticking
@@ -30,7 +30,9 @@ class Told:
 
 
 async def row(connection: AsyncConnection[Any], id: int) -> dict[str, Any]:
-    found = await (await connection.execute("select * from river_job where id = %s", [id])).fetchone()
+    found = await (
+        await connection.execute("select * from river_job where id = %s", [id])
+    ).fetchone()
     assert found is not None
     return dict(found)
 
@@ -107,7 +109,9 @@ async def test_many_jobs_are_moved_in_batches(
     told = Told()
     past = clock.now() - timedelta(seconds=1)
     for number in range(5):
-        await job(connection, "retryable", queue=f"q{number}", priority=4 - number % 4, scheduled_at=past)
+        await job(
+            connection, "retryable", queue=f"q{number}", priority=4 - number % 4, scheduled_at=past
+        )
     assert await JobScheduler(means(), notify_inserts=told, size=BatchSize(2, 1)).run_once() == 5
     # What has priority comes with the first batch.
     assert told.queues == ["q2", "q3", "q0", "q1", "q4"]

@@ -1,4 +1,6 @@
-"""The whole maintenance: it starts with the leader, ends with it, and is given up where it cannot start."""
+"""The whole maintenance: it starts with the leader, ends with it, and is given up where it cannot
+start.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from psycopg import AsyncConnection
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
-from riverui.engine.leader import Term
-from riverui.engine.maintenance.maintainer import Maintainer, maintainer
-from riverui.engine.maintenance.rounds import Pace
-from riverui.engine.periodic import PeriodicInterval, PeriodicJob
-from riverui.engine.worker import Job, Workers
+from riverui.engine.lead.elector import Term
+from riverui.engine.lead.maintenance.queue_maintainer import Maintainer, maintainer
+from riverui.engine.lead.maintenance.service import Pace
+from riverui.engine.lead.periodic import PeriodicInterval, PeriodicJob
+from riverui.engine.work.worker import Job, Workers
 from riverui.storage.interface import Driver
 from tests.engine.ticking import Ticking, eventually
 from tests.factory import job, queue
@@ -72,7 +74,9 @@ async def test_a_leader_does_all_of_it_at_once_and_nothing_afterwards(
     leading = asyncio.ensure_future(new(workers=workers, periodic_jobs=[periodic]).lead(term))
 
     async def done() -> bool:
-        jobs = await connection.execute("select kind, state::text from river_job order by kind, state::text")
+        jobs = await connection.execute(
+            "select kind, state::text from river_job order by kind, state::text"
+        )
         queues = await connection.execute("select name from river_queue")
         return [tuple(row.values()) for row in await jobs.fetchall()] == [
             ("due", "available"),
@@ -129,7 +133,9 @@ async def test_what_cannot_be_started_is_tried_three_times_and_given_up(
     assert caplog.text.count("maintenance could not be started") == 3
 
 
-async def test_a_start_that_fails_once_is_made_up_for(new: NewMaintainer, clock: Ticking, term: Term) -> None:
+async def test_a_start_that_fails_once_is_made_up_for(
+    new: NewMaintainer, clock: Ticking, term: Term
+) -> None:
     starts = 0
 
     class FailingOnce(Hook):

@@ -1,4 +1,6 @@
-"""Every service of the leader goes through all that its tables can hold: no row keeps the others waiting."""
+"""Every service of the leader goes through all that its tables can hold: no row keeps the others
+waiting.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,18 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.domain.schedules import PeriodicInterval
-from riverui.engine.args import JsonArgs
+from riverui.engine.args.job_args import JsonArgs
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
-from riverui.engine.maintenance.job_cleaner import JobCleaner
-from riverui.engine.maintenance.job_rescuer import JobRescuer
-from riverui.engine.maintenance.job_scheduler import JobScheduler
-from riverui.engine.maintenance.periodic_enqueuer import PeriodicEnqueuer
-from riverui.engine.maintenance.queue_cleaner import QueueCleaner
-from riverui.engine.maintenance.reindexer import Reindexer
-from riverui.engine.maintenance.rounds import BatchSize
-from riverui.engine.periodic import PeriodicJob, PeriodicJobs
-from riverui.engine.worker import Job, Worker, Workers
+from riverui.engine.lead.maintenance.job_cleaner import JobCleaner
+from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
+from riverui.engine.lead.maintenance.job_scheduler import JobScheduler
+from riverui.engine.lead.maintenance.periodic_job_enqueuer import PeriodicEnqueuer
+from riverui.engine.lead.maintenance.queue_cleaner import QueueCleaner
+from riverui.engine.lead.maintenance.reindexer import Reindexer
+from riverui.engine.lead.maintenance.service import BatchSize
+from riverui.engine.lead.periodic import PeriodicJob, PeriodicJobs
+from riverui.engine.work.worker import Job, Worker, Workers
 from tests import factory
 from tests.engine.maintenance.conftest import NewMeans
 from tests.engine.maintenance.test_job_scheduler import Told
@@ -32,7 +34,8 @@ from tests.engine.ticking import Ticking
 from tests.odd_rows import insert_odd_rows
 
 BOUND = 60.0
-"""Seconds that a round over the whole corpus may take, on a machine that is busy with other tests."""
+"""Seconds that a round over the whole corpus may take, on a machine that is busy with other tests.
+"""
 NEVER_STARTED = {"no time of an attempt", "times that never come"}
 """Running jobs of which nobody can tell for how long."""
 
@@ -61,7 +64,9 @@ async def states(connection: AsyncConnection[Any], ids: Iterable[int]) -> dict[i
 
 
 async def corpus(connection: AsyncConnection[Any], *states: str) -> dict[tuple[str, str], int]:
-    """Writes every odd row in every state, the large ones only in these; the ids of those in these."""
+    """Writes every odd row in every state, the large ones only in these; the ids of those in
+    these.
+    """
     ids = await insert_odd_rows(connection, large_in=states)
     return {key: job_id for key, job_id in ids.items() if key[1] in states}
 
@@ -78,18 +83,25 @@ async def refuse(connection: AsyncConnection[Any], job_id: int, what: str = "upd
     )
 
 
-async def test_the_scheduler_moves_every_odd_row(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+async def test_the_scheduler_moves_every_odd_row(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
     due = await corpus(connection, "retryable", "scheduled")
     never = {job_id for (name, _), job_id in due.items() if name == "times that never come"}
     async with asyncio.timeout(BOUND):
         await JobScheduler(means(), notify_inserts=Told()).run_once()
     found = await states(connection, due.values())
     # Two of each unique key are there, as no client could have inserted them: one goes on.
-    assert {state for job_id, state in found.items() if job_id not in never} <= {"available", "discarded"}
+    assert {state for job_id, state in found.items() if job_id not in never} <= {
+        "available",
+        "discarded",
+    }
     assert {found[job_id] for job_id in never} == {"retryable", "scheduled"}
 
 
-async def test_the_rescuer_rescues_every_odd_row(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+async def test_the_rescuer_rescues_every_odd_row(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
     stuck = await corpus(connection, "running")
     given = means(workers=workers(), discard_unknown_stuck_jobs=True)
     async with asyncio.timeout(BOUND):
@@ -115,7 +127,8 @@ async def test_a_rescue_leaves_odd_columns_as_they_are(
     for name, metadata in wanted.items():
         row = await (
             await connection.execute(
-                "select metadata::text as text, state from river_job where id = %s", [stuck[name, "running"]]
+                "select metadata::text as text, state from river_job where id = %s",
+                [stuck[name, "running"]],
             )
         ).fetchone()
         assert row == {"text": metadata, "state": "retryable"}, name
@@ -130,7 +143,9 @@ async def test_a_rescue_leaves_odd_columns_as_they_are(
     assert row["errors"] == 1
 
 
-async def test_the_cleaner_removes_every_odd_row(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+async def test_the_cleaner_removes_every_odd_row(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
     old = await corpus(connection, "cancelled", "completed", "discarded")
     given = means(
         cancelled_job_retention_period=timedelta(hours=1),
@@ -196,14 +211,24 @@ async def test_a_job_that_another_transaction_holds_holds_up_no_other(
     now = means().clock()
     due = [await factory.job(connection, "scheduled", scheduled_at=now) for _ in range(2)]
     long_ago = now - timedelta(hours=5)
-    stuck = [await factory.job(connection, "running", kind="odd", attempted_at=long_ago) for _ in range(2)]
+    stuck = [
+        await factory.job(connection, "running", kind="odd", attempted_at=long_ago)
+        for _ in range(2)
+    ]
     async with await AsyncConnection.connect(database_url) as holder:
-        await holder.execute("select from river_job where id = any(%s) for update", [[due[0], stuck[0]]])
+        await holder.execute(
+            "select from river_job where id = any(%s) for update", [[due[0], stuck[0]]]
+        )
         async with asyncio.timeout(BOUND / 6):
             await JobScheduler(means(), notify_inserts=Told()).run_once()
             await JobRescuer(means(workers=workers())).run_once()
         found = await states(connection, (*due, *stuck))
-    assert [found[job_id] for job_id in (*due, *stuck)] == ["scheduled", "available", "running", "retryable"]
+    assert [found[job_id] for job_id in (*due, *stuck)] == [
+        "scheduled",
+        "available",
+        "running",
+        "retryable",
+    ]
 
 
 async def test_a_job_that_cannot_be_removed_is_told_once_and_holds_up_no_other(
@@ -227,7 +252,10 @@ async def test_a_job_that_cannot_be_rescued_is_told_once_and_holds_up_no_other(
     means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     long_ago = means().clock() - timedelta(hours=5)
-    ids = [await factory.job(connection, "running", kind="odd", attempted_at=long_ago) for _ in range(9)]
+    ids = [
+        await factory.job(connection, "running", kind="odd", attempted_at=long_ago)
+        for _ in range(9)
+    ]
     await refuse(connection, ids[5])
     rescuer = JobRescuer(means(workers=workers()))
     for _ in range(2):
@@ -251,7 +279,9 @@ def raising(error: BaseException) -> Callable[..., Any]:
     return method
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no"), RecursionError(), SystemExit(), Unruly()], ids=repr)
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no"), RecursionError(), SystemExit(), Unruly()], ids=repr
+)
 @pytest.mark.parametrize("method", ["decode", "timeout", "next_retry"])
 async def test_whatever_the_program_s_own_code_raises_its_jobs_are_rescued(
     method: str, error: BaseException, means: NewMeans, connection: AsyncConnection[Any]
@@ -317,4 +347,6 @@ async def test_a_periodic_job_that_cannot_be_inserted_holds_up_no_other(
         assert await enqueuer.run_once() == 2
     rows = await (await connection.execute("select kind from river_job order by id")).fetchall()
     assert [row["kind"] for row in rows] == ["first", "last"]
-    assert any("no_such_kind" in str(record.exc_info) for record in caplog.records if record.exc_info)
+    assert any(
+        "no_such_kind" in str(record.exc_info) for record in caplog.records if record.exc_info
+    )

@@ -14,10 +14,10 @@ from psycopg import AsyncConnection
 
 from riverui.engine.client import Client
 from riverui.engine.hooks import Hook, Middleware
-from riverui.engine.insert import InsertManyParams, InsertOpts, UniqueOpts
-from riverui.engine.leader import Term
-from riverui.engine.maintenance.periodic_enqueuer import PeriodicEnqueuer
-from riverui.engine.periodic import (
+from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.lead.elector import Term
+from riverui.engine.lead.maintenance.periodic_job_enqueuer import PeriodicEnqueuer
+from riverui.engine.lead.periodic import (
     CronSchedule,
     NeverSchedule,
     PeriodicInterval,
@@ -109,7 +109,9 @@ async def test_what_is_due_within_a_tenth_of_a_second_goes_along(
     assert await enqueuer.run_once() == 2
     assert sorted(await kinds(connection)) == ["a", "b"]
     # The next time counts from the planned one, not from the one at which it was noticed.
-    assert sorted(enqueuer._plan.values()) == [began + timedelta(seconds=each) for each in (10.11, 20, 20.18)]
+    assert sorted(enqueuer._plan.values()) == [
+        began + timedelta(seconds=each) for each in (10.11, 20, 20.18)
+    ]
 
 
 async def test_what_was_missed_is_made_up_for_in_order(
@@ -165,7 +167,12 @@ async def test_options_of_the_job_are_kept(
     jobs.add(every(60, (Report(), opts), run_on_start=True, id="it"))
     await new().run_once()
     (row,) = await rows(connection)
-    assert (row["queue"], row["priority"], row["max_attempts"], row["tags"]) == ("reports", 2, 3, ["night"])
+    assert (row["queue"], row["priority"], row["max_attempts"], row["tags"]) == (
+        "reports",
+        2,
+        3,
+        ["night"],
+    )
     assert row["metadata"] == {"by": "cron", "periodic": True, "river:periodic_job_id": "it"}
     assert (row["state"], row["scheduled_at"]) == ("scheduled", later)
 
@@ -331,7 +338,9 @@ async def test_what_the_database_does_not_take_is_inserted_when_it_does(
 
 
 class Losing:
-    """Inserts as a client does, but the answer of the first try is lost: before its commit, or after."""
+    """Inserts as a client does, but the answer of the first try is lost: before its commit, or
+    after.
+    """
 
     def __init__(self, client: Client, *, committed: bool) -> None:
         self.client = client
@@ -365,7 +374,9 @@ async def test_a_lost_answer_makes_no_job_twice_and_loses_none(
     given = means()
     client = Client(driver, given.config, clock=clock.now)
     losing = Losing(client, committed=committed)
-    enqueuer = PeriodicEnqueuer(given, jobs, prepare=client.prepare_insert, insert_requests=losing.insert)
+    enqueuer = PeriodicEnqueuer(
+        given, jobs, prepare=client.prepare_insert, insert_requests=losing.insert
+    )
     jobs.add(every(60, run_on_start=True))
     jobs.add(every(60, run_on_start=True))
     round_ = asyncio.create_task(enqueuer.run_once())
@@ -552,7 +563,9 @@ async def test_jobs_can_be_added_and_removed_while_it_runs(
     await inserted("a")
     assert clock.soonest == pytest.approx(50)
     clock.advance(20)
-    second, _ = jobs.add_many([every(10, Report("b"), id="the_b"), every(10, Report("c"), id="the_c")])
+    second, _ = jobs.add_many(
+        [every(10, Report("b"), id="the_b"), every(10, Report("c"), id="the_c")]
+    )
     await eventually(lambda: clock.soonest == pytest.approx(10))
     clock.advance(10)
     await inserted("a", "b", "c")

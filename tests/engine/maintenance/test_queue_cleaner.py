@@ -7,8 +7,8 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from riverui.engine.maintenance.queue_cleaner import QueueCleaner
-from riverui.engine.maintenance.rounds import BatchSize
+from riverui.engine.lead.maintenance.queue_cleaner import QueueCleaner
+from riverui.engine.lead.maintenance.service import BatchSize
 from tests.engine.maintenance.conftest import NewMeans
 from tests.engine.ticking import Ticking
 from tests.factory import queue
@@ -19,7 +19,9 @@ async def test_queues_not_reported_for_a_day_are_removed(
 ) -> None:
     for name, hours in [("new", 0), ("younger", 23.9), ("older", 24.1), ("oldest", 10_000)]:
         await queue(connection, name, updated_at=clock.now() - timedelta(hours=hours))
-    await queue(connection, "paused", updated_at=clock.now() - timedelta(hours=25), paused_at=clock.now())
+    await queue(
+        connection, "paused", updated_at=clock.now() - timedelta(hours=25), paused_at=clock.now()
+    )
     cleaner = QueueCleaner(means())
     assert await cleaner.run_once() == ["older", "oldest", "paused"]
     assert await cleaner.run_once() == []

@@ -1,4 +1,6 @@
-"""Indexes are rebuilt by schedule; what a broken rebuild leaves behind is seen, and cleaned up on a stop."""
+"""Indexes are rebuilt by schedule; what a broken rebuild leaves behind is seen, and cleaned up on a
+stop.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.engine.config import NO_LIMIT
-from riverui.engine.leader import Term
-from riverui.engine.maintenance.reindexer import INDEX_NAMES, Reindexer
+from riverui.engine.lead.elector import Term
+from riverui.engine.lead.maintenance.reindexer import INDEX_NAMES, Reindexer
 from tests.engine.maintenance.conftest import NewMeans
 from tests.engine.ticking import Ticking, eventually
 
@@ -23,7 +25,8 @@ ONE = "river_job_kind"
 async def files(connection: AsyncConnection[Any]) -> dict[str, int]:
     """Each index and the number of its file, which a rebuild changes."""
     found = await connection.execute(
-        "select relname, relfilenode from pg_class where relkind = 'i' and relname like 'river_job%'"
+        "select relname, relfilenode from pg_class where relkind = 'i' and relname like"
+        " 'river_job%'"
     )
     return {row["relname"]: row["relfilenode"] for row in await found.fetchall()}
 
@@ -60,15 +63,22 @@ async def test_only_what_is_configured_is_rebuilt(
     assert "index not found: not_there, nor_there" in caplog.text
 
 
-async def test_an_empty_list_rebuilds_nothing(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+async def test_an_empty_list_rebuilds_nothing(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
     before = await files(connection)
     assert await Reindexer(means(reindexer_index_names=[])).run_once() == []
     assert await files(connection) == before
 
 
-@pytest.mark.parametrize("artefact", [f"{ONE}_ccnew", f"{ONE}_ccold", f"{ONE}_ccnew3", f"{ONE}_ccold12"])
+@pytest.mark.parametrize(
+    "artefact", [f"{ONE}_ccnew", f"{ONE}_ccold", f"{ONE}_ccnew3", f"{ONE}_ccold12"]
+)
 async def test_an_index_whose_last_rebuild_broke_off_is_left_out(
-    artefact: str, means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+    artefact: str,
+    means: NewMeans,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     await connection.execute(f"create index {artefact} on river_job (kind)".encode())
     given = means(reindexer_index_names=[ONE, "river_job_pkey"])
@@ -77,7 +87,9 @@ async def test_an_index_whose_last_rebuild_broke_off_is_left_out(
     assert artefact in await files(connection)
 
 
-async def test_other_names_are_no_artefacts(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+async def test_other_names_are_no_artefacts(
+    means: NewMeans, connection: AsyncConnection[Any]
+) -> None:
     for name in (f"{ONE}_ccnew_x", f"{ONE}_ccnewer", f"{ONE}s_ccnew", "river_job_ki_ccnew"):
         await connection.execute(f"create index {name} on river_job (kind)".encode())
     assert await Reindexer(means(reindexer_index_names=[ONE])).run_once() == [ONE]

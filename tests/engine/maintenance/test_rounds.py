@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from riverui.engine.leader import Term
-from riverui.engine.maintenance.rounds import BatchSize, Pace, in_batches, keep_doing
+from riverui.engine.lead.elector import Term
+from riverui.engine.lead.maintenance.service import BatchSize, Pace, in_batches, keep_doing
 from riverui.errors import DatabaseUnavailable, LockTimeout, QueryTimeout
 from tests.engine.maintenance.conftest import NewMeans
 from tests.engine.ticking import Ticking, settled
@@ -114,7 +114,8 @@ async def test_rounds_come_at_their_interval_whatever_becomes_of_them(
         await settled()
         assert counting.rounds == expected
     assert caplog.text.count("counting: this round failed") == 2
-    # One that takes longer than the interval is followed by the next at once, and by no more than that.
+    # One that takes longer than the interval is followed by the next at once, and by no more than
+    # that.
     counting.takes = 100
     clock.advance(30)
     await settled()
@@ -122,7 +123,9 @@ async def test_rounds_come_at_their_interval_whatever_becomes_of_them(
     task.cancel()
 
 
-async def test_no_round_begins_in_a_term_that_is_over(means: NewMeans, term: Term, clock: Ticking) -> None:
+async def test_no_round_begins_in_a_term_that_is_over(
+    means: NewMeans, term: Term, clock: Ticking
+) -> None:
     counting = Counting()
     task = asyncio.create_task(keep_doing(counting, term, means()))
     await settled()
@@ -138,7 +141,9 @@ async def test_no_round_begins_in_a_term_that_is_over(means: NewMeans, term: Ter
     task.cancel()
 
 
-async def test_each_service_begins_at_another_moment(means: NewMeans, term: Term, clock: Ticking) -> None:
+async def test_each_service_begins_at_another_moment(
+    means: NewMeans, term: Term, clock: Ticking
+) -> None:
     staggered = means()
     staggered = replace(staggered, pace=replace(staggered.pace, stagger=timedelta(seconds=1)))
     services = [Counting() for _ in range(3)]
@@ -159,7 +164,8 @@ async def test_a_cancellation_that_somebody_swallowed_ends_the_rounds_all_the_sa
     class Swallowing(Counting):
         async def run_once(self) -> None:
             self.rounds += 1
-            # What asyncio.wait_for did before Python 3.12, when what it waited for came at that moment.
+            # What asyncio.wait_for did before Python 3.12, when what it waited for came at that
+            # moment.
             with suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
 

@@ -23,7 +23,9 @@ Connection = AsyncConnection[dict[str, Any]]
 def told(answer: httpx2.Response) -> tuple[int, bool]:
     """The status, and whether it is JSON with nothing but a message."""
     json = answer.headers["content-type"].startswith("application/json")
-    return answer.status_code, json and list(answer.json()) == ["message"] and bool(answer.json()["message"])
+    return answer.status_code, json and list(answer.json()) == ["message"] and bool(
+        answer.json()["message"]
+    )
 
 
 @pytest.mark.parametrize("path", ["nothing", "jobs/1/2", "queue", "jobs/", "pro", "health-checks"])
@@ -51,7 +53,13 @@ async def test_wrong_methods(api: httpx2.AsyncClient, method: str, path: str, al
 
 @pytest.mark.parametrize(
     "kind",
-    ["application/json", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "Nonsense", None],
+    [
+        "application/json",
+        "text/plain;charset=UTF-8",
+        "application/x-www-form-urlencoded",
+        "Nonsense",
+        None,
+    ],
 )
 @pytest.mark.parametrize(
     "browser",
@@ -90,7 +98,9 @@ async def test_json_is_taken_whatever_it_is_sent_as(
     ],
     ids=str,
 )
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/json"])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "application/json"]
+)
 async def test_pages_of_other_sites_change_nothing_with_the_credentials_that_browsers_add(
     driver: Driver, connection: Connection, kind: str, came_from: dict[str, str]
 ) -> None:
@@ -145,7 +155,14 @@ async def test_a_body_has_its_bounds(api: httpx2.AsyncClient) -> None:
 async def test_a_database_in_trouble(error: Exception, status: int) -> None:
     app: Starlette = create_app(DeadDriver(error), no_auth=True)
     async with browser(app) as client:
-        for path in ("jobs", "jobs/1", "queues", "queues/x", "features", "autocomplete?facet=job_kind"):
+        for path in (
+            "jobs",
+            "jobs/1",
+            "queues",
+            "queues/x",
+            "features",
+            "autocomplete?facet=job_kind",
+        ):
             answer = await client.get(f"/api/{path}")
             assert told(answer) == (status, True), path
             assert "secret" not in answer.text
@@ -153,7 +170,9 @@ async def test_a_database_in_trouble(error: Exception, status: int) -> None:
             assert told(await client.get("/api/states")) == (status, True)
 
 
-async def test_an_unreachable_database_is_told_without_its_address(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unreachable_database_is_told_without_its_address(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     driver = connect("postgresql://ada@127.0.0.1:59999/jobs")
     app: Starlette = create_app(driver, no_auth=True)
     async with browser(app) as client:
@@ -233,6 +252,8 @@ async def test_errors_have_river_uis_words(
     await factory.job(connection, "running")
     await factory.job(connection, "discarded", **unique)
     await factory.job(connection, "available", **unique)
-    answer = await (api.request(method, path) if body is None else api.request(method, path, json=body))
+    answer = await (
+        api.request(method, path) if body is None else api.request(method, path, json=body)
+    )
     assert (answer.status_code, answer.json()) == (status, {"message": words})
     assert answer.headers["content-type"] == "application/json; charset=utf-8"

@@ -1,4 +1,6 @@
-"""A selection as a file: complete, safe for spreadsheets, without secrets, and in bounded memory."""
+"""A selection as a file: complete, safe for spreadsheets, without secrets, and in bounded
+memory.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from riverui.config import DashboardConfig
 from riverui.domain.jobs import JobMinimalRow
 from riverui.storage.interface import Driver
-from riverui.web.api import export
 from riverui.web.app import create_app
+from riverui.web.config import DashboardConfig
+from riverui.web.sections.jobs import export
 from tests import factory
 from tests.web.stand_ins import DeadDriver, browser
 
@@ -106,7 +108,9 @@ async def test_other_texts_are_written_as_they_are(
     assert dict(zip(header, row, strict=True))["kind"] == text
 
 
-async def test_secrets_stay_here(api: httpx2.AsyncClient, driver: Driver, connection: Connection) -> None:
+async def test_secrets_stay_here(
+    api: httpx2.AsyncClient, driver: Driver, connection: Connection
+) -> None:
     await factory.job(connection, args='{"user": "ada", "password": "hunter2", "amount": 1.10}')
     for name in ("ndjson", "csv"):
         text = (await api.get("jobs/export", params={"format": name})).text

@@ -5,8 +5,8 @@ themselves (its docstring says what the folder must hold):
 
     RIVER_UI_SOURCE=… RIVER_UI_RECORD=1 make test ARGS=tests/interop/test_front_end.py
 
-Each line is a request as the browser sent it, with the status and outline of its answer, and what it
-changed.
+Each line is a request as the browser sent it, with the status and outline of its answer, and what
+it changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def test_what_its_pages_ask_is_answered_and_done(
     app: Starlette, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However busy the machine is, counting a hundred jobs is cheap.
-    monkeypatch.setattr("riverui.web.counts._CHEAP", 10)
+    monkeypatch.setattr("riverui.web.live.counts._CHEAP", 10)
     await fill(connection)
     async with browser(app) as client:
         for asked in RECORDED:
@@ -41,7 +41,9 @@ async def test_what_its_pages_ask_is_answered_and_done(
                 headers["origin"] = "http://river.test"
             before = await picture(connection)
             content = asked["body"].encode()
-            answer = await client.request(asked["method"], asked["path"], content=content, headers=headers)
+            answer = await client.request(
+                asked["method"], asked["path"], content=content, headers=headers
+            )
             assert answer.status_code == asked["status"], (told, answer.text)
             assert answer.headers["content-type"] == "application/json; charset=utf-8", told
             assert outline(answer.json()) == asked["answer"], told
@@ -50,14 +52,18 @@ async def test_what_its_pages_ask_is_answered_and_done(
 
 
 def test_the_run_was_a_whole_one() -> None:
-    changes = {(asked["method"], asked["path"]): asked for asked in RECORDED if asked["method"] != "GET"}
+    changes = {
+        (asked["method"], asked["path"]): asked for asked in RECORDED if asked["method"] != "GET"
+    }
     for verb in ("cancel", "delete", "retry"):
         asked = changes["POST", f"/api/jobs/{verb}"]
         # As browsers send a text that no script named the kind of.
         assert asked["headers"]["content-type"] == "text/plain;charset=UTF-8"
         assert asked["headers"]["origin"] == "own"
     assert {path for method, path in changes if method == "PUT"} == {
-        f"/api/queues/{name}/{verb}" for name in ("default", "shipping") for verb in ("pause", "resume")
+        f"/api/queues/{name}/{verb}"
+        for name in ("default", "shipping")
+        for verb in ("pause", "resume")
     }
     assert ("PATCH", "/api/queues/shipping") in changes
     assert {path for _, path in changes if "workflows" in path} == {

@@ -10,9 +10,9 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.config import DashboardConfig
 from riverui.storage.interface import Driver
 from riverui.web.app import create_app
+from riverui.web.config import DashboardConfig
 from tests import factory
 from tests.web.api.conftest import Get
 from tests.web.stand_ins import browser
@@ -20,7 +20,16 @@ from tests.web.stand_ins import browser
 Connection = AsyncConnection[dict[str, Any]]
 AT = datetime(2026, 11, 21, 9, 0, 0, tzinfo=UTC)
 MINIMAL = [
-    *("id", "args", "attempt", "attempted_at", "attempted_by", "created_at", "finalized_at", "kind"),
+    *(
+        "id",
+        "args",
+        "attempt",
+        "attempted_at",
+        "attempted_by",
+        "created_at",
+        "finalized_at",
+        "kind",
+    ),
     *("max_attempts", "priority", "queue", "scheduled_at", "state", "tags"),
 ]
 
@@ -34,7 +43,9 @@ async def states(connection: Connection) -> dict[int, str]:
     return {row["id"]: row["state"] for row in rows}
 
 
-async def test_a_listed_job_has_river_uis_fields_and_types(get: Get, connection: Connection) -> None:
+async def test_a_listed_job_has_river_uis_fields_and_types(
+    get: Get, connection: Connection
+) -> None:
     args = '{"id": 1970670598291982290, "max": 9223372036854775807, "amount": 1.10}'
     job_id = await factory.job(
         connection,
@@ -78,7 +89,9 @@ async def test_one_job_has_errors_and_metadata_besides(
     api: httpx2.AsyncClient, connection: Connection
 ) -> None:
     errors = [
-        factory.attempt_error(1, "first", at="2026-11-21T09:00:00.123456789+02:00", trace="main.go:7"),
+        factory.attempt_error(
+            1, "first", at="2026-11-21T09:00:00.123456789+02:00", trace="main.go:7"
+        ),
         {"attempt": 2, "error": "no time"},
         "not an error at all",
     ]
@@ -89,7 +102,12 @@ async def test_one_job_has_errors_and_metadata_besides(
     found = answer.json()
     assert list(found) == [*MINIMAL, "errors", "metadata"]
     assert found["errors"] == [
-        {"at": "2026-11-21T09:00:00.123456789+02:00", "attempt": 1, "error": "first", "trace": "main.go:7"},
+        {
+            "at": "2026-11-21T09:00:00.123456789+02:00",
+            "attempt": 1,
+            "error": "first",
+            "trace": "main.go:7",
+        },
         {"at": "0001-01-01T00:00:00Z", "attempt": 2, "error": "no time", "trace": ""},
         {"at": "0001-01-01T00:00:00Z", "attempt": 0, "error": '"not an error at all"', "trace": ""},
     ]
@@ -116,7 +134,9 @@ async def test_a_job_that_is_not_there(get: Get, job_id: str, status: int) -> No
     assert (await get(f"jobs/{job_id}", status))["message"]
 
 
-async def test_the_list_is_of_running_jobs_unless_a_state_is_named(get: Get, connection: Connection) -> None:
+async def test_the_list_is_of_running_jobs_unless_a_state_is_named(
+    get: Get, connection: Connection
+) -> None:
     late = await factory.job(connection, "running", attempted_at=AT)
     early = await factory.job(connection, "running", attempted_at=AT - timedelta(minutes=1))
     pending = await factory.job(connection, "pending")
@@ -137,7 +157,9 @@ async def test_ended_jobs_come_latest_first(get: Get, connection: Connection, st
 @pytest.mark.parametrize("state", ["available", "pending", "retryable", "scheduled"])
 async def test_waiting_jobs_come_by_id(get: Get, connection: Connection, state: str) -> None:
     made = [
-        await factory.job(connection, state, scheduled_at=AT - timedelta(minutes=n), queue=f"q{n % 2}")
+        await factory.job(
+            connection, state, scheduled_at=AT - timedelta(minutes=n), queue=f"q{n % 2}"
+        )
         for n in range(3)
     ]
     assert await ids(get, state=state) == made
@@ -175,7 +197,8 @@ async def test_limits(get: Get, connection: Connection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("ids", 1000), ("kinds", 100), ("queues", 100), ("tags", 100), ("priorities", 10)]
+    ("name", "most"),
+    [("ids", 1000), ("kinds", 100), ("queues", 100), ("tags", 100), ("priorities", 10)],
 )
 async def test_filters_have_their_bounds(get: Get, name: str, most: int) -> None:
     await get("jobs", **{name: ["1"] * most})
@@ -288,7 +311,9 @@ async def test_a_retry_that_meets_its_unique_twin_is_a_conflict(
 async def test_bodies_that_name_no_jobs(api: httpx2.AsyncClient, body: str) -> None:
     for verb in ("cancel", "delete", "retry"):
         answer = await api.post(
-            f"jobs/{verb}", content=body.encode("latin-1"), headers={"Content-Type": "application/json"}
+            f"jobs/{verb}",
+            content=body.encode("latin-1"),
+            headers={"Content-Type": "application/json"},
         )
         assert answer.status_code == 400, body[:40]
         assert answer.json()["message"]

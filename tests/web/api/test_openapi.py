@@ -10,14 +10,14 @@ from jsonschema.validators import Draft202012Validator
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
-from riverui.web.access import RIGHTS
 from riverui.web.api.catalogue import CATALOGUE
 from riverui.web.api.described import JSON
 from riverui.web.api.openapi import described, document, method
 from riverui.web.api.pro_catalogue import PRO_SCHEMAS
 from riverui.web.api.schemas import SCHEMAS as OWN
 from riverui.web.app import create_app
-from riverui.web.routes import Entry
+from riverui.web.auth.access import RIGHTS
+from riverui.web.http.routes import Entry
 from tests import factory
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
@@ -75,12 +75,19 @@ async def test_answers_are_what_the_document_says(
     parameters = {"name": "default", "job_id": str(job_id), "id": begun["id"]}
     for entry in described(app.routes):
         told = CATALOGUE[entry.name]
-        if method(entry) == "GET" and told.answer and JSON in told.media and ".pro." not in entry.name:
+        if (
+            method(entry) == "GET"
+            and told.answer
+            and JSON in told.media
+            and ".pro." not in entry.name
+        ):
             known = parameters | ({"name": "complete"} if entry.name == "health" else {})
             path = entry.path_format.format_map(known).removeprefix("/api/")
             sent = {"facet": "job_kind", "q": "kind:test_kind"}
             named = {parameter.name for parameter in told.parameters}
-            answer = await api.get(path, params={name: sent[name] for name in sent if name in named})
+            answer = await api.get(
+                path, params={name: sent[name] for name in sent if name in named}
+            )
             assert answer.status_code == told.status, (entry.name, answer.text)
             validate(told.answer, answer.json())
 

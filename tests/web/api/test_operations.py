@@ -11,8 +11,8 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui.storage.interface import Driver
-from riverui.web.access import READ_ONLY, Access
 from riverui.web.app import create_app
+from riverui.web.auth.access import READ_ONLY, Access
 from tests import factory
 from tests.web.stand_ins import browser
 
@@ -28,7 +28,9 @@ async def ended(api: httpx2.AsyncClient, operation_id: str) -> dict[str, Any]:
     """The operation once it has ended."""
     async with asyncio.timeout(20):
         while True:
-            found: dict[str, Any] = (await api.get(f"operations/{operation_id}")).json()["operation"]
+            found: dict[str, Any] = (await api.get(f"operations/{operation_id}")).json()[
+                "operation"
+            ]
             if found["ended_at"]:
                 return found
             await asyncio.sleep(0.05)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.config import DashboardConfig
 from riverui.storage.interface import Driver
 from riverui.web.app import create_app
+from riverui.web.config import DashboardConfig
 from tests import factory
 from tests.web.api.conftest import Get
 from tests.web.stand_ins import browser
@@ -64,8 +64,12 @@ async def test_features_without_river_pro(get: Get) -> None:
 async def test_features_tell_of_river_pros_tables_and_of_the_settings(
     driver: Driver, connection: Connection
 ) -> None:
-    await connection.execute("create table river_producer (id bigint); create table river_workflow (id text)")
-    async with browser(create_app(driver, no_auth=True, config=DashboardConfig(hide_args=True))) as client:
+    await connection.execute(
+        "create table river_producer (id bigint); create table river_workflow (id text)"
+    )
+    async with browser(
+        create_app(driver, no_auth=True, config=DashboardConfig(hide_args=True))
+    ) as client:
         found = (await client.get("/api/features")).json()
         assert found["job_list_hide_args_by_default"] is True
         assert found["extensions"] == {**NONE, "has_producer_table": True, "producer_queries": True}
@@ -101,7 +105,7 @@ async def test_states_are_those_of_the_moment_whoever_changed_them(
     get: Get, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However busy the machine is, this counts as cheap.
-    monkeypatch.setattr("riverui.web.counts._CHEAP", 10)
+    monkeypatch.setattr("riverui.web.live.counts._CHEAP", 10)
     for number in range(1, 6):
         await factory.job(connection, "available")
         assert (await get("states"))["available"] == number

@@ -38,10 +38,20 @@ async def pro(connection: Connection) -> Connection:
 
 
 async def task(
-    connection: Connection, name: str, state: str = "available", *deps: str, workflow: str = "w", **more: Any
+    connection: Connection,
+    name: str,
+    state: str = "available",
+    *deps: str,
+    workflow: str = "w",
+    **more: Any,
 ) -> int:
     """One task of a workflow."""
-    metadata = {"workflow_id": workflow, "task": name, "deps": list(deps), **more.pop("metadata", {})}
+    metadata = {
+        "workflow_id": workflow,
+        "task": name,
+        "deps": list(deps),
+        **more.pop("metadata", {}),
+    }
     return await factory.job(connection, state, metadata=metadata, **more)
 
 
@@ -74,8 +84,8 @@ async def test_periodic_jobs_that_are_kept_up(get: Get, pro: Connection) -> None
 
 async def test_producers_of_a_queue(get: Get, pro: Connection) -> None:
     await pro.execute(
-        "insert into river_producer (client_id, queue_name, max_workers, metadata)"
-        " values ('one', 'default', 10, %s), ('two', 'default', 20, '{}'), ('other', 'mail', 1, '{}')",
+        "insert into river_producer (client_id, queue_name, max_workers, metadata) values ('one',"
+        " 'default', 10, %s), ('two', 'default', 20, '{}'), ('other', 'mail', 1, '{}')",
         ['{"concurrency": {"global_limit": 5, "running": {"a": 2, "b": {"count": 3}}}}'],
     )
     found = await get("pro/producers", queue_name="default")
@@ -98,7 +108,11 @@ async def test_workflows_with_their_tasks_counted(get: Get, pro: Connection) -> 
     await task(pro, "a", "completed", workflow="w1", created_at=NOW)
     await task(pro, "b", "pending", "a", workflow="w1")
     await task(
-        pro, "a", "cancelled", workflow="w2", metadata={"workflow_deps_failed_at": "2026-11-21T09:00:00Z"}
+        pro,
+        "a",
+        "cancelled",
+        workflow="w2",
+        metadata={"workflow_deps_failed_at": "2026-11-21T09:00:00Z"},
     )
     found = await get("pro/workflows")
     validate("Workflows", found)
@@ -120,12 +134,22 @@ async def test_workflows_with_their_tasks_counted(get: Get, pro: Connection) -> 
 WAIT = {
     "expr": "approved || late",
     "terms": [
-        {"name": "approved", "kind": "signal", "label": "Approved", "signal_key": "approval", "expr": "true"},
+        {
+            "name": "approved",
+            "kind": "signal",
+            "label": "Approved",
+            "signal_key": "approval",
+            "expr": "true",
+        },
         {
             "name": "late",
             "kind": "timer",
             "label": "Too late",
-            "timer": {"name": "late", "after_us": 1_800_000_000, "anchor": {"kind": "workflow_created_at"}},
+            "timer": {
+                "name": "late",
+                "after_us": 1_800_000_000,
+                "anchor": {"kind": "workflow_created_at"},
+            },
         },
     ],
 }
@@ -206,7 +230,9 @@ async def test_a_retry_may_forget_what_was(api: httpx2.AsyncClient, pro: Connect
     (kept,) = (await api.post("pro/workflows/w/retry", json={})).json()["retried_jobs"]
     assert (kept["attempt"], kept["max_attempts"]) == (2, 6)
     await task(pro, "a", "discarded", workflow="v", attempt=2, max_attempts=5)
-    (reset,) = (await api.post("pro/workflows/v/retry", json={"reset_history": True})).json()["retried_jobs"]
+    (reset,) = (await api.post("pro/workflows/v/retry", json={"reset_history": True})).json()[
+        "retried_jobs"
+    ]
     assert (reset["attempt"], reset["max_attempts"]) == (0, 5)
     for body in ({"mode": "some"}, {"mode": 7}, {"reset_history": "yes"}):
         assert (await api.post("pro/workflows/v/retry", json=body)).status_code == 400
@@ -229,7 +255,10 @@ async def test_the_signals_of_a_task(get: Get, pro: Connection) -> None:
         },
     }
     await task(
-        pro, "a/b", "completed", metadata={"river:workflow_wait": WAIT, "river:workflow_wait_state": resolved}
+        pro,
+        "a/b",
+        "completed",
+        metadata={"river:workflow_wait": WAIT, "river:workflow_wait_state": resolved},
     )
     await task(pro, "open", "pending", metadata={"river:workflow_wait": WAIT})
     await task(pro, "plain", "pending")
@@ -278,7 +307,9 @@ async def test_what_a_task_waits_for(get: Get, pro: Connection) -> None:
     assert (first["available"], first["state"]) == (True, "completed")
     assert gone == {"available": False, "task_name": "gone"}
     assert found["inputs"]["signals"] == [{"included_count": 1, "key": "approval", "last_id": 1}]
-    assert found["inputs"]["timers"] == [{"fire_at": "2026-11-21T09:30:00Z", "fired": True, "name": "late"}]
+    assert found["inputs"]["timers"] == [
+        {"fire_at": "2026-11-21T09:30:00Z", "fired": True, "name": "late"}
+    ]
     assert (found["phase"], found["truncated"]) == ("waiting", False)
     await get("pro/workflows/w/task-wait-diagnostics", 404, task_name="unknown")
     await get("pro/workflows/nowhere/task-wait-diagnostics", 404, task_name="second")

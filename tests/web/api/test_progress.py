@@ -8,7 +8,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.storage.interface import Driver
-from riverui.storage.params import Field, JobFilter, Op, Term
+from riverui.storage.interface.params import Field, JobFilter, Op, Term
 from tests import factory
 from tests.web.api.conftest import Get
 
@@ -84,7 +84,11 @@ async def test_a_value_fits_the_number_and_the_text(get: Get, connection: Connec
 async def test_states_narrow_a_group(get: Get, connection: Connection) -> None:
     for state in ("completed", "discarded"):
         await factory.job(connection, state, tags=["a"], metadata={"a": 1})
-    for q in ("tag:a state:completed", "metadata.a:1 state:completed", "metadata.a:1 -tag:b state:completed"):
+    for q in (
+        "tag:a state:completed",
+        "metadata.a:1 state:completed",
+        "metadata.a:1 -tag:b state:completed",
+    ):
         found = await get("progress", q=q)
         assert (found["total"], found["completed"]) == (1, 1)
 

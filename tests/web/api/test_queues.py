@@ -17,7 +17,11 @@ from tests.web.api.conftest import Get
 
 Connection = AsyncConnection[dict[str, Any]]
 AT = datetime(2026, 11, 21, 9, 0, 0, tzinfo=UTC)
-LIMITS = {"global_limit": 10, "local_limit": 5, "partition": {"by_args": ["a", "b"], "by_kind": True}}
+LIMITS = {
+    "global_limit": 10,
+    "local_limit": 5,
+    "partition": {"by_args": ["a", "b"], "by_kind": True},
+}
 
 
 async def metadata(connection: Connection, name: str = "default") -> Any:
@@ -88,7 +92,9 @@ async def test_limits_are_read_from_the_metadata(
 async def test_limits_are_set_and_lifted_and_the_other_metadata_stays(
     api: httpx2.AsyncClient, connection: Connection, driver: Driver
 ) -> None:
-    await factory.queue(connection, created_at=AT, updated_at=AT, metadata='{"owner": "team", "share": 1.10}')
+    await factory.queue(
+        connection, created_at=AT, updated_at=AT, metadata='{"owner": "team", "share": 1.10}'
+    )
     listener = await driver.listener()
     await listener.listen("river_control")
     unsorted = {**LIMITS, "partition": {"by_args": ["b", "a"], "by_kind": True}}

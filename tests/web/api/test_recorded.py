@@ -1,4 +1,5 @@
-"""What River UI v0.18.1 itself answered to these requests on this database, recorded; we answer the same.
+"""What River UI v0.18.1 itself answered to these requests on this database, recorded; we answer the
+same.
 
 Of an error only the status is kept: its words are River UI's own.
 """
@@ -15,10 +16,12 @@ from psycopg import AsyncConnection
 
 FILL = """
 insert into river_job (
-  args, kind, max_attempts, state, metadata, tags, attempt, attempted_at, attempted_by, finalized_at,
+  args, kind, max_attempts, state, metadata, tags, attempt, attempted_at, attempted_by,
+  finalized_at,
   created_at, scheduled_at, priority, queue, errors
 )
-select jsonb_build_object('n', n, 'big', 1970670598291982290::bigint, 'f', 1.10), 'kind' || n % 3, 25,
+select jsonb_build_object('n', n, 'big', 1970670598291982290::bigint, 'f', 1.10), 'kind' || n % 3,
+25,
   s.state,
   '{"batch": 1, "amount": 1.10, "h":"<&>"}',
   case when n % 2 = 0 then '{vip,"a,b"}'::varchar[] else '{}' end,
@@ -28,7 +31,8 @@ select jsonb_build_object('n', n, 'big', 1970670598291982290::bigint, 'f', 1.10)
   case when s.state in ('running', 'completed') then '{w1,w2}'::text[] end,
   case when s.state in ('cancelled', 'completed', 'discarded')
     then timestamptz '2026-11-21T09:00:00.123Z' + (n % 3) * interval '1 s' end,
-  '2026-11-20T08:00:00.5Z', timestamptz '2026-11-20T08:30:00Z' + (n % 4) * interval '1 s', 1 + n % 4,
+  '2026-11-20T08:00:00.5Z', timestamptz '2026-11-20T08:30:00Z' + (n % 4) * interval '1 s', 1 + n %
+  4,
   'q' || n % 2,
   case when s.state in ('discarded', 'retryable') then array[jsonb_build_object(
     'at', '2026-11-20T09:00:00.123456789+02:00', 'attempt', 1, 'error', 'boom <x>', 'trace', ''

@@ -1,4 +1,6 @@
-"""Made-up requests by the hundred: no server error, and no answer that the OpenAPI document does not know."""
+"""Made-up requests by the hundred: no server error, and no answer that the OpenAPI document does
+not know.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from riverui.web.api.catalogue import CATALOGUE
-from riverui.web.tokens import new_token
+from riverui.web.auth.tokens import new_token
 from tests.bench.pages import serve
 from tests.pro_tables import PRO_TABLES
 
@@ -52,10 +54,16 @@ def schema(database_url: str, token: tuple[str, str]) -> Iterator[Any]:
         connection.execute(FILL)
         connection.execute(PRO_TABLES)
         connection.execute(WORKFLOW)
-    settings = {"DATABASE_URL": database_url, "RIVERUI_API_TOKENS": token[1], "RIVER_HOST": "127.0.0.1"}
+    settings = {
+        "DATABASE_URL": database_url,
+        "RIVERUI_API_TOKENS": token[1],
+        "RIVER_HOST": "127.0.0.1",
+    }
     with serve([sys.executable, "-m", "riverui", "serve"], settings) as port:
         headers = {"Authorization": f"Bearer {token[0]}"}
-        yield schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/api/openapi.json", headers=headers)
+        yield schemathesis.openapi.from_url(
+            f"http://127.0.0.1:{port}/api/openapi.json", headers=headers
+        )
 
 
 @pytest.mark.parametrize("name", sorted(set(CATALOGUE) - UNASKED))
@@ -78,7 +86,8 @@ def test_answers_are_what_the_document_says(schema: Any, token: tuple[str, str],
         case.call_and_validate(
             headers={"Authorization": f"Bearer {token[0]}"},
             timeout=20,
-            # What fits the schema may still make no sense: a search text, a cursor, a name of a queue.
+            # What fits the schema may still make no sense: a search text, a cursor, a name of a
+            # queue.
             excluded_checks=[positive_data_acceptance],
         )
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.config import DashboardConfig
 from riverui.storage.interface import Driver
 from riverui.web.app import create_app
+from riverui.web.config import DashboardConfig
 from tests import factory
 from tests.web.api.conftest import Get
 from tests.web.stand_ins import browser
@@ -62,7 +62,9 @@ async def test_pages_go_on_where_the_one_before_ended(
             scheduled_at=AT + timedelta(minutes=n % 3),
             **({"attempted_at": AT + timedelta(minutes=n % 3)} if state == "running" else {}),
             **(
-                {"finalized_at": AT + timedelta(minutes=n % 3)} if state in ("completed", "discarded") else {}
+                {"finalized_at": AT + timedelta(minutes=n % 3)}
+                if state in ("completed", "discarded")
+                else {}
             ),
         )
         for n, state in enumerate(states * 2)
@@ -91,7 +93,9 @@ async def test_a_cursor_that_is_none_of_this_list(get: Get, cursor: str) -> None
     await get("jobs", 400, order="id", cursor=cursor)
 
 
-async def test_a_search_that_takes_too_long_gives_what_it_has(driver: Driver, connection: Connection) -> None:
+async def test_a_search_that_takes_too_long_gives_what_it_has(
+    driver: Driver, connection: Connection
+) -> None:
     old = await factory.job(connection, "completed", tags=["rare"], finalized_at=AT)
     for _ in range(20):
         await factory.job(connection, "completed")

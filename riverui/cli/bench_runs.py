@@ -1,0 +1,204 @@
+"""How many jobs a second this machine and this database work, told as River's own `river bench`
+tells it.
+
+The settings are River's: 2,000 workers, a poll every 20 ms, a cooldown of 2 ms, inserts of 5,000
+jobs. A job counts when its completion is written, not when it returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import ClassVar
+
+from riverui.engine.client import Client
+from riverui.engine.config import ClientConfig, QueueConfig
+from riverui.engine.events import EventKind, Subscription
+from riverui.engine.work.worker import Job, Worker, Workers
+from riverui.errors import RiveruiError
+from riverui.storage.interface import Driver
+
+INSERT_BATCH = 5_000
+MIN_JOBS = 75_000
+"""Jobs that continuous mode keeps waiting; also how many events may wait to be counted."""
+_ENDINGS = (EventKind.JOB_CANCELLED, EventKind.JOB_COMPLETED, EventKind.JOB_FAILED)
+_PAUSE = 0.25
+"""Seconds between two looks at whether jobs run short."""
+_PERIOD = 2.0
+"""Seconds from one line to the next."""
+
+
+class BenchRefused(RiveruiError):
+    """The benchmark empties river_job, which is in use: pass --yes to delete the jobs in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkArgs:
+    """A number, as River's benchmark has it."""
+
+    kind: ClassVar[str] = "benchmark"
+    num: int
+
+
+class BenchmarkWorker(Worker[BenchmarkArgs]):
+    """Does nothing."""
+
+    async def work(self, job: Job[BenchmarkArgs]) -> None:
+        """Nothing."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Tally:
+    """What was done so far, and, once the benchmark is over, what it did."""
+
+    inserted: int = 0
+    worked: int = 0
+    seconds: float = 0.0
+    """From the client's start to the last completion."""
+    cpu: float = 0.0
+    """Seconds of this process in that time."""
+
+    @property
+    def left(self) -> int:
+        """Jobs inserted and not worked yet."""
+        return self.inserted - self.worked
+
+    @property
+    def per_second(self) -> float:
+        """Jobs worked."""
+        return self.worked / self.seconds if self.seconds else 0.0
+
+
+class Benchmark:
+    """One run on a database whose river_job is nobody else's; `prepare` sees to that."""
+
+    def __init__(self, driver: Driver, *, say: Callable[[str], None]) -> None:
+        self._driver = driver
+        self._say = say
+        self._tally = Tally()
+        self._last_at = 0.0
+        self._over = asyncio.Event()
+        workers = Workers()
+        workers.add(BenchmarkWorker())
+        self._client = Client(
+            driver,
+            ClientConfig(
+                fetch_cooldown=timedelta(milliseconds=2),
+                fetch_poll_interval=timedelta(milliseconds=20),
+                log_jobs=False,
+                queues={"default": QueueConfig(max_workers=2_000)},
+                schema=driver.schema,
+                workers=workers,
+            ),
+        )
+
+    async def prepare(self, *, consent: bool) -> None:
+        """Empties river_job; BenchRefused, without consent, where other jobs are in it or a client
+        leads.
+        """
+        async with self._driver.autocommit() as executor:
+            if not consent:
+                if set(await executor.job_kind_list(limit=2)) - {BenchmarkArgs.kind}:
+                    raise BenchRefused
+                if await executor.leader_get():
+                    raise BenchRefused
+            await executor.job_truncate()
+
+    async def run(self, *, total: int = 0, duration: float = 0.0) -> Tally:
+        """Inserts `total` jobs and works them down; with 0, inserts and works on and on.
+
+        It ends after `duration` seconds (0 for never), or at a signal.
+        """
+        with _signals(self._over.set):
+            await self._insert(total or MIN_JOBS)
+            supplying = None if total else asyncio.create_task(self._supply())
+            try:
+                if not self._over.is_set():
+                    await self._work(total, duration or math.inf)
+            finally:
+                self._over.set()
+                if supplying is not None:
+                    await supplying
+        return self._tally
+
+    async def _work(self, total: int, duration: float) -> None:
+        tally = self._tally
+        counting = asyncio.create_task(
+            self._count(self._client.subscribe(*_ENDINGS, size=MIN_JOBS), total)
+        )
+        async with self._client:
+            start, cpu = time.perf_counter(), time.process_time()
+            self._tell(Tally(), 0.0)
+            lap, lapped = start, replace(tally)
+            for period in itertools.count(1):
+                lap_end = start + min(period * _PERIOD, duration)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), lap_end - time.perf_counter())
+                now = time.perf_counter()
+                self._tell(lapped, now - lap)
+                lap, lapped = now, replace(tally)
+                if self._over.is_set() or lap_end >= start + duration:
+                    break
+            tally.seconds, tally.cpu = max(self._last_at - start, 0.0), time.process_time() - cpu
+            self._say(
+                f"bench: total jobs worked [ {tally.worked:10} ],"
+                f" total jobs inserted [ {tally.inserted:10} ],"
+                f" overall job/sec [ {tally.per_second:10.1f} ], running {tally.seconds:.3f}s"
+            )
+        await counting
+
+    async def _count(self, endings: Subscription, total: int) -> None:
+        async for event in endings:
+            if event.kind is not EventKind.JOB_COMPLETED:
+                self._say(f"bench: unexpected {event.kind} of job {event.job and event.job.id}")
+            self._last_at = time.perf_counter()
+            self._tally.worked += 1
+            if self._tally.worked == total:
+                self._over.set()
+
+    async def _supply(self) -> None:
+        while not self._over.is_set():
+            await asyncio.sleep(_PAUSE)
+            while self._tally.left < MIN_JOBS and not self._over.is_set():
+                await self._insert(INSERT_BATCH)
+
+    async def _insert(self, jobs: int) -> None:
+        while jobs > 0 and not self._over.is_set():
+            batch = [BenchmarkArgs(num=number) for number in range(min(jobs, INSERT_BATCH))]
+            await self._client.insert_many(batch)
+            self._tally.inserted += len(batch)
+            jobs -= len(batch)
+
+    def _tell(self, since: Tally, seconds: float) -> None:
+        worked, inserted = self._tally.worked - since.worked, self._tally.inserted - since.inserted
+        self._say(
+            f"bench: jobs worked [ {worked:10} ], inserted [ {inserted:10} ],"
+            f" job/sec [ {worked / seconds if seconds else 0.0:10.1f} ] [{seconds:.3g}s]"
+        )
+
+
+@contextlib.contextmanager
+def _signals(callback: Callable[[], None]) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM calls back; a second one does what it always does."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def caught() -> None:
+        callback()
+        for each in signals:
+            loop.remove_signal_handler(each)
+
+    for each in signals:
+        loop.add_signal_handler(each, caught)
+    try:
+        yield
+    finally:
+        for each in signals:
+            loop.remove_signal_handler(each)

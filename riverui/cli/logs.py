@@ -1,0 +1,69 @@
+"""Log lines as key=value pairs or JSON, for every process that riverui runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+"""What every record carries; anything else was given as `extra` and is told."""
+
+
+def configure_logging(*, format: str, level: str, filters: Sequence[logging.Filter] = ()) -> None:
+    """One handler on stdout for everything; what we stand on only speaks up when something is
+    wrong.
+    """
+    handler = logging.StreamHandler(sys.stdout)
+    for each in filters:
+        handler.addFilter(each)
+    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
+    logging.basicConfig(handlers=[handler], level=_LEVELS[level], force=True)
+    for name in ("uvicorn.error", "psycopg.pool", "asyncio"):
+        logging.getLogger(name).setLevel(max(logging.WARNING, _LEVELS[level]))
+
+
+def pairs(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
+    """What a line tells: time (UTC), level, message, then the extras, and a traceback last."""
+    yield "time", datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+    yield "level", "WARN" if record.levelno == logging.WARNING else record.levelname
+    yield "msg", record.getMessage()
+    yield from ((key, value) for key, value in vars(record).items() if key not in _STANDARD)
+    if record.exc_info:
+        yield "traceback", logging.Formatter().formatException(record.exc_info)
+
+
+class TextFormatter(logging.Formatter):
+    """`key=value` pairs; a value that is not plain is quoted, so no value can forge a line or a
+    pair.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line; a traceback follows on lines of its own, indented."""
+        told = dict(pairs(record))
+        traceback = told.pop("traceback", None)
+        line = " ".join(f"{key}={_plain(value)}" for key, value in told.items())
+        return f"{line}\n    " + str(traceback).replace("\n", "\n    ") if traceback else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, in ASCII."""
+        return json.dumps(dict(pairs(record)), default=str)
+
+
+def _plain(value: object) -> str:
+    text = str(value)
+    if text and all(char.isalnum() or char in "-._:/+~@" for char in text) and text.isascii():
+        return text
+    return json.dumps(text)

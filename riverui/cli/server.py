@@ -1,0 +1,140 @@
+"""Runs the dashboard by itself: one uvicorn server, one socket, a graceful stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import gc
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from riverui import __version__
+from riverui.errors import DatabaseError, ListenError, PortTaken
+from riverui.storage.interface import Driver
+from riverui.web.config import ServeConfig
+from riverui.web.http.access_log import AccessLog
+from riverui.web.http.connections import server_config
+from riverui.web.http.proxy import Prefix, RootPath, TrustedProxy
+
+log = logging.getLogger("riverui")
+
+_GRACE_SECONDS = 8
+_PORTS_TRIED = 100
+"""Ports after the wished one: more than anybody has demos running."""
+
+
+def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
+    """Serves until SIGINT or SIGTERM, then lets requests end for up to 8 seconds; ListenError where
+    it cannot start.
+    """
+    with listen(config.bind_host, config.port) as sock:
+        server = Server(
+            server_config(
+                surround(app, config),
+                lifespan="on",
+                timeout_graceful_shutdown=_GRACE_SECONDS,
+                timeout_keep_alive=60,
+            )
+        )
+        log.info("riverui %s is listening", __version__, extra={"url": address(sock, config)})
+        # What was made so far lives as long as the process: the collector need not look at it while
+        # it serves pages.
+        gc.collect()
+        gc.freeze()
+        with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+            runner.run(_run(server, driver, sock))
+    log.info("riverui has stopped")
+
+
+def surround(app: ASGIApp, config: ServeConfig) -> ASGIApp:
+    """The app with what it needs to stand alone: prefix, proxy, access log."""
+    if config.prefix:
+        app = Prefix(app, config.prefix)
+    if config.root_path:
+        app = RootPath(app, config.root_path)
+    app = AccessLog(app, silent_healthchecks=config.silent_healthchecks)
+    return TrustedProxy(app) if config.trust_proxy else app
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a bound, listening socket.
+
+    Raises PortTaken where another program has the port, ListenError for any other reason, in one
+    line.
+    """
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        sock = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ListenError(f"cannot listen on {host}: {error.strerror}") from None
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(where)
+        sock.listen(2048)
+    except OSError as error:
+        sock.close()
+        kind_of_error = PortTaken if error.errno == errno.EADDRINUSE else ListenError
+        raise kind_of_error(
+            f"cannot listen on {host}:{port}: {(error.strerror or str(error)).lower()}"
+        ) from None
+    return sock
+
+
+def listen_from(host: str, port: int) -> socket.socket:
+    """Return a listening socket on `port` or the first free one of the next 100; ListenError as
+    `listen`.
+    """
+    for number in range(port, min(port + _PORTS_TRIED, 65_535) + 1):
+        with contextlib.suppress(PortTaken):
+            return listen(host, number)
+    return listen(host, port)
+
+
+def address(sock: socket.socket, config: ServeConfig) -> str:
+    """Where a browser on this machine finds the dashboard."""
+    host = config.probe_host
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"http://{host}:{sock.getsockname()[1]}{config.prefix}/"
+
+
+class Server(uvicorn.Server):
+    """uvicorn's own handlers raise the signal again after the stop; here a stop that was asked for
+    is a success.
+    """
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+
+async def _run(server: uvicorn.Server, driver: Driver, sock: socket.socket) -> None:
+    check = asyncio.create_task(_warn_of_trouble(driver))
+    try:
+        await server.serve(sockets=[sock])
+    finally:
+        check.cancel()
+        await asyncio.gather(check, return_exceptions=True)
+
+
+async def _warn_of_trouble(driver: Driver) -> None:
+    """Says once at the start what the pages would say: no database, no River tables."""
+    try:
+        async with driver.reading() as db:
+            await db.queue_row_get("default")
+    except DatabaseError as error:
+        log.warning("%s Pages will say so until this is fixed.", error)

@@ -1,0 +1,27 @@
+"""`riverui token`: a new API token and the line that lets it in."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("token")
+@click.argument("name")
+@click.option(
+    "--rights",
+    default="read",
+    metavar="RIGHTS",
+    help="all, read, or rights joined by +, such as jobs.read+jobs.retry.",
+    show_default=True,
+)
+def token(name: str, rights: str) -> int:
+    """Create an API token called NAME; print the token, and the line that lets it in.
+
+    The token is shown only this once. Put the line, which does not give it away, into
+    RIVERUI_API_TOKENS or the file that RIVERUI_API_TOKENS_FILE names.
+    """
+    from riverui.web.auth.tokens import new_token
+
+    made, line = new_token(name, rights)
+    click.echo(f"token: {made}\nline:  {line}")
+    return 0

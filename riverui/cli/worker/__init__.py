@@ -1,0 +1,1 @@
+"""`riverui worker`: works the jobs of a client that a program defines, as a process of its own."""

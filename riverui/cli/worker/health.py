@@ -1,0 +1,92 @@
+"""Tells whoever supervises a worker process how it is: on a port, and by a file."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from riverui.engine.client import Client
+from riverui.web.http.probe import Probe
+
+log = logging.getLogger("riverui.cli.worker")
+
+_FILE_INTERVAL = 5.0
+
+
+class Health:
+    """How a client is: well while it is started, is not stopping, and its database answers."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._probe = Probe(client.driver)
+        self.stopping = False
+
+    async def check(self) -> dict[str, object]:
+        """`status` is `ok`, `starting`, `stopping` or `no database`; the rest is there to be looked
+        at.
+        """
+        client = self._client
+        # A client that stops closes its connections: nobody should open new ones.
+        database = not self.stopping and await self._probe.answers()
+        if self.stopping:
+            status = "stopping"
+        elif not client.started:
+            status = "starting"
+        else:
+            status = "ok" if database else "no database"
+        return {
+            "status": status,
+            "client": client.id,
+            "database": database,
+            "last_fetched_at": client.last_fetched_at and client.last_fetched_at.isoformat(),
+            "leader": client.is_leader,
+            "queues": sorted(client.config.queues),
+            "running": client.running,
+            "started": client.started,
+        }
+
+    @asynccontextmanager
+    async def told(self, *, host: str, port: int | None, file: Path | None) -> AsyncIterator[str]:
+        """Tells it as long as the block lasts; gives the address. ListenError where the port is
+        taken.
+        """
+        async with AsyncExitStack() as stack:
+            address = ""
+            if port is not None:
+                # A web server is loaded only where one is wanted.
+                from riverui.cli.worker.port import answering
+
+                address = await stack.enter_async_context(answering(self.check, host, port))
+            if file is not None:
+                await stack.enter_async_context(self._touching(file))
+            yield address
+
+    @asynccontextmanager
+    async def _touching(self, file: Path) -> AsyncIterator[None]:
+        touching = asyncio.create_task(self._keep_touching(file))
+        try:
+            yield
+        finally:
+            touching.cancel()
+            await asyncio.wait([touching])
+            _remove(file)
+
+    async def _keep_touching(self, file: Path) -> None:
+        while True:
+            if (await self.check())["status"] == "ok":
+                _touch(file)
+            await asyncio.sleep(_FILE_INTERVAL)
+
+
+def _touch(file: Path) -> None:
+    try:
+        file.touch()
+    except OSError as error:
+        log.warning("cannot touch the health file", extra={"file": file, "error": str(error)})
+
+
+def _remove(file: Path) -> None:
+    file.unlink(missing_ok=True)

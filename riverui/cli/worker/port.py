@@ -1,0 +1,77 @@
+"""The health port of a worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from riverui.cli.server import listen
+from riverui.web.http.connections import server_config
+
+Check = Callable[[], Awaitable[Mapping[str, object]]]
+"""How the process is: well where its `status` is `ok`."""
+
+_GRACE_SECONDS = 1
+
+
+@asynccontextmanager
+async def answering(check: Check, host: str, port: int) -> AsyncIterator[str]:
+    """Answers as long as the block lasts; gives the address. ListenError where the port is
+    taken.
+    """
+    with listen(host, port) as sock:
+        server = _Server(
+            server_config(_app(check), lifespan="off", timeout_graceful_shutdown=_GRACE_SECONDS)
+        )
+        serving = asyncio.create_task(server.serve(sockets=[sock]), name="riverui health")
+        shown = f"[{host}]" if ":" in host else host
+        try:
+            yield f"http://{shown}:{sock.getsockname()[1]}/health"
+        finally:
+            server.should_exit = True
+            await serving
+
+
+def _app(check: Check) -> Starlette:
+    async def minimal(request: Request) -> Response:
+        return _json({"status": "ok"})
+
+    async def complete(request: Request) -> Response:
+        told = await check()
+        return _json(told, 200 if told["status"] == "ok" else 503)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        words = "There is only /health." if error.status_code == 404 else "Only GET."
+        return _json({"message": words}, error.status_code)
+
+    return Starlette(
+        routes=[
+            Route("/health", complete),
+            # `riverui healthcheck` asks at the addresses of the dashboard.
+            Route("/api/health-checks/complete", complete),
+            Route("/api/health-checks/minimal", minimal),
+        ],
+        exception_handlers={HTTPException: refused},
+    )
+
+
+def _json(told: object, status: int = 200) -> Response:
+    return JSONResponse(told, status_code=status, headers={"Cache-Control": "no-store"})
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to whoever runs the worker."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

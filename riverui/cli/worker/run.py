@@ -1,0 +1,51 @@
+"""Runs a client as a process of its own, and stops it in three phases."""
+
+from __future__ import annotations
+
+import logging
+
+from riverui.cli.worker.health import Health
+from riverui.cli.worker.settings import WorkerConfig
+from riverui.engine.client import Client
+from riverui.engine.shutdown import leave_process, signals, stop_in_phases
+
+log = logging.getLogger("riverui.cli.worker")
+
+
+async def run(client: Client, config: WorkerConfig) -> None:
+    """Works until SIGINT or SIGTERM, then ends in three phases: waits for running jobs, cancels
+    them, exits.
+
+    A further signal begins the next phase at once. SchemaMissing, or another DatabaseError, where
+    it cannot start. Jobs that heed nothing end with the process, which then exits with code 1.
+    """
+    try:
+        async with client.driver.reading() as db:
+            await db.queue_row_get("default")
+        await _work(client, config)
+    finally:
+        # Where it could not start, this closes its connections.
+        await client.stop()
+    log.info("worker has stopped", extra={"client": client.id})
+
+
+async def _work(client: Client, config: WorkerConfig) -> None:
+    health = Health(client)
+    with signals() as asked:
+        async with health.told(
+            host=config.health_host, port=config.health_port, file=config.health_file
+        ) as address:
+            await client.start()
+            log.info("worker has started", extra=_about(client, address))
+            await asked.get()
+            health.stopping = True
+            if not await stop_in_phases(
+                client, asked, soft_stop=config.soft_stop, hard_stop=config.hard_stop
+            ):
+                leave_process()
+
+
+def _about(client: Client, address: str) -> dict[str, object]:
+    queues = (f"{name}={queue.max_workers}" for name, queue in sorted(client.config.queues.items()))
+    about: dict[str, object] = {"client": client.id, "queues": " ".join(queues)}
+    return about | ({"health": address} if address else {})

@@ -1,0 +1,1 @@
+"""Parts for other libraries, each imported only by who wants it."""

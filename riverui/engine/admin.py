@@ -1,0 +1,205 @@
+"""Looking after jobs and queues through a client, with the same actions as the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from riverui.actions import jobs, leader, queues
+from riverui.domain.jobs import OUTPUT, JobRow
+from riverui.domain.queues import QueueRow
+from riverui.engine.args import gojson
+from riverui.engine.job_lists import MOST, JobDeleteManyParams, JobListParams, JobListResult
+from riverui.engine.work import attempt
+from riverui.engine.work.context import MOST_OUTPUT_BYTES
+from riverui.storage.interface import Driver, Executor
+
+_RECORDED: Final = object()
+
+
+class Administration:
+    """The administrating half of a Client.
+
+    Methods with `_tx` work in a transaction of the caller's, who commits it: a psycopg
+    AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection. A job or queue that is not
+    there is NotFound.
+    """
+
+    driver: Driver
+
+    async def job_get(self, id: int) -> JobRow:
+        """One job."""
+        async with self.driver.autocommit() as executor:
+            return await jobs.get(executor, id)
+
+    async def job_get_tx(self, tx: object, id: int) -> JobRow:
+        """One job."""
+        return await jobs.get(await self.driver.adopt(tx), id)
+
+    async def job_list(self, params: JobListParams | None = None) -> JobListResult:
+        """Jobs by filters and order, page by page."""
+        async with self.driver.autocommit() as executor:
+            return await _job_list(executor, params or JobListParams())
+
+    async def job_list_tx(self, tx: object, params: JobListParams | None = None) -> JobListResult:
+        """Jobs by filters and order, page by page."""
+        return await _job_list(await self.driver.adopt(tx), params or JobListParams())
+
+    async def job_cancel(self, id: int) -> JobRow:
+        """Cancels a waiting job at once, and asks a running one to stop; a finished one stays as it
+        is.
+        """
+        async with self.driver.transaction() as tx:
+            return await jobs.cancel_one(tx, id)
+
+    async def job_cancel_tx(self, tx: object, id: int) -> JobRow:
+        """Cancels a job when the transaction commits."""
+        return await jobs.cancel_one(await self.driver.adopt(tx), id)
+
+    async def job_retry(self, id: int) -> JobRow:
+        """Makes a job available now, whatever became of it, unless it runs or is available already.
+
+        One that has used up its attempts gets another. UniqueConflict where its unique twin is
+        active.
+        """
+        async with self.driver.transaction() as tx:
+            return await jobs.retry_one(tx, id)
+
+    async def job_retry_tx(self, tx: object, id: int) -> JobRow:
+        """Makes a job available when the transaction commits."""
+        return await jobs.retry_one(await self.driver.adopt(tx), id)
+
+    async def job_delete(self, id: int) -> JobRow:
+        """Deletes a job; the job that was. JobRunning while it is worked."""
+        async with self.driver.transaction() as tx:
+            return await jobs.delete_one(tx, id)
+
+    async def job_delete_tx(self, tx: object, id: int) -> JobRow:
+        """Deletes a job; the job that was. JobRunning while it is worked."""
+        return await jobs.delete_one(await self.driver.adopt(tx), id)
+
+    async def job_delete_many(self, params: JobDeleteManyParams) -> Sequence[JobRow]:
+        """Deletes what matches, by id, but running jobs and those that another transaction
+        holds.
+        """
+        async with self.driver.autocommit() as executor:
+            return await _job_delete_many(executor, params)
+
+    async def job_delete_many_tx(self, tx: object, params: JobDeleteManyParams) -> Sequence[JobRow]:
+        """Deletes what matches, by id, but running jobs and those that another transaction
+        holds.
+        """
+        return await _job_delete_many(await self.driver.adopt(tx), params)
+
+    async def job_update(self, id: int, *, output: Any = _RECORDED) -> JobRow:
+        """Sets a job's output, up to 32 MiB as JSON; without one, what the job at work has
+        recorded.
+        """
+        async with self.driver.autocommit() as executor:
+            return await _job_update(executor, id, output)
+
+    async def job_update_tx(self, tx: object, id: int, *, output: Any = _RECORDED) -> JobRow:
+        """Sets a job's output when the transaction commits."""
+        return await _job_update(await self.driver.adopt(tx), id, output)
+
+    async def queue_get(self, name: str) -> QueueRow:
+        """One queue."""
+        async with self.driver.autocommit() as executor:
+            return await queues.get(executor, name)
+
+    async def queue_get_tx(self, tx: object, name: str) -> QueueRow:
+        """One queue."""
+        return await queues.get(await self.driver.adopt(tx), name)
+
+    async def queue_list(self, *, first: int = 100) -> Sequence[QueueRow]:
+        """Queues by name, up to 10,000: those that a client has served within the last day."""
+        async with self.driver.autocommit() as executor:
+            return await _queue_list(executor, first)
+
+    async def queue_list_tx(self, tx: object, *, first: int = 100) -> Sequence[QueueRow]:
+        """Queues by name, up to 10,000: those that a client has served within the last day."""
+        return await _queue_list(await self.driver.adopt(tx), first)
+
+    async def queue_pause(self, name: str) -> Sequence[str]:
+        """Has no more jobs of a queue worked, `*` for every queue; the names of those that
+        changed.
+        """
+        return await queues.pause(self.driver, name)
+
+    async def queue_pause_tx(self, tx: object, name: str) -> Sequence[str]:
+        """Pauses a queue when the transaction commits."""
+        return await (await self.driver.adopt(tx)).queue_pause(name)
+
+    async def queue_resume(self, name: str) -> Sequence[str]:
+        """Has jobs of a queue worked again, `*` for every queue; the names of those that
+        changed.
+        """
+        return await queues.resume(self.driver, name)
+
+    async def queue_resume_tx(self, tx: object, name: str) -> Sequence[str]:
+        """Resumes a queue when the transaction commits."""
+        return await (await self.driver.adopt(tx)).queue_resume(name)
+
+    async def queue_update(self, name: str, *, metadata: Mapping[str, Any]) -> QueueRow:
+        """Replaces a queue's metadata, and tells the clients."""
+        async with self.driver.autocommit() as executor:
+            return await executor.queue_update(name, metadata=gojson.dump(metadata))
+
+    async def queue_update_tx(
+        self, tx: object, name: str, *, metadata: Mapping[str, Any]
+    ) -> QueueRow:
+        """Replaces a queue's metadata when the transaction commits."""
+        return await (await self.driver.adopt(tx)).queue_update(
+            name, metadata=gojson.dump(metadata)
+        )
+
+    async def request_resign(self) -> None:
+        """Asks the leader to resign and to stand for election again, as one of all."""
+        async with self.driver.autocommit() as executor:
+            await leader.request_resign(executor)
+
+    async def request_resign_tx(self, tx: object) -> None:
+        """Asks the leader to resign when the transaction commits."""
+        await leader.request_resign(await self.driver.adopt(tx))
+
+
+async def _job_list(executor: Executor, params: JobListParams) -> JobListResult:
+    select = params.select()
+    rows = await executor.job_row_list(select) if select is not None else []
+    return JobListResult(jobs=rows, last_cursor=params.cursor(rows[-1]) if rows else None)
+
+
+async def _job_delete_many(executor: Executor, params: JobDeleteManyParams) -> Sequence[JobRow]:
+    select = params.select()
+    return await executor.job_row_delete_many(select) if select is not None else []
+
+
+async def _job_update(executor: Executor, id: int, output: Any) -> JobRow:
+    text = _recorded() if output is _RECORDED else _json(output)
+    if text is None:
+        return await jobs.get(executor, id)
+    return await jobs.update(executor, id, metadata=f'{{"{OUTPUT}":{text}}}')
+
+
+async def _queue_list(executor: Executor, first: int) -> Sequence[QueueRow]:
+    if not 1 <= first <= MOST:
+        raise ValueError(f"first must be from 1 to {MOST:,}, not {first}")
+    return await executor.queue_row_list(limit=first)
+
+
+def _recorded() -> str | None:
+    """The output that the job at work has recorded; None outside of a job, too."""
+    at_work = attempt.running.get(None)
+    return at_work.updates.get(OUTPUT) if at_work is not None and at_work.updates else None
+
+
+def _json(output: Any) -> str:
+    try:
+        text = gojson.dump(output)
+    except gojson.Unfit as unfit:
+        raise ValueError(f"this output cannot be stored as JSON: {unfit}") from None
+    if (size := len(text.encode())) > MOST_OUTPUT_BYTES:
+        raise ValueError(
+            f"the output has {size:,} bytes: at most {MOST_OUTPUT_BYTES:,} can be stored"
+        )
+    return text

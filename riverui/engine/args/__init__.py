@@ -1,0 +1,1 @@
+"""Job args: their kinds, their JSON both ways, and unique keys."""

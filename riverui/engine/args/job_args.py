@@ -1,0 +1,280 @@
+"""Job args: which kind they are, and their JSON both ways.
+
+Args are an instance of a dataclass, a pydantic model or a msgspec struct with a class attribute
+`kind`; whatever has `kind` and `to_json()`, as in River's insert-only Python client; or `JsonArgs`.
+
+    @dataclass
+    class SendMail:
+        kind: ClassVar[str] = "send_mail"
+        to: Annotated[str, Unique]
+        retries: int = 3
+
+What else their class may say, all of it optional: `insert_opts()`, how such jobs are inserted;
+`kind_aliases`, older kinds that a worker takes as well; `hooks` and `plugins`, for these jobs
+alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+
+from riverui.engine.args import gojson
+from riverui.engine.args.decoding import parse, reader
+from riverui.engine.args.fields import KIND, StructKind, Unique, fields_of, per_type, struct_kind
+from riverui.engine.args.gojson import Unfit
+from riverui.errors import ArgsError, ConfigError
+
+if TYPE_CHECKING:
+    from riverui.engine.hooks import Hook, Middleware
+    from riverui.engine.insert.job_builder import InsertOpts
+
+__all__ = [
+    "JobArgs",
+    "JsonArgs",
+    "Unique",
+    "decoder",
+    "encode",
+    "hooks_of",
+    "insert_opts_of",
+    "kind_aliases_of",
+    "kind_of",
+    "plugins_of",
+]
+
+_LONGEST_KIND = 127
+
+
+class _KindOfClass(Protocol):
+    kind: ClassVar[str]
+
+    def __sizeof__(self) -> int: ...
+
+
+class _KindOfInstance(Protocol):
+    # Every instance has `__sizeof__()`, while that of a class wants the instance: so type checkers
+    # tell `insert(SendMail)` from `insert(SendMail(…))`.
+    def __sizeof__(self) -> int: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+JobArgs: TypeAlias = _KindOfClass | _KindOfInstance
+"""What can be inserted, to type checkers. They do not see whether it can be written as JSON."""
+
+
+class JsonArgs:
+    """A job of any kind with any args: `JsonArgs("sort", {"strings": ["b", "a"]})`."""
+
+    kind: str
+
+    def __init__(self, kind: str, data: Mapping[str, Any]) -> None:
+        self.kind = kind
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"JsonArgs({self.kind!r}, {self.data!r})"
+
+
+def kind_of(args: object) -> str:
+    """The kind of args, or of a type of args; ArgsError where there is none that River takes."""
+    kind = getattr(args, KIND, None)
+    if type(kind) is str and 0 < len(kind) <= _LONGEST_KIND:
+        return kind
+    return _kind(args, kind)
+
+
+def _kind(args: object, kind: object) -> str:
+    cls = args if isinstance(args, type) else type(args)
+    if isinstance(args, type) and kind is None:
+        # A pydantic field is no attribute of its class, only its default is known.
+        field = getattr(args, "model_fields", {}).get(KIND)
+        kind = None if field is None else field.get_default()
+    if isinstance(kind, str):
+        if 0 < len(kind) <= _LONGEST_KIND:
+            return str.__str__(kind)
+        raise ArgsError(f"the kind of {cls.__name__} must have 1 to {_LONGEST_KIND} characters")
+    raise ArgsError(
+        f'{cls.__name__} needs a kind to be job args, such as: kind: ClassVar[str] = "send_mail"'
+    )
+
+
+def check_instance(args: object) -> None:
+    """ArgsError for a class of args in place of args, and for a dict or text that has no kind of
+    its own.
+    """
+    if isinstance(args, type):
+        raise ArgsError(f"{args.__name__} is a class: insert an instance, {args.__name__}(…)")
+    if isinstance(args, str | bytes | Mapping | list | tuple | int | float | None) and not hasattr(
+        args, KIND
+    ):
+        raise ArgsError(
+            f"{type(args).__name__} is not a job args type: insert an instance of a class with a"
+            ' kind, or JsonArgs("send_mail", {"to": "ann@example.com"})'
+        )
+
+
+def encode(args: object) -> str:
+    """The args as Go's `json.Marshal` writes them; ArgsError with the path to what cannot be
+    written.
+    """
+    try:
+        return encoder(type(args))(args)
+    except (Unfit, RecursionError) as error:
+        raise unwritable(args, error) from None
+
+
+def unwritable(args: object, error: Exception) -> ArgsError:
+    """What to raise for what an `encoder` raised."""
+    why = gojson.too_deep() if isinstance(error, RecursionError) else error
+    return ArgsError(f"args of {type(args).__name__} cannot be written as JSON: {why}")
+
+
+def unique_form(args: object, encoded: str) -> str:
+    """The text that unique keys are made from: `to_json()` may have chosen other spaces and
+    escapes.
+    """
+    return gojson.canonical(encoded) if writes_itself(type(args)) else encoded
+
+
+@per_type
+def writes_itself(cls: type) -> bool:
+    """Whether it has `to_json()`."""
+    return callable(getattr(cls, "to_json", None))
+
+
+@per_type
+def encoder(cls: type) -> Callable[[Any], str]:
+    """What `encode` does for args of that type, but for the translation of errors: see
+    `unwritable`.
+    """
+    if writes_itself(cls):
+        return lambda args: check_object(args.to_json())
+    if issubclass(cls, JsonArgs):
+        return lambda args: _object(gojson.dump(args.data))
+    if struct_kind(cls) is StructKind.DATACLASS:
+        write, finished = gojson.writer(cls), gojson.finished
+        return lambda args: finished(write(args))
+    if struct_kind(cls) is not None:
+        return lambda args: _object(gojson.dump(args))
+    raise ArgsError(
+        f"{cls.__name__} cannot be job args: use a dataclass, a pydantic model, a msgspec struct,"
+        " JsonArgs, or give it to_json()"
+    )
+
+
+def _object(text: str) -> str:
+    if text.startswith("{"):
+        return text
+    raise Unfit("args must be a JSON object")
+
+
+def check_object(text: object) -> str:
+    """The text, if it is a JSON object that Postgres can keep; Unfit otherwise."""
+    if isinstance(text, bytes | bytearray):
+        text = text.decode()
+    if not isinstance(text, str):
+        raise Unfit(f"expected text, got {type(text).__name__}")
+    try:
+        value = parse(text)
+    except ValueError as error:
+        raise Unfit(f"it is not valid JSON: {error}") from None
+    if type(value) is not dict:
+        raise Unfit("args must be a JSON object")
+    if "\\u" in text or not text.isascii():
+        # Escapes may hide what Postgres refuses.
+        gojson.finished(json.dumps(value, ensure_ascii=False))
+    return text
+
+
+@per_type
+def decoder(cls: Any) -> Callable[[str], Any]:
+    """From JSON text to args of that type; ConfigError for a type that cannot be read.
+
+    What it gives raises ArgsError, with the path, for text that does not fit.
+    """
+    try:
+        read = _decoder(cls)
+    except TypeError as error:
+        raise ConfigError(f"{getattr(cls, '__name__', cls)} cannot be job args: {error}") from None
+
+    def decode(text: str) -> Any:
+        try:
+            return read(text)
+        except (Unfit, ValueError) as error:
+            raise ArgsError(f"the args do not fit {cls.__name__}: {error}") from error
+
+    return decode
+
+
+def _decoder(cls: Any) -> Callable[[str], Any]:
+    if callable(from_json := getattr(cls, "from_json", None)):
+        return from_json  # type: ignore[no-any-return]  # whatever it gives is the args
+    read = reader(dict)
+    if cls is dict:
+        return lambda text: read(parse(text))
+    if isinstance(cls, type) and issubclass(cls, JsonArgs):
+        json_args: Callable[[str, Any], Any] = cls
+        return lambda text: json_args(kind_of(cls), read(parse(text)))
+    match struct_kind(cls):
+        case StructKind.PYDANTIC:
+            return cls.model_validate_json  # type: ignore[no-any-return]  # pydantic is not imported here
+        case StructKind.MSGSPEC:
+            return _msgspec_decoder(cls)
+        case StructKind.DATACLASS:
+            read = reader(cls)
+            return lambda text: read(parse(text))
+    raise TypeError("use a dataclass, a pydantic model, a msgspec struct, or give it from_json()")
+
+
+def _msgspec_decoder(cls: Any) -> Callable[[str], Any]:
+    import msgspec
+
+    decode = msgspec.json.Decoder(cls).decode
+
+    def read(text: str) -> Any:
+        try:
+            return decode(text)
+        except msgspec.MsgspecError as error:
+            raise Unfit(str(error)) from error
+
+    return read
+
+
+def insert_opts_of(args: object) -> InsertOpts | None:
+    """What the args say about their insertion."""
+    return args.insert_opts() if has_insert_opts(type(args)) else None  # type: ignore[attr-defined]  # it was asked for
+
+
+@per_type
+def has_insert_opts(cls: type) -> bool:
+    """Whether args of that type have options of their own."""
+    return callable(getattr(cls, "insert_opts", None))
+
+
+def kind_aliases_of(cls: type) -> tuple[str, ...]:
+    """Other kinds whose jobs have these args, from before the kind was renamed."""
+    return tuple(_said(cls, "kind_aliases"))
+
+
+@per_type
+def plugins_of(cls: type) -> tuple[Hook | Middleware, ...]:
+    """What hooks into these jobs alone: `hooks_of` them, then plugins."""
+    return (*hooks_of(cls), *_said(cls, "plugins"))
+
+
+def hooks_of(cls: type) -> tuple[Hook, ...]:
+    """What is meant to hook into these jobs as hooks only, and not as middleware."""
+    return tuple(_said(cls, "hooks"))
+
+
+def _said(cls: type, name: str) -> Any:
+    """A class attribute, or what a class or static method gives; nothing where a field has that
+    name.
+    """
+    if struct_kind(cls) is not None and any(field.attribute == name for field in fields_of(cls)):
+        return ()
+    said = getattr(cls, name, ())
+    return said() if callable(said) else said

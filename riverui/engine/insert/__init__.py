@@ -1,0 +1,1 @@
+"""Inserting jobs: from args and options to rows, through hooks and middleware."""

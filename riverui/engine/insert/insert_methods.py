@@ -1,0 +1,282 @@
+"""Inserting through a client: hooks and middleware around, one transaction, one wake-up for each
+queue.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Sized
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from riverui.engine.args.job_args import JobArgs, plugins_of
+from riverui.engine.hooks import Extensions, Middleware, settle
+from riverui.engine.insert.job_builder import (
+    Batch,
+    Inserter,
+    InsertManyParams,
+    InsertOpts,
+    InsertRequest,
+    InsertResult,
+    NotifyLimiter,
+)
+from riverui.errors import InsertError
+from riverui.storage.interface import Driver, EngineExecutor
+from riverui.storage.interface.params import JobInserted
+
+if TYPE_CHECKING:
+    from riverui.engine.config import ClientConfig
+
+Send = Callable[[Batch, Sequence[str]], Awaitable[Sequence[JobInserted]]]
+"""Brings rows to the database and wakes the queues named; gives nothing where rows are only
+counted.
+"""
+
+_Insert = Callable[[Sequence[InsertRequest]], Awaitable[Sequence[InsertResult]]]
+_Outer = Callable[[Sequence[InsertRequest], _Insert], Awaitable[Sequence[InsertResult]]]
+
+BATCH = 5000
+"""Rows in one statement, as many as River sends."""
+
+
+class Flow:
+    """What goes on around an insert. It waits for nothing but hooks, middleware and `send`."""
+
+    def __init__(self, inserter: Inserter, extensions: Extensions) -> None:
+        self.inserter = inserter
+        self._extensions = extensions
+
+    async def insert(self, jobs: Iterable[object], send: Send) -> Sequence[InsertResult]:
+        """Args and InsertManyParams; all of them or none."""
+        jobs = list(jobs)
+        if not jobs:
+            return []
+        if not self._watched(jobs):
+            return await self._send(self.inserter.batch(jobs), send)
+        prepare = self.inserter.prepare
+        requests = [
+            prepare(job.args, job.insert_opts)
+            if isinstance(job, InsertManyParams)
+            else prepare(job)
+            for job in jobs
+        ]
+        return await self.insert_requests(requests, send)
+
+    async def insert_requests(
+        self, requests: Sequence[InsertRequest], send: Send
+    ) -> Sequence[InsertResult]:
+        """Requests made earlier: middleware around all of them, then hooks for each."""
+
+        async def insert(requests: Sequence[InsertRequest]) -> Sequence[InsertResult]:
+            for request in requests:
+                for hook in (*self._extensions.insert_begin, *self._of(request).insert_begin):
+                    await settle(hook.insert_begin(request))
+            return await self._send(self.inserter.finished(requests), send)
+
+        wrapped: _Insert = insert
+        for middleware in reversed(self._middleware(requests)):
+            wrapped = _around(middleware.insert_many, wrapped)
+        return await wrapped(requests)
+
+    async def _send(self, batch: Batch, send: Send) -> Sequence[InsertResult]:
+        if not batch.rows:
+            return []
+        limiter = self.inserter.limiter
+        queues = [queue for queue in batch.queues if limiter.allow(queue)]
+        try:
+            return list(map(_result, await send(batch, queues)))
+        except BaseException:
+            limiter.take_back(queues)
+            raise
+
+    def _watched(self, jobs: Sequence[object]) -> bool:
+        """Whether any hook or middleware looks at these jobs."""
+        if self._extensions.insert_begin or self._extensions.insert_many:
+            return True
+        types = {type(job.args if isinstance(job, InsertManyParams) else job) for job in jobs}
+        return any(plugins_of(cls) for cls in types)
+
+    def _of(self, request: InsertRequest) -> Extensions:
+        return (
+            Extensions.of_args(type(request.args))
+            if plugins_of(type(request.args))
+            else _NO_EXTENSIONS
+        )
+
+    def _middleware(self, requests: Sequence[InsertRequest]) -> list[Middleware]:
+        """The client's, then that of each kind's args; outermost first."""
+        of_kinds = {request.kind: self._of(request).insert_many for request in requests}
+        return [*self._extensions.insert_many, *chain.from_iterable(of_kinds.values())]
+
+
+_NO_EXTENSIONS = Extensions()
+# An InsertResult is a JobInserted under its public name.
+_result: Callable[[JobInserted], InsertResult] = partial(tuple.__new__, InsertResult)
+
+
+def _around(outer: _Outer, inner: _Insert) -> _Insert:
+    return lambda requests: outer(requests, inner)
+
+
+def only(results: Sequence[InsertResult]) -> InsertResult:
+    """The result of the one job that was to be inserted."""
+    if len(results) != 1:
+        raise InsertError(f"a middleware returned {len(results)} results for one job")
+    return results[0]
+
+
+class Inserting:
+    """The inserting half of a Client.
+
+    Methods with `_tx` work in a transaction of the caller's, who commits it: a psycopg
+    AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection. The others have one of their
+    own. Jobs are args, or InsertManyParams to give options with them; a batch is inserted as a
+    whole or not at all. ArgsError, InsertError and UnknownJobKind tell what is wrong with a job.
+    """
+
+    clock: Callable[[], datetime]
+    config: ClientConfig
+    driver: Driver
+    extensions: Extensions
+
+    def _init_inserting(self) -> None:
+        self.notify_limiter = NotifyLimiter(self.config.fetch_cooldown)
+        self.enforce_unique(True)
+
+    def enforce_unique(self, enforce: bool) -> None:
+        """Whether unique jobs are; for tests, which work the same jobs side by side."""
+        inserter = Inserter(self.config, self.clock, self.notify_limiter, enforce_unique=enforce)
+        self._flow = Flow(inserter, self.extensions)
+
+    async def insert(self, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
+        """Inserts a job; or gives the one that is there already, where it is unique."""
+        return only(await self.insert_many([InsertManyParams(args, insert_opts)]))
+
+    async def insert_tx(
+        self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None
+    ) -> InsertResult:
+        """Inserts a job in a transaction of the caller's."""
+        return only(await self.insert_many_tx(tx, [InsertManyParams(args, insert_opts)]))
+
+    async def insert_many(
+        self, jobs: Iterable[JobArgs | InsertManyParams]
+    ) -> Sequence[InsertResult]:
+        """Inserts jobs; one result for each, in order. Duplicates among them are told as such."""
+        return await self._flow.insert(jobs, self._send)
+
+    async def insert_many_tx(
+        self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]
+    ) -> Sequence[InsertResult]:
+        """Inserts jobs in a transaction of the caller's."""
+        return await self._flow.insert(jobs, _sending(await self.driver.adopt(tx)))
+
+    async def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
+        """COPYs jobs, and gives only their number; UniqueConflict where a unique job is there
+        already.
+        """
+        sent = 0
+
+        async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
+            nonlocal sent
+            # A COPY alone, as most are, is its own transaction.
+            opened = self.driver.transaction if queues else self.driver.autocommit
+            async with opened(timeout=_patience(batch.rows)) as executor:
+                sent += await executor.job_insert_many_fast(batch.rows, notify=queues)
+            self._wake_all(batch.queues, notified=queues)
+            return []
+
+        await self._flow.insert(jobs, send)
+        return sent
+
+    async def insert_many_fast_tx(
+        self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]
+    ) -> int:
+        """COPYs jobs in a transaction of the caller's, on psycopg; see insert_many_fast."""
+        executor = await self.driver.adopt(tx)
+        sent = 0
+
+        async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
+            nonlocal sent
+            sent += await executor.job_insert_many_fast(batch.rows, notify=queues)
+            return []
+
+        await self._flow.insert(jobs, send)
+        return sent
+
+    def prepare_insert(self, args: object, insert_opts: InsertOpts | None = None) -> InsertRequest:
+        """A job for `insert_requests`, all its options resolved and checked."""
+        return self._flow.inserter.prepare(args, insert_opts)
+
+    async def insert_requests(
+        self, requests: Sequence[InsertRequest], *, numbered: Callable[[int], None] | None = None
+    ) -> Sequence[InsertResult]:
+        """Inserts what `prepare_insert` made, as insert_many does.
+
+        `numbered` is told the number of the transaction before it is committed, so that whoever
+        misses the answer can ask what became of it: see EngineExecutor.transaction_committed.
+        """
+        if numbered is None:
+            return await self._flow.insert_requests(requests, self._send)
+        woken: list[tuple[Sequence[str], Sequence[str]]] = []
+        async with self.driver.transaction(timeout=_patience(requests)) as executor:
+            insert = _sending(executor)
+
+            async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
+                woken.append((batch.queues, queues))
+                return await insert(batch, queues)
+
+            results = await self._flow.insert_requests(requests, send)
+            numbered(await executor.transaction_id())
+        for queues, notified in woken:
+            self._wake_all(queues, notified=notified)
+        return results
+
+    async def notify_inserts(self, executor: EngineExecutor, queues: Iterable[str]) -> None:
+        """Wakes the workers of those queues when the executor's transaction commits; not all too
+        often.
+        """
+        if allowed := [
+            queue for queue in dict.fromkeys(queues) if self.notify_limiter.allow(queue)
+        ]:
+            await executor.notify_many(
+                "river_insert", [json.dumps({"queue": queue}) for queue in allowed]
+            )
+
+    async def _send(self, batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
+        if len(batch.rows) <= BATCH:
+            async with self.driver.autocommit(timeout=_patience(batch.rows)) as executor:
+                inserted = await executor.job_insert_many(batch.rows, notify=queues)
+        else:
+            async with self.driver.transaction(timeout=_patience(batch.rows)) as executor:
+                inserted = await _sending(executor)(batch, queues)
+        self._wake_all(batch.queues, notified=queues)
+        return inserted
+
+    def _wake_all(self, queues: Sequence[str], *, notified: Sequence[str]) -> None:
+        for queue in queues:
+            self._wake(queue, notified=queue in notified)
+
+    def _wake(self, queue: str, *, notified: bool) -> None:
+        """Tells the producer of that queue, if this client has one, and a notification does not."""
+
+
+def _sending(executor: EngineExecutor) -> Send:
+    async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
+        if len(batch.rows) <= BATCH:
+            return await executor.job_insert_many(batch.rows, notify=queues)
+        inserted: list[JobInserted] = []
+        for start in range(0, len(batch.rows), BATCH):
+            inserted += await executor.job_insert_many(
+                batch.rows[start : start + BATCH], notify=queues
+            )
+            queues = ()
+        return inserted
+
+    return send
+
+
+def _patience(rows: Sized) -> timedelta:
+    """How long an insert of so many jobs may take on a busy server."""
+    return timedelta(seconds=10 + len(rows) / 1000)

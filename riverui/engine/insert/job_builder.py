@@ -1,0 +1,415 @@
+"""From job args and options to rows: River's precedence, limits and checks, in one place for every
+client.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.names import is_queue_name
+from riverui.engine.args import gojson
+from riverui.engine.args.gojson import Unfit
+from riverui.engine.args.job_args import (
+    JobArgs,
+    check_instance,
+    check_object,
+    encode,
+    encoder,
+    has_insert_opts,
+    insert_opts_of,
+    kind_of,
+    unique_form,
+    unwritable,
+)
+from riverui.engine.args.unique import Uniqueness, unique_args, unique_key, uniqueness
+from riverui.engine.config import ClientConfig
+from riverui.errors import InsertError, UnknownJobKind
+from riverui.storage.interface.params import JobInsertParams
+
+_TAG = re.compile(r"\w[\w-]+\w", re.ASCII)
+_LONGEST_TAG = 255
+_MOST_ATTEMPTS = 32_767
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UniqueOpts:
+    """What makes a job unique (River's UniqueOpts). Nothing set: not unique."""
+
+    by_args: bool | Sequence[str] | None = False
+    """All args, or the fields marked `Unique`; or top-level keys by name, as River's Python client
+    has it.
+    """
+    by_period: timedelta | int | None = None
+    """Counted from year 1 in UTC; an int is seconds, as River's Python client has it."""
+    by_queue: bool | None = False
+    by_state: Sequence[JobState | str] | None = None
+    """Must include available, pending, running and scheduled; default: all but cancelled and
+    discarded.
+    """
+    exclude_kind: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InsertOpts:
+    """How to insert a job; None leaves it to the args' own `insert_opts()`, then to the client."""
+
+    max_attempts: int | None = None
+    """From 1; what is above 32,767 counts as that."""
+    metadata: dict[str, Any] | None = None
+    """Only of the call, as in River: that of the args' own options is not looked at."""
+    pending: bool = False
+    """Only of the call as well."""
+    priority: int | None = None
+    """1 (first) to 4."""
+    queue: str | None = None
+    """Up to 64 of a–z, 0–9, and single `_`, `-` or `|` between them."""
+    scheduled_at: datetime | None = None
+    """Aware; a job scheduled for the past waits for the scheduler as well."""
+    tags: Sequence[str] | None = None
+    """Each 3 to 255 of A–Z, a–z, 0–9, `_`, and `-` inside. They replace those of the args."""
+    unique_opts: UniqueOpts | None = None
+    """Replaces that of the args as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class InsertManyParams:
+    """One job of an `insert_many` with options of its own."""
+
+    args: JobArgs
+    insert_opts: InsertOpts | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class InsertRequest:
+    """A job about to be inserted, as hooks and middleware see and change it; checked again
+    afterwards.
+    """
+
+    args: object
+    kind: str
+    encoded_args: str
+    """JSON text of an object."""
+    created_at: datetime
+    scheduled_at: datetime | None
+    """None is now."""
+    max_attempts: int
+    metadata: dict[str, Any]
+    priority: int
+    queue: str
+    state: JobState
+    """What it starts in; a changed `scheduled_at` does not change it."""
+    tags: list[str]
+    unique_opts: UniqueOpts | None
+    unique_args: str | None = None
+    """The part of the args that counts for uniqueness, from before `encoded_args` could be changed.
+    """
+
+
+class InsertResult(NamedTuple):
+    """The job inserted, or the one that was there already."""
+
+    job: JobRow
+    unique_skipped_as_duplicate: bool = False
+
+    @property
+    def unique_skipped_as_duplicated(self) -> bool:
+        """The official client's spelling."""
+        return self.unique_skipped_as_duplicate
+
+
+class NotifyLimiter:
+    """Lets at most one wake-up for each queue through in each `cooldown`, as River's clients do.
+
+    What it holds back is not sent later: whoever waits for such a job finds it at the next poll.
+    """
+
+    def __init__(self, cooldown: timedelta, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cooldown = cooldown.total_seconds()
+        self._clock = clock
+        self._sent: dict[str, float] = {}
+
+    def allow(self, queue: str) -> bool:
+        """Whether to send one now; then it counts as sent."""
+        now = self._clock()
+        sent = self._sent.get(queue)
+        if sent is not None and now - sent <= self._cooldown:
+            return False
+        if len(self._sent) >= 1000:
+            self._sent = {name: at for name, at in self._sent.items() if now - at <= self._cooldown}
+        self._sent[queue] = now
+        return True
+
+    def take_back(self, queues: Iterable[str]) -> None:
+        """Those wake-ups were not sent after all."""
+        for queue in queues:
+            self._sent.pop(queue, None)
+
+
+class Batch(NamedTuple):
+    """Rows to insert."""
+
+    rows: Sequence[JobInsertParams]
+    queues: Sequence[str]
+    """Those that get a job to work at once."""
+
+
+class _Resolved(NamedTuple):
+    """Options of call, args and client as one, checked."""
+
+    max_attempts: int
+    metadata: dict[str, Any]
+    priority: int
+    queue: str
+    scheduled_at: datetime | None
+    state: JobState
+    tags: tuple[str, ...]
+    unique: Uniqueness | None
+    unique_opts: UniqueOpts | None
+
+
+class Inserter:
+    """All of an insert but the database and the hooks."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        clock: Callable[[], datetime],
+        limiter: NotifyLimiter,
+        *,
+        enforce_unique: bool = True,
+    ) -> None:
+        self.config = config
+        self.limiter = limiter
+        self._clock = clock
+        self._enforce_unique = enforce_unique
+
+    def prepare(self, args: object, insert_opts: InsertOpts | None = None) -> InsertRequest:
+        """One job with all options resolved; ArgsError, InsertError, or UnknownJobKind."""
+        check_instance(args)
+        kind = kind_of(args)
+        self._check_known(kind)
+        resolved = self._resolve(insert_opts, insert_opts_of(args))
+        _metadata(resolved.metadata)
+        encoded = encode(args)
+        try:
+            counted = _unique_args(args, encoded, resolved.unique)
+        except Unfit as unfit:
+            raise unwritable(args, unfit) from None
+        return InsertRequest(
+            args=args,
+            kind=kind,
+            encoded_args=encoded,
+            created_at=self._clock(),
+            scheduled_at=resolved.scheduled_at,
+            max_attempts=resolved.max_attempts,
+            metadata=dict(resolved.metadata),
+            priority=resolved.priority,
+            queue=resolved.queue,
+            state=resolved.state,
+            tags=list(resolved.tags),
+            unique_opts=resolved.unique_opts,
+            unique_args=counted,
+        )
+
+    def finish(self, request: InsertRequest) -> JobInsertParams:
+        """The row of a request that hooks may have changed; InsertError or ArgsError where they
+        broke it.
+        """
+        unique = uniqueness(request.unique_opts) if self._enforce_unique else None
+        scheduled_at = _aware(request.scheduled_at) or request.created_at
+        args = request.unique_args
+        try:
+            encoded = check_object(request.encoded_args)
+            if unique and unique.by_args and args is None:
+                args = unique_args(gojson.canonical(encoded), type(request.args), unique.keys)
+        except Unfit as unfit:
+            raise InsertError(f"the encoded args of the request: {unfit}") from None
+        return JobInsertParams(
+            kind=request.kind,
+            args=encoded,
+            created_at=request.created_at,
+            scheduled_at=scheduled_at,
+            state=JobState(request.state),
+            max_attempts=_max_attempts(request.max_attempts),
+            metadata=_metadata(request.metadata),
+            priority=_priority(request.priority),
+            queue=_queue(request.queue),
+            tags=_tags(request.tags),
+            unique_key=(
+                unique_key(request.kind, unique, args or "", request.queue, scheduled_at)
+                if unique
+                else None
+            ),
+            unique_states=unique.states if unique else 0,
+        )
+
+    def batch(self, jobs: Iterable[object]) -> Batch:
+        """Rows of args and InsertManyParams at once: the quick way, when nobody looks at the
+        requests.
+        """
+        now = self._clock()
+        rows: list[JobInsertParams] = []
+        queues: dict[str, None] = {}
+        known: set[str] = set()
+        cls: type | None = None
+        last: tuple[InsertOpts | None, InsertOpts | None] | None = None
+        args: object = None
+        try:
+            for job in jobs:
+                args, call = (
+                    (job.args, job.insert_opts)
+                    if isinstance(job, InsertManyParams)
+                    else (job, None)
+                )
+                if type(args) is not cls:
+                    check_instance(args)
+                kind = kind_of(args)
+                if kind not in known:
+                    self._check_known(kind)
+                    known.add(kind)
+                if type(args) is not cls:
+                    cls = type(args)
+                    encode, opinionated = encoder(cls), has_insert_opts(cls)
+                own = insert_opts_of(args) if opinionated else None
+                if last is None or call is not last[0] or own is not last[1]:
+                    last = (call, own)
+                    resolved = self._resolve(call, own)
+                    attempts, _, priority, queue, at, state, tags, unique, _ = resolved
+                    metadata, scheduled_at = _metadata(resolved.metadata), at or now
+                    if state is JobState.AVAILABLE:
+                        queues[queue] = None
+                encoded, key, states = encode(args), None, 0
+                if unique is not None:
+                    counted = _unique_args(args, encoded, unique) or ""
+                    key, states = (
+                        unique_key(kind, unique, counted, queue, scheduled_at),
+                        unique.states,
+                    )
+                rows.append(
+                    _new(
+                        JobInsertParams,
+                        (
+                            kind, encoded, now, scheduled_at, state, attempts,
+                            metadata, priority, queue, tags, key, states,
+                        ),
+                    )
+                )  # fmt: skip
+        except (Unfit, RecursionError) as error:
+            raise unwritable(args, error) from None
+        return Batch(rows, list(queues))
+
+    def finished(self, requests: Sequence[InsertRequest]) -> Batch:
+        """The rows of requests."""
+        rows = [self.finish(request) for request in requests]
+        return Batch(
+            rows, list(dict.fromkeys(row.queue for row in rows if row.state is JobState.AVAILABLE))
+        )
+
+    def _check_known(self, kind: str) -> None:
+        workers = self.config.workers
+        if (
+            workers is not None
+            and not self.config.skip_unknown_job_check
+            and workers.get(kind) is None
+        ):
+            raise UnknownJobKind(kind)
+
+    def _resolve(self, call: InsertOpts | None, own: InsertOpts | None) -> _Resolved:
+        call, own = call or _NONE, own or _NONE
+        unique_opts = call.unique_opts
+        unique = uniqueness(unique_opts)
+        if unique is None:
+            unique_opts = own.unique_opts
+            unique = uniqueness(unique_opts)
+        scheduled_at = _aware(call.scheduled_at or own.scheduled_at)
+        state = JobState.AVAILABLE if scheduled_at is None else JobState.SCHEDULED
+        # The official client's options, and those of its args, know no metadata and no pending.
+        return _Resolved(
+            max_attempts=_max_attempts(
+                _first(call.max_attempts, own.max_attempts, self.config.max_attempts)
+            ),
+            metadata=getattr(call, "metadata", None) or {},
+            priority=_priority(_first(call.priority, own.priority, 1)),
+            queue=_queue(_first(call.queue, own.queue, "default")),
+            scheduled_at=scheduled_at,
+            state=JobState.PENDING if getattr(call, "pending", False) else state,
+            tags=_tags(_first(call.tags, own.tags, ())),
+            unique=unique if self._enforce_unique else None,
+            unique_opts=unique_opts if self._enforce_unique else None,
+        )
+
+
+_NONE = InsertOpts()
+_new = tuple.__new__
+
+
+def _first(call: Any, own: Any, default: Any) -> Any:
+    return call if call is not None else own if own is not None else default
+
+
+def _unique_args(args: object, encoded: str, unique: Uniqueness | None) -> str | None:
+    if unique is None or not unique.by_args:
+        return None
+    return unique_args(unique_form(args, encoded), type(args), unique.keys)
+
+
+def _max_attempts(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return min(value, _MOST_ATTEMPTS)
+    raise InsertError(f"max_attempts must be a whole number of at least 1, not {value!r}")
+
+
+def _priority(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 4:
+        return value
+    raise InsertError(f"priority must be 1, 2, 3 or 4, not {value!r}")
+
+
+def _queue(name: object) -> str:
+    if isinstance(name, str) and _fits(name):
+        return name
+    allowed = "use up to 64 lower-case letters and digits, with single _, - or | between them"
+    raise InsertError(f"{name!r} is not a valid queue name: {allowed}")
+
+
+_fits = lru_cache(maxsize=1024)(is_queue_name)
+
+
+def _tags(values: Sequence[str]) -> tuple[str, ...]:
+    if not values:
+        return ()
+    if isinstance(values, str):
+        raise InsertError("tags must be a list of strings, not one string")
+    for tag in values:
+        if not isinstance(tag, str) or len(tag) > _LONGEST_TAG or not _TAG.fullmatch(tag):
+            raise InsertError(
+                f"{tag!r} is not a valid tag: use 3 to {_LONGEST_TAG} of A–Z, a–z, 0–9, _, and -"
+                " inside"
+            )
+    return tuple(values)
+
+
+def _aware(at: datetime | None) -> datetime | None:
+    if at is None:
+        return None
+    if not isinstance(at, datetime) or at.utcoffset() is None:
+        raise InsertError(f"scheduled_at must be a time with a time zone, not {at!r}")
+    return at.astimezone(UTC)
+
+
+def _metadata(metadata: Any) -> str:
+    if not metadata:
+        return "{}"
+    if not isinstance(metadata, dict):
+        raise InsertError(f"metadata must be a dict, not {type(metadata).__name__}")
+    try:
+        return gojson.dump(metadata)
+    except Unfit as unfit:
+        raise InsertError(f"metadata cannot be written as JSON: {unfit}") from None

@@ -1,0 +1,1 @@
+"""What the leader does: election, periodic jobs and maintenance."""

@@ -1,0 +1,192 @@
+"""Ends the attempts of jobs whose worker is gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.stored_json import read_object
+from riverui.engine.args import gojson
+from riverui.engine.lead.maintenance.service import ASIDE, BatchSize, Means, in_batches
+from riverui.engine.work.outcome import error_text, next_retry
+from riverui.engine.work.set_aside import SetAside, is_rows_fault, passing_over
+from riverui.engine.work.worker import Job, WorkUnit
+from riverui.engine.work.worker_settings import timeout_of
+from riverui.errors import DatabaseError
+from riverui.storage.interface.params import JobRescueParams
+
+_MOST = 1_000
+"""Fewer than River takes, since these come with their args, which may be large."""
+_ERROR = "Stuck job rescued by JobRescuer"
+"""As River has it: its clients may look for it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rescued:
+    """What one round did."""
+
+    cancelled: int = 0
+    discarded: int = 0
+    retried: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+    """Stuck jobs of kinds that nobody here works, by kind, where they are left alone."""
+
+
+class JobRescuer:
+    """Jobs that have been running for longer than `rescue_after`, and than their timeout, are tried
+    again.
+
+    Their worker may be alive all the same: what it then says of the job comes too late to count.
+    """
+
+    name = "job rescuer"
+    interval = timedelta(seconds=30)
+
+    def __init__(self, means: Means, *, size: BatchSize | None = None) -> None:
+        self._means = means
+        self._aside = SetAside(self.name, means.logger, seconds=ASIDE)
+        self._size = size or BatchSize(_MOST, _MOST // 10)
+
+    async def run_once(self) -> Rescued:
+        """Looks at every stuck job; what became of them."""
+        before = self._means.clock() - self._means.config.rescue_after
+        states: Counter[JobState] = Counter()
+        unknown: Counter[str] = Counter()
+        last = 0
+
+        async def rescue(limit: int) -> int:
+            nonlocal last
+            async with self._means.executor() as executor:
+                stuck = await executor.job_get_stuck(
+                    attempted_before=before, after_id=last, limit=limit
+                )
+            if not stuck:
+                return 0
+            last = stuck[-1].id
+            rescues = self._decide(stuck, unknown)
+            changed = await self._write(rescues, before)
+            states.update(rescue.state for rescue in rescues if rescue.id in changed)
+            return len(stuck)
+
+        async def first() -> int | None:
+            """The next job, which cannot be read."""
+            nonlocal last
+            async with self._means.executor() as executor:
+                found = await executor.job_first_stuck(attempted_before=before, after_id=last)
+            last = found or last
+            return found
+
+        await in_batches(
+            self._size,
+            lambda limit: passing_over(limit, rescue, first, self._aside),
+            self._means.pace,
+        )
+        done = Rescued(
+            cancelled=states[JobState.CANCELLED],
+            discarded=states[JobState.DISCARDED],
+            retried=states[JobState.RETRYABLE],
+            unknown=unknown,
+        )
+        self._tell(done)
+        return done
+
+    async def _write(self, rescues: Sequence[JobRescueParams], before: datetime) -> set[int]:
+        """The ids of the jobs changed. Where one makes the statement fail, its halves are written
+        apart.
+        """
+        if not rescues:
+            return set()
+        try:
+            async with self._means.executor() as executor:
+                return set(await executor.job_rescue_many(rescues, attempted_before=before))
+        except DatabaseError as error:
+            if not is_rows_fault(error):
+                raise
+            if len(rescues) == 1:
+                self._aside.tell(rescues[0].id, error)
+                return set()
+        middle = len(rescues) // 2
+        return await self._write(rescues[:middle], before) | await self._write(
+            rescues[middle:], before
+        )
+
+    def _decide(self, stuck: Sequence[JobRow], unknown: Counter[str]) -> list[JobRescueParams]:
+        config, now = self._means.config, self._means.clock()
+        rescues: list[JobRescueParams] = []
+        for row in stuck:
+            unit = config.workers.get(row.kind) if config.workers else None
+            if _cancel_requested(row):
+                rescues.append(_ended(row, JobState.CANCELLED, now))
+            elif unit is not None:
+                rescues.extend(self._decide_known(row, unit, now))
+            elif config.discard_unknown_stuck_jobs:
+                rescues.append(_ended(row, JobState.DISCARDED, now))
+            else:
+                unknown[row.kind] += 1
+        return rescues
+
+    def _decide_known(
+        self, row: JobRow, unit: WorkUnit, now: datetime
+    ) -> Iterator[JobRescueParams]:
+        """By the rules of the job's own worker, where its args can be read."""
+        config, logger = self._means.config, self._means.logger
+        job: Job[object] | None = None
+        try:
+            job = Job(row, unit.decode(row.args))
+            timeout = timeout_of(unit.worker, job, config.job_timeout)
+        except BaseException as error:
+            # Both may run the program's own code, which may raise anything.
+            logger.warning("%s: job %d: %s", self.name, row.id, error_text(error))
+        else:
+            if timeout < timedelta(0) or now - (row.attempted_at or row.created_at) < timeout:
+                return
+        if row.attempt >= row.max_attempts:
+            yield _ended(row, JobState.DISCARDED, now)
+        else:
+            policy = config.retry_policy
+            yield _retried(
+                row,
+                now,
+                next_retry(row, now, worker=unit.worker, job=job, policy=policy, logger=logger),
+            )
+
+    def _tell(self, done: Rescued) -> None:
+        if done.cancelled or done.discarded or done.retried:
+            self._means.logger.info(
+                "%s: %d jobs to be retried, %d discarded, %d cancelled",
+                self.name,
+                done.retried,
+                done.discarded,
+                done.cancelled,
+            )
+        if done.unknown:
+            self._means.logger.warning(
+                "%s: left %d stuck jobs alone, since no worker here knows their kind: %s",
+                self.name,
+                done.unknown.total(),
+                ", ".join(kind for kind, _ in done.unknown.most_common(10)),
+            )
+
+
+def _cancel_requested(row: JobRow) -> bool:
+    key = "cancel_attempted_at"
+    if key not in row.metadata:
+        return False
+    return bool(read_object(row.metadata).get(key))
+
+
+def _error(row: JobRow, now: datetime) -> str:
+    return gojson.dump({"at": now, "attempt": max(row.attempt, 0), "error": _ERROR, "trace": ""})
+
+
+def _ended(row: JobRow, state: JobState, now: datetime) -> JobRescueParams:
+    return JobRescueParams(id=row.id, state=state, error=_error(row, now), finalized_at=now)
+
+
+def _retried(row: JobRow, now: datetime, retry_at: datetime) -> JobRescueParams:
+    return JobRescueParams(
+        id=row.id, state=JobState.RETRYABLE, error=_error(row, now), scheduled_at=retry_at
+    )

@@ -1,0 +1,64 @@
+"""Makes jobs available whose time has come."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+
+from riverui.engine.config import SCHEDULER_INTERVAL
+from riverui.engine.lead.maintenance.service import ASIDE, BatchSize, Means, in_batches
+from riverui.engine.work.set_aside import SetAside, passing_over
+from riverui.storage.interface import EngineExecutor
+
+NotifyInserts = Callable[[EngineExecutor, Iterable[str]], Awaitable[None]]
+"""Wakes the workers of those queues."""
+
+_SOON = timedelta(milliseconds=5)
+"""What is due by then can be fetched by the time that the notification arrives."""
+
+
+class JobScheduler:
+    """Scheduled and retryable jobs become available, at most one interval before they are due."""
+
+    name = "job scheduler"
+    interval = SCHEDULER_INTERVAL
+
+    def __init__(
+        self, means: Means, *, notify_inserts: NotifyInserts, size: BatchSize | None = None
+    ) -> None:
+        self._means = means
+        self._notify_inserts = notify_inserts
+        self._aside = SetAside(self.name, means.logger, seconds=ASIDE)
+        self._size = size or BatchSize()
+
+    async def run_once(self) -> int:
+        """Moves all that is due, and wakes the workers of what they can fetch at once; how many
+        jobs.
+        """
+        moved = await in_batches(self._size, self._move, self._means.pace)
+        if moved:
+            self._means.logger.info("%s: %d jobs moved", self.name, moved)
+        return moved
+
+    async def _move(self, limit: int) -> int:
+        return await passing_over(limit, self._move_some, self._first, self._aside)
+
+    async def _first(self) -> int | None:
+        async with self._means.executor() as executor:
+            return await executor.job_first_due(
+                now=self._means.clock() + self.interval, except_ids=self._aside.ids
+            )
+
+    async def _move_some(self, limit: int) -> int:
+        async with self._means.executor() as executor:
+            jobs = await executor.job_schedule(
+                now=self._means.clock() + self.interval, limit=limit, except_ids=self._aside.ids
+            )
+            soon = self._means.clock() + _SOON
+            queues = {
+                job.queue for job in jobs if job.scheduled_at <= soon and not job.conflict_discarded
+            }
+            # The jobs are committed by now: whoever is woken finds them.
+            if queues:
+                await self._notify_inserts(executor, sorted(queues))
+            return len(jobs)

@@ -1,0 +1,323 @@
+"""Inserts periodic jobs when their time has come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from riverui.domain.schedules import NEVER, PeriodicInterval, next_time
+from riverui.engine.hooks import Hook, settle
+from riverui.engine.insert.job_builder import InsertOpts, InsertRequest
+from riverui.engine.lead.elector import Term
+from riverui.engine.lead.maintenance.service import TIMEOUT, Means, one_round
+from riverui.engine.lead.periodic import PeriodicJob, PeriodicJobs
+from riverui.engine.waiting import backoff, wait
+from riverui.errors import (
+    DatabaseUnavailable,
+    LockTimeout,
+    PermissionDenied,
+    QueryTimeout,
+    SchemaMissing,
+)
+
+Prepare = Callable[[object, InsertOpts | None], InsertRequest]
+"""Checks one job and makes the request of it."""
+
+
+class InsertRequests(Protocol):
+    """The client's usual way of inserting, in a transaction of its own."""
+
+    def __call__(
+        self, requests: Sequence[InsertRequest], *, numbered: Callable[[int], None]
+    ) -> Awaitable[object]:
+        """`numbered` is told the number of the transaction before it is committed."""
+        ...
+
+
+_MARGIN = timedelta(milliseconds=100)
+"""What is due by then goes along."""
+_RECHECK = 60.0
+"""Seconds after which the wall clock is looked at, whatever is planned."""
+_ATTEMPTS = 3
+"""Tries of one round, for a connection that shows only when used that it was cut."""
+_AGAIN = 5.0
+"""Seconds until the next round while the database takes nothing; the elector bids as often."""
+_STEP = timedelta(seconds=1)
+"""How far the wall clock leaves the steady one before it counts as set: far beyond any slewing."""
+_MOST_MISSED = 300
+"""Times of one job made up for at once, ten minutes of one every two seconds: more would be a
+flood.
+"""
+_MOST_WAITING = 10_000
+"""Jobs kept for a database that is away."""
+_AT_ONCE = 1_000
+"""Jobs in one transaction."""
+_AWAY = (
+    DatabaseUnavailable,
+    LockTimeout,
+    PermissionDenied,
+    QueryTimeout,
+    SchemaMissing,
+    TimeoutError,
+)
+"""Troubles of the database, not of a job: it may be a standby for a moment, or be migrated."""
+
+
+class PeriodicEnqueuer:
+    """Plans each job anew at the begin of a term; nothing of the plan outlives it, unless jobs are
+    unique.
+
+    What was due while the database was away is inserted late, and only once: a transaction whose
+    answer was lost is asked about first. Intervals go by the time that passes, other schedules by
+    the wall clock.
+    """
+
+    name = "periodic jobs"
+
+    def __init__(
+        self,
+        means: Means,
+        jobs: PeriodicJobs,
+        *,
+        prepare: Prepare,
+        insert_requests: InsertRequests,
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        self._means = means
+        self._jobs = jobs
+        self._prepare = prepare
+        self._insert_requests = insert_requests
+        self._hooks = hooks
+        self._failing = False
+        """Whether the last round could not insert what it had."""
+        self._plan: dict[int, datetime] = {}
+        """When each job comes next, by handle."""
+        self._reading: tuple[datetime, float] | None = None
+        """What the wall clock and the steady one said when they last began to go together."""
+        self._sent: tuple[int, int] | None = None
+        """The number of a transaction without an answer, and how many of the waiting jobs are in
+        it.
+        """
+        self._term: Term | None = None
+        self._waiting: list[InsertRequest] = []
+        """Jobs made and not inserted yet, in order."""
+
+    async def start(self, *, goes_on: bool = False) -> None:
+        """Begins a term, and tells the hooks; their errors are raised.
+
+        The plan is empty unless the term `goes_on` after an interruption in which nobody else led.
+        """
+        if not goes_on:
+            self._failing = False
+            self._plan = {}
+            self._reading = self._sent = None
+            self._waiting = []
+        for hook in self._hooks:
+            await settle(hook.periodic_jobs_start())
+
+    async def run(self, term: Term) -> None:
+        """A round whenever a job is due or added."""
+        added = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self._term = term
+        await self._means.pace.begin()
+        with self._jobs.watched(lambda: loop.call_soon_threadsafe(added.set)):
+            while True:
+                # The wall clock may be set meanwhile, and machines sleep: it is looked at once in a
+                # while.
+                seconds = _RECHECK
+                if term.trusted:
+                    await one_round(self.name, self.run_once, self._means)
+                    seconds = min((self._next() - self._means.clock()).total_seconds(), seconds)
+                    if self._failing:
+                        seconds = min(seconds, _AGAIN)
+                await wait(added, seconds, sleep=self._means.pace.sleep)
+                added.clear()
+
+    async def run_once(self) -> int:
+        """Inserts what is due, one job for each time, and what is new and to run on start; how
+        many.
+        """
+        jobs = self._jobs.by_handle()
+        self._plan = {handle: at for handle, at in self._plan.items() if handle in jobs}
+        passed = self._mind_the_clock(jobs)
+        self._waiting += self._due(jobs, passed)
+        self._waiting += self._new(jobs)
+        return await self._insert()
+
+    def _next(self) -> datetime:
+        return min(self._plan.values(), default=NEVER)
+
+    def _mind_the_clock(self, jobs: Mapping[int, PeriodicJob]) -> datetime:
+        """Moves the plan where the wall clock was set; up to which time of that clock time has
+        passed.
+        """
+        now, steady = self._means.clock(), self._means.now()
+        if self._reading is None:
+            self._reading = now, steady
+        then, steady_then = self._reading
+        expected = then + timedelta(seconds=steady - steady_then)
+        step = now - expected
+        if abs(step) < _STEP:
+            return now
+        self._reading = now, steady
+        self._means.logger.warning("%s: the clock jumped by %+g s", self.name, step.total_seconds())
+        for handle, at in self._plan.items():
+            if at != NEVER:
+                self._plan[handle] = self._moved(jobs[handle], at, now, step)
+        return min(expected, now)
+
+    def _moved(self, job: PeriodicJob, at: datetime, now: datetime, step: timedelta) -> datetime:
+        """When a job planned for `at` comes, now that the clock was set by `step`."""
+        if isinstance(job.schedule, PeriodicInterval):
+            return at + step
+        # Set back by less than its usual distance, a job does not come again: this night's has
+        # come.
+        if step < timedelta(0) and at - now > 2 * (self._after(job, at) - at):
+            return self._after(job, now)
+        return at
+
+    def _due(self, jobs: Mapping[int, PeriodicJob], passed: datetime) -> list[InsertRequest]:
+        """Jobs for every time of the plan that has come; but for one of those the clock was set
+        across.
+        """
+        now = self._means.clock()
+        due: list[tuple[datetime, InsertRequest]] = []
+        for handle, at in self._plan.items():
+            job, made = jobs[handle], 0
+            really = now if isinstance(job.schedule, PeriodicInterval) else passed
+            while at < now + _MARGIN:
+                if made == _MOST_MISSED:
+                    self._means.logger.error(
+                        "%s: %s missed more than %d runs, and continues from now",
+                        self.name,
+                        _named(job),
+                        made,
+                    )
+                    at = self._after(job, now)
+                    break
+                due += [(at, request) for request in self._request(job, at)]
+                made += 1
+                at = self._after(job, at if at < really else max(at, now))
+            self._plan[handle] = at
+        return [request for _, request in sorted(due, key=lambda pair: pair[0])]
+
+    def _new(self, jobs: Mapping[int, PeriodicJob]) -> list[InsertRequest]:
+        now = self._means.clock()
+        requests = []
+        for handle, job in jobs.items():
+            if handle not in self._plan:
+                self._plan[handle] = self._after(job, now)
+                if job.run_on_start:
+                    requests.extend(self._request(job, now))
+        return requests
+
+    def _after(self, job: PeriodicJob, at: datetime) -> datetime:
+        try:
+            return next_time(job.schedule, at)
+        except BaseException:
+            # The program's own code, which may raise anything.
+            self._means.logger.exception(
+                "%s: the schedule of %s failed, it will no longer be inserted",
+                self.name,
+                _named(job),
+            )
+            return NEVER
+
+    def _request(self, job: PeriodicJob, at: datetime) -> list[InsertRequest]:
+        """The job as it is to be inserted; nothing where there is none this time."""
+        try:
+            made = job.construct()
+            if made is None:
+                return []
+            request = self._prepare(made.args, made.insert_opts)
+        except BaseException:
+            self._means.logger.exception("%s: %s could not be built", self.name, _named(job))
+            return []
+        if request.scheduled_at is None:
+            # It stays available, and is fetched at once: the planned time tells it from the one
+            # before.
+            request.scheduled_at = at
+        if job.id is not None:
+            request.metadata["river:periodic_job_id"] = job.id
+        request.metadata["periodic"] = True
+        return [request]
+
+    async def _insert(self) -> int:
+        """Inserts what waits; how many. What the database cannot take now goes on waiting."""
+        inserted = tries = 0
+        at_once = _AT_ONCE
+        while self._waiting and (self._term is None or self._term.trusted):
+            batch = self._waiting[:at_once]
+            try:
+                async with asyncio.timeout(TIMEOUT.total_seconds()):
+                    if self._sent is not None:
+                        inserted += await self._ask_after(*self._sent)
+                        continue
+                    await self._send(batch)
+                inserted += len(batch)
+            except _AWAY as error:
+                tries += 1
+                if tries == _ATTEMPTS or not isinstance(error, DatabaseUnavailable):
+                    self._keep(error)
+                    return inserted
+                await self._means.pace.sleep(backoff(tries))
+                continue
+            except Exception as error:
+                if len(batch) > 1:
+                    # One of them is to blame: the others go without it.
+                    at_once = 1
+                    continue
+                self._means.logger.error(
+                    "%s: a job could not be inserted", self.name, exc_info=error
+                )
+                self._sent = None
+            del self._waiting[: len(batch)]
+        if not self._waiting and self._failing:
+            self._failing = False
+            self._means.logger.info("%s: all due jobs are inserted again", self.name)
+        return inserted
+
+    async def _send(self, batch: Sequence[InsertRequest]) -> None:
+        def numbered(number: int) -> None:
+            self._sent = number, len(batch)
+
+        # Hooks may change what they are shown, and would change it again at another try.
+        shown = [
+            replace(request, metadata=deepcopy(request.metadata), tags=list(request.tags))
+            for request in batch
+        ]
+        await self._insert_requests(shown, numbered=numbered)
+        self._sent = None
+
+    async def _ask_after(self, number: int, count: int) -> int:
+        """How many jobs a transaction has inserted after all, whose answer was lost."""
+        async with self._means.executor() as executor:
+            committed = await executor.transaction_committed(number)
+        if committed is None:
+            raise DatabaseUnavailable(
+                "The database has not yet ended the transaction of the last try."
+            )
+        self._sent = None
+        if not committed:
+            return 0
+        del self._waiting[:count]
+        return count
+
+    def _keep(self, error: Exception) -> None:
+        if not self._failing:
+            self._failing = True
+            self._means.logger.warning(
+                "%s: %d jobs could not be inserted yet: %r", self.name, len(self._waiting), error
+            )
+        if self._sent is None and (excess := len(self._waiting) - _MOST_WAITING) > 0:
+            del self._waiting[:excess]
+            self._means.logger.error("%s: %d jobs were dropped", self.name, excess)
+
+
+def _named(job: PeriodicJob) -> str:
+    return repr(job.id) if job.id is not None else f"the job with {job.schedule!r}"

@@ -1,0 +1,38 @@
+"""Removes the rows of queues that nobody works any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from riverui.engine.lead.maintenance.service import BatchSize, Means, in_batches
+
+_RETENTION = timedelta(hours=24)
+"""Clients report their queues every ten minutes."""
+
+
+class QueueCleaner:
+    """A queue's row goes when no client has reported the queue for a day."""
+
+    name = "queue cleaner"
+    interval = timedelta(hours=1)
+
+    def __init__(self, means: Means, *, size: BatchSize | None = None) -> None:
+        self._means = means
+        self._size = size or BatchSize()
+
+    async def run_once(self) -> Sequence[str]:
+        """Removes the rows; the names of their queues."""
+        removed: list[str] = []
+
+        async def remove(limit: int) -> int:
+            before = self._means.clock() - _RETENTION
+            async with self._means.executor() as executor:
+                names = await executor.queue_delete_expired(updated_before=before, limit=limit)
+            removed.extend(names)
+            return len(names)
+
+        await in_batches(self._size, remove, self._means.pace)
+        if removed:
+            self._means.logger.info("%s: removed %s", self.name, ", ".join(removed))
+        return removed

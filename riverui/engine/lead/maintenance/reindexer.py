@@ -1,0 +1,132 @@
+"""Rebuilds the indexes that a busy queue bloats."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from riverui.domain.schedules import NEVER, DailyMidnight, next_time
+from riverui.engine.lead.elector import Term
+from riverui.engine.lead.maintenance.service import Means, one_round
+from riverui.engine.waiting import until
+
+INDEX_NAMES = (
+    "river_job_args_index",
+    "river_job_kind",
+    "river_job_metadata_index",
+    "river_job_pkey",
+    "river_job_prioritized_fetching_index",
+    "river_job_state_and_finalized_at_index",
+    "river_job_unique_idx",
+)
+"""What River rebuilds unless told otherwise."""
+
+_CLEANUP = timedelta(seconds=15)
+_NO_LIMIT = timedelta(days=24)
+"""About as much as a `statement_timeout` can hold."""
+
+_ARTEFACT = re.compile(r"(.+)_cc(?:new|old)\d*")
+_LONGEST_NAME = 63
+
+
+class Reindexer:
+    """Daily, unless scheduled otherwise: one index after the other, while the queue goes on."""
+
+    name = "reindexer"
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        configured = means.config.reindexer_index_names
+        self._names = INDEX_NAMES if configured is None else tuple(configured)
+        self._schedule = means.config.reindexer_schedule or DailyMidnight()
+
+    async def run(self, term: Term) -> None:
+        """A round whenever the schedule says so."""
+        clock, sleep = self._means.clock, self._means.pace.sleep
+        await self._means.pace.begin()
+        at = self._after(clock())
+        while True:
+            await until(at, clock, sleep)
+            if term.trusted:
+                await one_round(self.name, self.run_once, self._means)
+            # From the time that was planned, so that the length of a round does not shift the next
+            # one.
+            at = self._after(at)
+            if at <= clock():
+                at = self._after(clock())
+
+    async def run_once(self) -> Sequence[str]:
+        """Rebuilds what is configured and there; the names of the indexes that were rebuilt."""
+        if not self._names:
+            return []
+        async with self._means.executor() as executor:
+            there = await executor.index_list()
+        if missing := [name for name in self._names if name not in there]:
+            self._means.logger.warning("%s: index not found: %s", self.name, ", ".join(missing))
+        return [name for name in self._names if name in there and await self._rebuild(name, there)]
+
+    def _after(self, at: datetime) -> datetime:
+        try:
+            return next_time(self._schedule, at)
+        except Exception:
+            self._means.logger.exception(
+                "%s: its schedule failed, no index will be rebuilt", self.name
+            )
+            return NEVER
+
+    async def _rebuild(self, name: str, there: Iterable[str]) -> bool:
+        # A rebuild that was broken off was probably too slow for its time limit. It would be again,
+        # and only load the server each night; a person has to drop what it left behind, and to give
+        # it more time.
+        if artefacts := _artefacts(name, there):
+            self._means.logger.warning(
+                "%s: skipped %s, whose last rebuild was interrupted: drop %s and set a longer"
+                " reindexer_timeout",
+                self.name,
+                name,
+                ", ".join(artefacts),
+            )
+            return False
+        limit = self._means.config.reindexer_timeout
+        if limit < timedelta(0):
+            limit = _NO_LIMIT
+        try:
+            async with self._means.driver.session(timeout=limit) as executor:
+                await executor.index_reindex(name)
+        except asyncio.CancelledError:
+            # This client stops or leads no more: that is no reason to leave the index out from now
+            # on.
+            await self._drop_artefacts(name)
+            raise
+        except Exception:
+            self._means.logger.exception("%s: %s could not be rebuilt", self.name, name)
+            return False
+        self._means.logger.info("%s: rebuilt %s", self.name, name)
+        return True
+
+    async def _drop_artefacts(self, name: str) -> None:
+        try:
+            async with (
+                asyncio.timeout(_CLEANUP.total_seconds()),
+                self._means.driver.session(timeout=_CLEANUP) as executor,
+            ):
+                for artefact in _artefacts(name, await executor.index_list()):
+                    await executor.index_drop(artefact)
+        except Exception:
+            self._means.logger.exception(
+                "%s: what is left of %s could not be dropped", self.name, name
+            )
+
+
+def _artefacts(name: str, there: Iterable[str]) -> list[str]:
+    """What REINDEX CONCURRENTLY left behind of an index; Postgres cuts long names to make room."""
+    found = []
+    for other in there:
+        match = _ARTEFACT.fullmatch(other)
+        if match and (
+            match[1] == name or (len(other.encode()) == _LONGEST_NAME and name.startswith(match[1]))
+        ):
+            found.append(other)
+    return found

@@ -1,0 +1,111 @@
+"""Ending a process that works jobs: wait for them, cancel them, leave them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from riverui.engine.client import Client
+
+
+def leave_process() -> None:
+    """Ends the process with code 1, at once: tasks and threads that heed nothing would hold it
+    up.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(1)
+
+
+async def serve(
+    client: Client,
+    *,
+    soft_stop: timedelta | None,
+    hard_stop: timedelta | None,
+    leave: Callable[[], object] = leave_process,
+) -> None:
+    """Works jobs until SIGINT or SIGTERM, and then stops in three phases: see `stop_in_phases`."""
+    with signals() as asked:
+        await client.start()
+        await asked.get()
+        if not await stop_in_phases(client, asked, soft_stop=soft_stop, hard_stop=hard_stop):
+            leave()
+
+
+async def stop_in_phases(
+    client: Client,
+    asked: asyncio.Queue[None],
+    *,
+    soft_stop: timedelta | None,
+    hard_stop: timedelta | None,
+) -> bool:
+    """Waits for running jobs, then cancels them, then leaves them alone; whether all of them ended.
+
+    The next phase begins after `soft_stop` and `hard_stop`, None being never, or with something in
+    `asked`.
+    """
+    client.logger.info("stopping: running jobs may finish%s", _for(soft_stop), extra=_now(client))
+    if await _ended(client.stop(), asked, soft_stop):
+        return True
+    client.logger.warning(
+        "cancelling the jobs still running%s", _for(hard_stop), extra=_now(client)
+    )
+    if await _ended(client.stop_and_cancel(), asked, hard_stop):
+        return True
+    client.logger.error(
+        "exiting with jobs still running: they will be rescued later", extra=_now(client)
+    )
+    await client.stop_and_abandon()
+    return False
+
+
+@contextmanager
+def signals() -> Iterator[asyncio.Queue[None]]:
+    """SIGINT and SIGTERM as entries of a queue, instead of what they do otherwise."""
+    asked: asyncio.Queue[None] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    for number in numbers:
+        loop.add_signal_handler(number, asked.put_nowait, None)
+    try:
+        yield asked
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+async def _ended(
+    stopping: Coroutine[Any, Any, None], asked: asyncio.Queue[None], seconds: timedelta | None
+) -> bool:
+    """Whether it stopped in time, and before the next phase was asked for; it goes on in any
+    case.
+    """
+    stopped, signalled = asyncio.ensure_future(stopping), asyncio.ensure_future(asked.get())
+    try:
+        await asyncio.wait(
+            {stopped, signalled},
+            timeout=None if seconds is None else seconds.total_seconds(),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+    finally:
+        signalled.cancel()
+        if not stopped.done():
+            # Only the waiting ends here.
+            stopped.cancel()
+    return stopped.done() and not stopped.cancelled() and stopped.result() is None
+
+
+def _for(span: timedelta | None) -> str:
+    return "" if span is None else f", for {span.total_seconds():g} s"
+
+
+def _now(client: Client) -> dict[str, object]:
+    return {"client": client.id, "running": client.running}

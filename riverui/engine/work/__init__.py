@@ -1,0 +1,1 @@
+"""Working jobs: fetching, executing and completing them."""

@@ -1,0 +1,149 @@
+"""One attempt at a job, from its fetch to its outcome: what the parts of the engine know of it
+together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from riverui.domain.jobs import JobRow
+from riverui.engine.args import gojson
+
+if TYPE_CHECKING:
+    from riverui.engine.client import Client
+    from riverui.engine.work.job_log import AttemptLog
+    from riverui.engine.work.resumable import Progress
+    from riverui.engine.work.worker import Job, WorkUnit
+
+
+class Cause(Enum):
+    """Why an attempt was asked to end."""
+
+    REMOTE = "remote"
+    """Somebody cancelled the job."""
+    STOP = "stop"
+    """The client stops."""
+    TIMEOUT = "timeout"
+    """It took longer than it may."""
+
+
+class Slots(Protocol):
+    """Whoever made room for the attempt."""
+
+    def release(self, attempt: Attempt) -> None:
+        """The attempt is over."""
+        ...
+
+    def stuck(self, attempt: Attempt) -> None:
+        """The attempt should have ended long ago."""
+        ...
+
+
+class Attempt:
+    """One job at work."""
+
+    __slots__ = (
+        "cause",
+        "done",
+        "ended_at",
+        "job",
+        "log",
+        "overdue",
+        "progress",
+        "row",
+        "seen",
+        "slot_given_up",
+        "slots",
+        "started_at",
+        "stuck",
+        "task",
+        "timed_out",
+        "unit",
+        "updates",
+        "working",
+    )
+
+    def __init__(self, row: JobRow, unit: WorkUnit | None, slots: Slots) -> None:
+        self.row = row
+        self.seen = row
+        """The row as middleware has left it, which the work sees."""
+        self.unit = unit
+        """None where nobody here works this kind."""
+        self.slots = slots
+        self.job: Job[Any] | None = None
+        """Once the args are decoded."""
+        self.task: asyncio.Task[None] | None = None
+        self.cause: Cause | None = None
+        """What asked it to end first, timeouts apart."""
+        self.timed_out = False
+        self.working = False
+        """From its first step on; before, nothing has to be interrupted."""
+        self.done = False
+        self.overdue = False
+        """Whether its time limit has passed."""
+        self.stuck = False
+        self.slot_given_up = False
+        self.updates: dict[str, str] | None = None
+        """Metadata to merge at the end: JSON text by key."""
+        self.log: AttemptLog | None = None
+        self.progress: Progress | None = None
+        """Where a resumable job is."""
+        self.started_at: datetime = row.created_at
+        self.ended_at: datetime = row.created_at
+
+    @property
+    def asked_to_end(self) -> bool:
+        """Whether it was cancelled, timed out, or its client stops."""
+        return self.timed_out or self.cause is not None
+
+    @property
+    def closing(self) -> bool:
+        """Whether its coroutine is being thrown away, with its loop: nothing can be awaited any
+        more then.
+        """
+        if self.task is None:
+            return False
+        try:
+            return asyncio.current_task() is not self.task
+        except RuntimeError:
+            return True
+
+    def end(self, cause: Cause) -> None:
+        """Asks it to end, by cancelling its task; once, and once more where it heeded no time
+        limit.
+        """
+        if self.done or self.cause is not None:
+            return
+        if cause is Cause.TIMEOUT:
+            self.timed_out = True
+        else:
+            self.cause = cause
+        # A task cancelled before its first step would never begin, and nobody would tell how it
+        # ended.
+        if self.working and self.task is not None:
+            self.task.cancel()
+
+    def update(self, key: str, text: str) -> None:
+        """Sets a key of the job's metadata, as JSON text, when the attempt ends."""
+        if self.updates is None:
+            self.updates = {}
+        self.updates[key] = text
+
+    def metadata(self) -> str | None:
+        """What to merge into the job's metadata, as JSON text of an object; None for nothing."""
+        if not self.updates:
+            return None
+        return (
+            "{" + ",".join(f"{gojson.dump(key)}:{text}" for key, text in self.updates.items()) + "}"
+        )
+
+
+running: ContextVar[Attempt] = ContextVar("riverui_attempt")
+"""The attempt that this code is part of."""
+
+client: ContextVar[Client] = ContextVar("riverui_client")
+"""The client that this code works for, hooks and periodic jobs included."""

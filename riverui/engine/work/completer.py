@@ -1,0 +1,345 @@
+"""Writes how attempts ended, many in one statement; keeps them until the database has taken
+them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TypeVar, cast
+
+from riverui.domain.jobs import JobRow, JobState
+from riverui.engine.dedicated_connection import Line
+from riverui.engine.events import Event, EventKind, Events, JobStats
+from riverui.engine.service import Bell
+from riverui.engine.waiting import backoff
+from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.outcome import Outcome, attempt_error
+from riverui.errors import (
+    BadRequest,
+    DatabaseUnavailable,
+    LockTimeout,
+    PermissionDenied,
+    QueryTimeout,
+    RiveruiError,
+    SchemaMissing,
+)
+from riverui.storage.interface.params import JobSelectParams, JobSetStateParams
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_AT_ONCE = 200
+"""Outcomes that do not wait for company."""
+_LONGEST_WAIT = 0.05
+"""Seconds that fewer wait."""
+_MOST_PLAIN = 2_000
+_MOST_CHANGES = 500
+"""Outcomes in one statement: of jobs that just went well, and of all others."""
+_MOST_CHARACTERS = 16 * 1024 * 1024
+"""Errors, logs and outputs in one statement; a single output may have twice as many."""
+_SAME_TIME = timedelta(milliseconds=25)
+"""Many jobs that end so close together are written with the time of the last: Postgres is quicker
+at that.
+"""
+_CROWDED = 10_000
+_ROOMY = 5_000
+"""From so many unwritten outcomes on, jobs keep their slot until there are only so few: River's
+figures.
+"""
+_LONGEST_PAUSE = 8.0
+"""Seconds between two tries to reach the database."""
+
+_DOUBTS = 3
+"""Failures for unknown reasons (a deadlock, perhaps) after which the rows are suspected."""
+
+_AWAY = (DatabaseUnavailable, LockTimeout, PermissionDenied, QueryTimeout, SchemaMissing)
+"""Troubles of the database, not of a row: it may be a standby for a moment, or be migrated."""
+
+_FINALIZED_AT = JobRow._fields.index("finalized_at")
+_new = tuple.__new__
+
+_AVAILABLE_AGAIN = (EventKind.JOB_FAILED, EventKind.JOB_INTERRUPTED, EventKind.JOB_SNOOZED)
+_EVENTS = {
+    JobState.CANCELLED: EventKind.JOB_CANCELLED,
+    JobState.COMPLETED: EventKind.JOB_COMPLETED,
+    JobState.DISCARDED: EventKind.JOB_FAILED,
+    JobState.RETRYABLE: EventKind.JOB_FAILED,
+    JobState.SCHEDULED: EventKind.JOB_SNOOZED,
+}
+
+
+class Completer:
+    """Takes outcomes at any rate, and writes them on a connection of its own."""
+
+    def __init__(
+        self, line: Line, events: Events, *, clock: Callable[[], datetime], logger: logging.Logger
+    ) -> None:
+        self._bell = Bell()
+        self._changes: dict[int, tuple[Attempt, Outcome]] = {}
+        self._clock = clock
+        self._events = events
+        self._line = line
+        self._logger = logger
+        self._loop = asyncio.get_running_loop()
+        self._plain: dict[int, Attempt] = {}
+        self._resume = Bell()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._stop_by: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many outcomes wait to be written."""
+        return len(self._plain) + len(self._changes)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether whoever gives an outcome should wait for `room`."""
+        return not self._room.is_set()
+
+    async def room(self) -> None:
+        """Waits until enough was written."""
+        await self._room.wait()
+
+    def succeed(self, attempt: Attempt) -> None:
+        """The attempt went well, and there is nothing else to tell."""
+        plain = self._plain
+        if self._changes:
+            self._changes.pop(attempt.row.id, None)
+        plain[attempt.row.id] = attempt
+        if len(plain) == 1 or len(plain) == _AT_ONCE or len(plain) >= _CROWDED:
+            self._hasten()
+
+    def settle(self, attempt: Attempt, outcome: Outcome) -> None:
+        """The attempt ended in any way."""
+        self._plain.pop(attempt.row.id, None)
+        self._changes[attempt.row.id] = attempt, outcome
+        self._hasten()
+
+    async def run(self) -> None:
+        """Writes what there is, until `finish` was called and all is written."""
+        while self._stop_by is None:
+            await self._bell.wait()
+            try:
+                await self._flush()
+            except _OutOfTime:
+                break
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.waiting:
+            self._logger.error(
+                "%s outcomes could not be written: their jobs will be rescued", self.waiting
+            )
+
+    def finish(self, seconds: float) -> None:
+        """Lets `run` write the last outcomes and end; it gives up after so long without a
+        database.
+        """
+        self._stop_by = self._loop.time() + seconds
+        self._resume.ring()
+        self._bell.ring()
+
+    def _hasten(self) -> None:
+        if self.waiting >= _AT_ONCE:
+            self._bell.ring()
+            if self.waiting >= _CROWDED and self._room.is_set():
+                self._room.clear()
+                self._logger.debug(
+                    "%s outcomes are waiting to be written, and hold up new jobs", self.waiting
+                )
+        if self._timer is None:
+            self._timer = self._loop.call_later(_LONGEST_WAIT, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self._bell.ring()
+
+    async def _flush(self) -> None:
+        """Writes until so little is left that it may wait for company."""
+        while self.waiting:
+            await self._write_plain(_take(self._plain, _MOST_PLAIN))
+            await self._write_changes(_take(self._changes, _few_enough(self._changes.values())))
+            if self.crowded and self.waiting < _ROOMY:
+                self._room.set()
+            if 0 < self.waiting < _AT_ONCE and self._stop_by is None:
+                self._hasten()
+                return
+
+    async def _write_plain(self, batch: dict[int, Attempt]) -> None:
+        if not batch:
+            return
+        try:
+            written = await self._persist(list(batch.values()), self._complete)
+        except BaseException:
+            self._plain = batch | self._plain
+            raise
+        if self._events.subscriptions:
+            await self._tell_completed(batch, written)
+
+    async def _write_changes(self, batch: dict[int, tuple[Attempt, Outcome]]) -> None:
+        if not batch:
+            return
+        try:
+            rows = await self._persist(list(batch.values()), self._set_states)
+        except BaseException:
+            self._changes = batch | self._changes
+            raise
+        if self._events.subscriptions:
+            for row in rows:
+                attempt, outcome = batch[row.id]
+                self._tell(row, attempt, outcome.event)
+
+    async def _complete(self, attempts: Sequence[Attempt]) -> Sequence[int]:
+        ids = [attempt.row.id for attempt in attempts]
+        last = attempts[-1].ended_at
+        if len(ids) >= _AT_ONCE and last - attempts[0].ended_at <= _SAME_TIME:
+            ended_at = [last] * len(ids)
+        else:
+            ended_at = [attempt.ended_at for attempt in attempts]
+        return await self._line.call(lambda executor: executor.job_complete_many(ids, ended_at))
+
+    async def _set_states(self, changes: Sequence[tuple[Attempt, Outcome]]) -> Sequence[JobRow]:
+        params = [outcome.params for _, outcome in changes]
+        return await self._line.call(lambda executor: executor.job_set_state_many(params))
+
+    async def _persist(
+        self,
+        batch: Sequence[T],
+        write: Callable[[Sequence[T]], Awaitable[Sequence[R]]],
+        *,
+        bare: bool = False,
+    ) -> Sequence[R]:
+        """What `write` gives, however often it has to be tried.
+
+        Where some row makes the statement fail, its halves are written apart, until only that row
+        is left; it is written `bare`, without what may be the reason, and given up if that fails
+        too.
+        """
+        failures = 0
+        while True:
+            try:
+                return await write(batch)
+            except Exception as error:
+                failures += 1
+                away = isinstance(error, _AWAY)
+                if not away and (isinstance(error, BadRequest) or failures >= _DOUBTS):
+                    reason = error
+                    break
+                seconds = _patience(error, failures) if away else failures / 10
+                left = self.waiting + len(batch)
+                self._logger.warning(
+                    "%s outcomes could not be written, retrying in %.1f s: %s", left, seconds, error
+                )
+                await self._pause(seconds)
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            first = await self._persist(batch[:middle], write)
+            return [*first, *await self._persist(batch[middle:], write)]
+        if not bare:
+            return await self._persist([cast(T, _bare(batch[0]))], write, bare=True)
+        self._logger.error(
+            "the outcome of a job cannot be written: the job will be rescued", exc_info=reason
+        )
+        return []
+
+    async def _pause(self, seconds: float) -> None:
+        if self._stop_by is not None and self._loop.time() + seconds > self._stop_by:
+            raise _OutOfTime
+        await self._resume.wait(seconds)
+
+    async def _tell_completed(self, batch: dict[int, Attempt], written: Sequence[int]) -> None:
+        completed = [batch.pop(job_id) for job_id in written]
+        if self._events.wants(EventKind.JOB_COMPLETED):
+            now = self._clock()
+            for attempt in completed:
+                self._events.publish(_completion(attempt, now))
+        if not batch:
+            return
+        # Something else ended these meanwhile, perhaps the job itself in a transaction of its own.
+        params = JobSelectParams(ids=tuple(batch), limit=len(batch))
+        try:
+            rows = await self._line.call(lambda executor: executor.job_row_list(params))
+        except RiveruiError as error:
+            self._logger.warning("subscribers missed %s events: %s", len(batch), error)
+            return
+        for row in rows:
+            self._tell(row, batch[row.id], EventKind.JOB_FAILED)
+
+    def _tell(self, row: JobRow, attempt: Attempt, wanted: EventKind) -> None:
+        """Publishes what became of a job, by its row; `wanted` tells what being available again
+        means.
+        """
+        kind = wanted if row.state is JobState.AVAILABLE else _EVENTS.get(row.state)
+        if kind is None or not self._events.wants(kind):
+            return
+        if row.state is JobState.AVAILABLE and kind not in _AVAILABLE_AGAIN:
+            kind = EventKind.JOB_FAILED
+        stats = JobStats(
+            complete_duration=self._clock() - attempt.ended_at,
+            queue_wait_duration=attempt.started_at - attempt.row.scheduled_at,
+            run_duration=attempt.ended_at - attempt.started_at,
+        )
+        self._events.publish(Event(kind=kind, job=row, stats=stats))
+
+
+def _completion(attempt: Attempt, now: datetime) -> Event:
+    """The event of a job that just went well: made for each of them, so it has to be quick."""
+    row, ended_at = attempt.row, attempt.ended_at
+    rest = row[_FINALIZED_AT + 1 :]
+    ended = _new(JobRow, (row.id, JobState.COMPLETED, *row[2:_FINALIZED_AT], ended_at, *rest))
+    stats = JobStats(
+        now - ended_at, attempt.started_at - row.scheduled_at, ended_at - attempt.started_at
+    )
+    return Event(EventKind.JOB_COMPLETED, ended, stats)
+
+
+def _patience(error: Exception, failures: int) -> float:
+    """Seconds until the next try, where the database is away."""
+    if isinstance(error, DatabaseUnavailable):
+        # Perhaps it was only this connection: until it is written, what has ended is lost with the
+        # process.
+        failures -= 1
+    return min(backoff(failures), _LONGEST_PAUSE) if failures else 0.0
+
+
+class _OutOfTime(Exception):
+    """The client stops, and the database does not come back."""
+
+
+def _take(source: dict[int, T], most: int) -> dict[int, T]:
+    """Up to so many entries, the oldest first, out of a dict."""
+    taken = dict(source) if len(source) <= most else dict(islice(source.items(), most))
+    if len(taken) == len(source):
+        source.clear()
+    else:
+        for key in taken:
+            del source[key]
+    return taken
+
+
+def _few_enough(changes: Iterable[tuple[Attempt, Outcome]]) -> int:
+    """How many of the outcomes fit into one statement: at least one, however large."""
+    count = size = 0
+    for _, (params, _) in islice(changes, _MOST_CHANGES):
+        size += len(params.metadata or "") + len(params.error or "")
+        if count and size > _MOST_CHARACTERS:
+            break
+        count += 1
+    return count
+
+
+def _bare(ending: object) -> object:
+    """An outcome without the texts that a job had a say in."""
+    if not isinstance(ending, tuple):
+        return ending
+    attempt, outcome = ending
+    params: JobSetStateParams = outcome.params
+    error = params.error and attempt_error(
+        attempt.row, attempt.started_at, RiveruiError("The error of this attempt cannot be stored.")
+    )
+    return attempt, outcome._replace(params=params._replace(error=error, metadata=None))

@@ -1,0 +1,131 @@
+"""What a job can ask and tell while it is worked, from its coroutines and threads alike."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from riverui.domain.jobs import OUTPUT, JobState
+from riverui.engine.args import gojson
+from riverui.engine.work import attempt as at_work
+from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.worker import A, Job
+from riverui.errors import NotFound, OutsideJob
+from riverui.storage.interface.params import JobSetStateParams
+
+if TYPE_CHECKING:
+    from riverui.engine.client import Client
+
+MOST_OUTPUT_BYTES = 32 * 1024 * 1024
+RESERVED = "river:"
+
+
+def running_attempt() -> Attempt:
+    """The attempt that this code is part of; OutsideJob where there is none."""
+    try:
+        return at_work.running.get()
+    except LookupError:
+        raise OutsideJob from None
+
+
+def current_job() -> Job[Any]:
+    """The job that is being worked here; OutsideJob where none is, or where its args are not
+    decoded yet.
+    """
+    job = running_attempt().job
+    if job is None:
+        raise OutsideJob
+    return job
+
+
+def client_from_context() -> Client:
+    """The client that works this job; OutsideJob elsewhere."""
+    try:
+        return at_work.client.get()
+    except LookupError:
+        raise OutsideJob from None
+
+
+def cancel_requested() -> bool:
+    """Whether this job should end: it was cancelled, timed out, or its client stops.
+
+    Coroutines are interrupted anyway; a synchronous job has to ask.
+    """
+    return running_attempt().asked_to_end
+
+
+def raise_if_cancelled() -> None:
+    """Ends a synchronous job that was asked to end, as cancellation ends a coroutine."""
+    if cancel_requested():
+        raise asyncio.CancelledError
+
+
+def record_output(value: Any) -> None:
+    """Stores the job's output, of up to 32 MiB as JSON, with the end of this attempt, however it
+    ends.
+
+    A later call replaces it. ValueError for what is too large or cannot be stored as JSON.
+    """
+    attempt = _unended_attempt()
+    text = _json(value)
+    if len(text) > MOST_OUTPUT_BYTES // 4 and (size := len(text.encode())) > MOST_OUTPUT_BYTES:
+        raise ValueError(
+            f"The output has {size:,} bytes: at most {MOST_OUTPUT_BYTES:,} can be recorded."
+        )
+    attempt.update(OUTPUT, text)
+
+
+def metadata_set(key: str, value: Any) -> None:
+    """Sets a key of the job's metadata with the end of this attempt, however it ends.
+
+    ValueError for keys that begin with `river:`, River's own, and for what cannot be stored as
+    JSON.
+    """
+    if key.startswith(RESERVED):
+        raise ValueError(f"Metadata keys that begin with {RESERVED} are reserved for River.")
+    attempt = _unended_attempt()
+    _json(key)
+    attempt.update(key, _json(value))
+
+
+async def job_complete_tx(tx: object, job: Job[A]) -> Job[A]:
+    """Completes the job inside the caller's transaction, with the metadata set so far; the job as
+    it is then.
+
+    Once that commits the job stays completed, whatever happens to the rest of the attempt. `tx` is
+    what `insert_tx` takes. ValueError for a job that is not running, NotFound for one that was
+    deleted.
+    """
+    completion = completion_of(job, client_from_context().clock())
+    executor = await client_from_context().driver.adopt(tx)
+    rows = await executor.job_set_state_many([completion])
+    if not rows:
+        raise NotFound(f"Job not found: {job.id}.")
+    return Job(rows[0], job.args)
+
+
+def _unended_attempt() -> Attempt:
+    attempt = running_attempt()
+    if attempt.done:
+        raise OutsideJob("This attempt has already ended, and its results have been written.")
+    return attempt
+
+
+def completion_of(job: Job[Any], now: datetime) -> JobSetStateParams:
+    """What completes a job before its attempt ends. ValueError for a job that is not running."""
+    if job.state is not JobState.RUNNING:
+        raise ValueError("Only a running job can be completed.")
+    return JobSetStateParams(
+        id=job.id,
+        state=JobState.COMPLETED,
+        finalized_at=now,
+        metadata=running_attempt().metadata(),
+    )
+
+
+def _json(value: Any) -> str:
+    try:
+        return gojson.dump(value)
+    except gojson.Unfit as unfit:
+        raise ValueError(f"This cannot be stored as JSON: {unfit}") from None

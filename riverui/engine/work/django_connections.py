@@ -1,0 +1,42 @@
+"""Django's database connections around a job, cared for as Django cares for them around a request.
+
+Django keeps a connection for each thread and asks of whoever runs code there to call
+`close_old_connections` before and after. Nothing is imported here: where the program does not use
+Django, nothing is done.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def in_use() -> bool:
+    """Return whether the program has configured Django and loaded its database layer."""
+    if "django.db" not in sys.modules:
+        return False
+    configured: bool = sys.modules["django.conf"].settings.configured
+    return configured
+
+
+def close_old() -> None:
+    """Close this thread's connections that are broken, in a transaction left open, or past
+    CONN_MAX_AGE.
+    """
+    if in_use():
+        _close_function()()
+
+
+async def close_old_of_async_jobs() -> None:
+    """Do the same in the thread that asynchronous code shares for Django's models
+    (`sync_to_async`).
+    """
+    from asgiref.sync import sync_to_async
+
+    await sync_to_async(_close_function())()
+
+
+def _close_function() -> Callable[[], Any]:
+    # Not there yet while another thread is in the middle of importing it.
+    return getattr(sys.modules["django.db"], "close_old_connections", lambda: None)

@@ -1,0 +1,65 @@
+"""What the program's own log says of attempts that ended badly."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+from riverui.domain.jobs import JobRow, JobState
+from riverui.engine.work.outcome import Outcome, error_text, trace_of
+
+_MOST_CHARACTERS = 500
+"""Of an error's message in one line; the traceback below holds all of it."""
+
+
+def log_failure(
+    logger: logging.Logger, row: JobRow, error: BaseException, ended: Outcome, now: datetime
+) -> None:
+    """Log a failed attempt as WARNING, and one after which there is no other as ERROR, with its
+    traceback.
+    """
+    state = ended.params.state
+    level, then = logging.WARNING, "was cancelled by the error handler"
+    if state is JobState.DISCARDED:
+        level, then = logging.ERROR, "was discarded"
+    elif state is not JobState.CANCELLED:
+        again = (ended.params.scheduled_at or now).astimezone(UTC)
+        seconds = max(0.0, (again - now).total_seconds())
+        then = f"will be retried in {seconds:,.0f} s, at {again:%Y-%m-%d %H:%M:%S} UTC"
+    logger.log(
+        level,
+        "job %s (%s) in queue %s failed at attempt %s of %s and %s: %s",
+        row.id,
+        row.kind,
+        row.queue,
+        row.attempt,
+        row.max_attempts,
+        then,
+        _one_line(error),
+        exc_info=(type(error), error, trace_of(error)),
+        extra=_extra(row),
+    )
+
+
+def log_cancellation(logger: logging.Logger, row: JobRow, error: BaseException) -> None:
+    """Log that a job was cancelled from inside or from outside, as INFO."""
+    logger.info(
+        "job %s (%s) in queue %s was cancelled at attempt %s: %s",
+        row.id,
+        row.kind,
+        row.queue,
+        row.attempt,
+        _one_line(error).removeprefix("JobCancelError: "),
+        extra=_extra(row),
+    )
+
+
+def _extra(row: JobRow) -> dict[str, object]:
+    # River's own names for the first two.
+    return {"job_id": row.id, "job_kind": row.kind, "queue": row.queue, "attempt": row.attempt}
+
+
+def _one_line(error: BaseException) -> str:
+    """The error's type and message, bounded, so that what a job raises cannot forge lines."""
+    text = " ".join(error_text(error).split())
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"

@@ -1,0 +1,248 @@
+"""Works fetched jobs, each in a task of its own, and tells the completer how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from riverui.engine.hooks import Extensions, settle
+from riverui.engine.work import outcome
+from riverui.engine.work.attempt import Attempt, Cause, Slots, running
+from riverui.engine.work.failure_log import log_cancellation, log_failure
+from riverui.engine.work.outcome import Outcome
+from riverui.engine.work.pipeline import Work, pipeline
+from riverui.engine.work.worker import JobCancel, JobSnooze
+from riverui.errors import UnknownJobKind
+
+if TYPE_CHECKING:
+    import logging
+
+    from riverui.domain.jobs import JobRow
+    from riverui.engine.config import ClientConfig
+    from riverui.engine.work.completer import Completer
+    from riverui.engine.work.deadlines import Deadlines
+    from riverui.engine.work.job_log import JobLogs
+    from riverui.engine.work.threads import Threads
+
+
+_TURN = 0.005
+"""Seconds that starting jobs may take of one turn of the event loop: what else waits is not late by
+more.
+"""
+_FIRST_TASKS = 8
+"""Tasks that begin in the first turn, before it is known how long their first steps take."""
+_MOST_GROWTH = 8
+"""How many times as many begin in the next turn at most: a thousand quick ones need four turns."""
+
+
+class Executor:
+    """Works the jobs of one client."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        extensions: Extensions,
+        *,
+        clock: Callable[[], datetime],
+        completer: Completer,
+        deadlines: Deadlines,
+        logger: logging.Logger,
+        logs: JobLogs | None,
+        threads: Threads,
+    ) -> None:
+        self._clock = clock
+        self._completer = completer
+        self._config = config
+        self._deadlines = deadlines
+        self._extensions = extensions
+        self._logger = logger
+        self._logs = logs
+        self._loop = asyncio.get_running_loop()
+        self._pipelines: dict[str, Work] = {}
+        self._threads = threads
+        self._at_once = _FIRST_TASKS
+        """Tasks to begin in one turn."""
+        self._turned_at: float | None = None
+        """When this turn's tasks were made; None before the first of a row."""
+        self._waiting: deque[Attempt] = deque()
+        """Attempts that were not started yet."""
+        assert config.workers is not None
+        self._workers = config.workers
+
+    def attempt(self, row: JobRow, slots: Slots) -> Attempt:
+        """An attempt at a job, to be started."""
+        return Attempt(row, self._workers.get(row.kind), slots)
+
+    def start(self, attempts: Sequence[Attempt]) -> None:
+        """Begins to work jobs from the next turn of the event loop on, in as many turns as they
+        need.
+        """
+        if not self._waiting:
+            self._at_once, self._turned_at = _FIRST_TASKS, None
+            self._loop.call_soon(self._start_some)
+        self._waiting.extend(attempts)
+
+    if sys.version_info >= (3, 12):
+
+        def _start_some(self) -> None:
+            """Runs each up to where it first waits: many never do, and are never scheduled."""
+            until = time.perf_counter() + _TURN
+            waiting = self._waiting
+            while waiting:
+                attempt = waiting.popleft()
+                task = asyncio.Task(self._run(attempt), loop=self._loop, eager_start=True)
+                if not attempt.done:
+                    attempt.task = task
+                if time.perf_counter() >= until:
+                    break
+            if waiting:
+                self._loop.call_soon(self._start_some)
+
+    else:
+
+        def _start_some(self) -> None:
+            """Makes tasks, as many as the last turn had time for: they begin before this is called
+            again.
+            """
+            waiting, now = self._waiting, time.perf_counter()
+            if self._turned_at is not None:
+                fit = int(self._at_once * _TURN / max(now - self._turned_at, 1e-6))
+                self._at_once = max(1, min(fit, _MOST_GROWTH * self._at_once))
+            for _ in range(min(self._at_once, len(waiting))):
+                attempt = waiting.popleft()
+                attempt.task = asyncio.Task(self._run(attempt), loop=self._loop)
+            if waiting:
+                self._turned_at = time.perf_counter()
+                self._loop.call_soon(self._start_some)
+
+    async def _run(self, attempt: Attempt) -> None:
+        running.set(attempt)
+        attempt.working = True
+        attempt.started_at = self._clock()
+        error: BaseException | None = None
+        try:
+            try:
+                if attempt.cause is not None:
+                    raise asyncio.CancelledError
+                await (self._pipelines.get(attempt.row.kind) or self._pipeline(attempt))(attempt)
+            except BaseException as raised:
+                if isinstance(raised, GeneratorExit) and attempt.closing:
+                    raise
+                # SystemExit and KeyboardInterrupt too: they are this job's error, not the end of
+                # the others.
+                error = raised
+            attempt.done = True
+            attempt.ended_at = self._clock()
+            if error is None and attempt.updates is None and attempt.log is None:
+                self._completer.succeed(attempt)
+            else:
+                await self._conclude(attempt, error)
+            if self._completer.crowded:
+                await self._completer.room()
+        except (Exception, KeyboardInterrupt, SystemExit):
+            self._logger.exception(
+                "the outcome of job %s is lost: the job will be rescued", attempt.row.id
+            )
+        finally:
+            attempt.done = True
+            # They refer to this frame, and this frame to them; and args may be large.
+            error = attempt.task = attempt.job = None
+            attempt.slots.release(attempt)
+
+    def _pipeline(self, attempt: Attempt) -> Work:
+        """How to work the kind of this attempt; UnknownJobKind where nobody does."""
+        if attempt.unit is None:
+            raise UnknownJobKind(attempt.row.kind)
+        work = self._pipelines[attempt.row.kind] = pipeline(
+            attempt.unit,
+            self._extensions,
+            job_timeout=self._config.job_timeout,
+            deadlines=self._deadlines,
+            threads=self._threads,
+        )
+        return work
+
+    async def _conclude(self, attempt: Attempt, error: BaseException | None) -> None:
+        """Finds out what becomes of a job that did not just end well."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # A job that has cancelled its own task may leave that to us: it must not hit us further
+            # on.
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+        if self._logs is not None:
+            await self._logs.finish(attempt)
+        if error is not None and attempt.cause is Cause.REMOTE:
+            error = JobCancel("job cancelled remotely")
+        try:
+            ended = await self._outcome(attempt, error)
+        except (Exception, KeyboardInterrupt, SystemExit) as broken:
+            # A snooze beyond the calendar, say: it is an error like others.
+            ended = await self._failure(attempt, broken)
+        self._completer.settle(attempt, ended)
+
+    async def _outcome(self, attempt: Attempt, error: BaseException | None) -> Outcome:
+        row, now = attempt.row, attempt.ended_at
+        if error is None:
+            return outcome.completed(row, now, attempt.metadata())
+        if snooze := outcome.find(error, JobSnooze):
+            attempt.update(outcome.SNOOZES, str(outcome.next_snoozes(row)))
+            return outcome.snoozed(row, now, attempt.metadata(), snooze.duration)
+        if cancel := outcome.find(error, JobCancel):
+            with suppress(Exception):
+                log_cancellation(self._logger, row, cancel)
+            text = outcome.attempt_error(row, attempt.started_at, cancel)
+            return outcome.cancelled(row, now, attempt.metadata(), text)
+        if attempt.cause is Cause.STOP and isinstance(error, asyncio.CancelledError):
+            self._logger.info(
+                "job %s was interrupted by the client's stop, and is available again", row.id
+            )
+            return outcome.interrupted(row, now, attempt.metadata())
+        return await self._failure(attempt, error)
+
+    async def _failure(self, attempt: Attempt, error: BaseException) -> Outcome:
+        set_cancelled = await self._handle(attempt, error)
+        now = self._clock()
+        ended = self._failed(attempt, error, now, set_cancelled=set_cancelled)
+        # A filter of the program's may raise: the outcome matters more.
+        with suppress(Exception):
+            log_failure(self._logger, attempt.row, error, ended, now)
+        return ended
+
+    def _failed(
+        self, attempt: Attempt, error: BaseException, now: datetime, *, set_cancelled: bool
+    ) -> Outcome:
+        row, metadata = attempt.row, attempt.metadata()
+        text = outcome.attempt_error(row, attempt.started_at, error)
+        if set_cancelled:
+            return outcome.cancelled(row, now, metadata, text)
+        if row.attempt >= row.max_attempts:
+            return outcome.discarded(row, now, metadata, text)
+        retry_at = outcome.next_retry(
+            row,
+            now,
+            worker=attempt.unit.worker if attempt.unit else None,
+            job=attempt.job,
+            policy=self._config.retry_policy,
+            logger=self._logger,
+        )
+        return outcome.failed(row, now, metadata, text, retry_at)
+
+    async def _handle(self, attempt: Attempt, error: BaseException) -> bool:
+        """Whether the client's error handler wants the job to be cancelled."""
+        if self._config.error_handler is None:
+            return False
+        try:
+            result = await settle(self._config.error_handler(attempt.row, error))
+        except (Exception, GeneratorExit, KeyboardInterrupt, SystemExit) as broken:
+            if isinstance(broken, GeneratorExit) and attempt.closing:
+                raise
+            self._logger.exception("the error handler failed on job %s", attempt.row.id)
+            return False
+        return result is not None and result.set_cancelled

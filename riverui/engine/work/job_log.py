@@ -1,0 +1,233 @@
+"""What jobs log with `logging`, kept with the job: River's riverlog, and readable while the job
+still runs.
+
+What is logged inside a job, by its coroutines and its threads, is collected: see log_capture. The
+log is written with the outcome of the attempt, and before that now and then: the row is rewritten
+as a whole each time, so the more there is the less often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import json
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from riverui.domain.stored_json import read_json
+from riverui.engine.service import Bell
+from riverui.engine.waiting import pass_on_cancellation
+from riverui.engine.work import log_capture
+from riverui.engine.work.attempt import Attempt, running
+from riverui.engine.work.outcome import storable
+from riverui.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from riverui.engine.client import Client
+
+KEY = "river:log"
+
+_BYTES_A_SECOND = 64 * 1024
+"""How much of one job's log is written in a second while it runs."""
+_BYTES_A_SECOND_TOGETHER = 1024 * 1024
+_EVERY = 2.0
+"""Seconds between two writes of one job's log, at least; also from its first line to the first
+write.
+"""
+_GAP = 0.1
+"""Seconds between two writes of any jobs' logs, at least."""
+
+
+class AttemptLog:
+    """What one attempt has logged so far."""
+
+    __slots__ = ("_most", "_pieces", "attempt", "full", "size", "unwritten", "writing")
+
+    def __init__(self, attempt: Attempt, most: int) -> None:
+        self._most = most
+        self._pieces: list[str] = []
+        self.attempt: Attempt | None = attempt
+        """None once it has ended."""
+        self.full = False
+        """Whether lines had to be left out."""
+        self.size = 0
+        """Bytes as UTF-8."""
+        self.unwritten = False
+        self.writing: asyncio.Future[None] | None = None
+
+    def append(self, line: str) -> bool:
+        """Adds a line, cut where the log is full; whether anything was added."""
+        if self.full:
+            return False
+        encoded = storable(line + "\n", self._most).encode()
+        room = self._most - self.size
+        if len(encoded) > room:
+            self.full = True
+            encoded = encoded[:room]
+        self._pieces.append(encoded.decode(errors="ignore"))
+        self.size += len(encoded)
+        return True
+
+    def text(self) -> str:
+        """All of it."""
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def end(self) -> None:
+        """Lets go of everything: somebody may still mean to write it."""
+        self._pieces.clear()
+        self.attempt = None
+
+
+class JobLogs(logging.Handler):
+    """Collects the logs of one client's jobs, and writes those of running ones."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__()
+        self._bell = Bell()
+        self._client = client
+        self._due: list[tuple[float, int, AttemptLog]] = []
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._most = client.config.job_log_bytes
+        self._most_together = client.config.job_log_total_bytes
+        self._serial = count()
+        self.setFormatter(client.config.job_log_formatter or _formatter())
+
+    def begin(self) -> None:
+        """Begins to collect."""
+        log_capture.begin(self._client, self)
+
+    def end(self) -> None:
+        """Collects no more. It is not `close`: that is called by logging.config too, for every
+        handler.
+        """
+        log_capture.end(self._client)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Adds a record to the log of its attempt."""
+        try:
+            attempt = running.get()
+            if attempt.log is None:
+                attempt.log = AttemptLog(attempt, self._most)
+            log = attempt.log
+            if log.append(self.format(record)) and not log.unwritten:
+                log.unwritten = True
+                if threading.get_ident() == self._loop_thread:
+                    self._schedule(log, attempt)
+                else:
+                    self._loop.call_soon_threadsafe(self._schedule, log, attempt)
+        except Exception:
+            self.handleError(record)
+
+    async def finish(self, attempt: Attempt) -> None:
+        """Leaves the attempt's log for its outcome, once no write of it is under way any more."""
+        log = attempt.log
+        if log is None:
+            return
+        if log.writing is not None:
+            await asyncio.wait([log.writing])
+        try:
+            if text := self._array(log, attempt):
+                attempt.update(KEY, text)
+        except Exception:
+            # The job's outcome matters more.
+            self._client.logger.exception("the log of job %s is lost", attempt.row.id)
+        log.end()
+
+    async def run(self) -> None:
+        """Writes the logs of running jobs, each in its time, until cancelled."""
+        while True:
+            pass_on_cancellation()
+            wait = self._due[0][0] - self._loop.time() if self._due else None
+            await self._bell.wait(wait)
+            while self._due and self._due[0][0] <= self._loop.time():
+                log = heapq.heappop(self._due)[2]
+                log.unwritten = False
+                if log.attempt is not None and not log.attempt.done:
+                    size = await self._write(log, log.attempt)
+                    await asyncio.sleep(max(_GAP, size / _BYTES_A_SECOND_TOGETHER))
+
+    async def _write(self, log: AttemptLog, attempt: Attempt) -> int:
+        """Writes what there is of a log; how many bytes."""
+        text = self._array(log, attempt)
+        if text is None:
+            return 0
+        log.writing = self._loop.create_future()
+        try:
+            async with self._client.driver.autocommit() as executor:
+                await executor.job_update(attempt.row.id, metadata=f'{{"{KEY}":{text}}}')
+        except DatabaseError as error:
+            self._client.logger.debug(
+                "the log of job %s could not be written yet: %s", attempt.row.id, error
+            )
+            if not log.unwritten:
+                log.unwritten = True
+                self._schedule(log, attempt)
+        finally:
+            log.writing.set_result(None)
+            log.writing = None
+        return len(text)
+
+    def _schedule(self, log: AttemptLog, attempt: Attempt) -> None:
+        # The logs of earlier attempts lie in the same place, and are written along.
+        seconds = max(_EVERY, (log.size + len(attempt.row.metadata)) / _BYTES_A_SECOND)
+        heapq.heappush(self._due, (self._loop.time() + seconds, next(self._serial), log))
+        if self._due[0][2] is log:
+            self._bell.ring()
+
+    def _array(self, log: AttemptLog, attempt: Attempt) -> str | None:
+        """The value of `river:log` with this attempt's entry as the newest; None where it is not
+        ours.
+        """
+        row = attempt.row
+        entries = _entries(row.metadata)
+        if entries is None:
+            self._client.logger.warning("job %s has something other than logs in %s", row.id, KEY)
+            return None
+        with self.lock or nullcontext():
+            newest = _dump({"attempt": row.attempt, "log": log.text()})
+        return "[" + ",".join([*_newest(entries, newest, self._most_together), newest]) + "]"
+
+
+def _entries(metadata: str) -> Sequence[str] | None:
+    """Return what `river:log` holds, each entry as JSON text; None where that cannot be written
+    again.
+    """
+    if KEY not in metadata:
+        return []
+    try:
+        found = read_json(metadata)
+        entries = found.get(KEY, []) if isinstance(found, dict) else None
+        return list(map(_dump, entries)) if isinstance(entries, list) else None
+    except ValueError:
+        return None
+
+
+def _newest(entries: Sequence[str], newest: str, most: int) -> Sequence[str]:
+    """Those of the older entries that fit into so many bytes beside the newest one, which always
+    stays.
+    """
+    size = 2 + len(newest.encode())
+    for at, entry in enumerate(reversed(entries)):
+        size += 1 + len(entry.encode())
+        if size > most:
+            return entries[len(entries) - at :]
+    return entries
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _formatter() -> logging.Formatter:
+    formatter = logging.Formatter(
+        "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"
+    )
+    formatter.converter = time.gmtime
+    return formatter

@@ -1,0 +1,220 @@
+"""What becomes of a job when an attempt ends: River's rules, as functions of what is known by
+then.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from math import isfinite
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, TypeVar
+
+from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.retries import default_retry
+from riverui.domain.stored_json import read_object
+from riverui.engine.args import gojson
+from riverui.engine.config import SCHEDULER_INTERVAL
+from riverui.engine.events import EventKind
+from riverui.engine.work.worker import Job, JobCancel, RetryPolicy, Worker
+from riverui.storage.interface.params import JobSetStateParams
+
+MOST_ERROR = 100_000
+"""Characters of an error's message that are kept, and as many of its traceback."""
+
+SNOOZES = "snoozes"
+
+_ENGINE = str(Path(__file__).parents[1])
+_ODD = re.compile("[\0\ud800-\udfff]")
+
+_Error = TypeVar("_Error", bound=BaseException)
+
+
+class Outcome(NamedTuple):
+    """How an attempt ended: what to write, and what to tell subscribers unless the row says
+    otherwise.
+    """
+
+    params: JobSetStateParams
+    event: EventKind
+
+
+def completed(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
+    """It went well."""
+    params = JobSetStateParams(
+        id=row.id, state=JobState.COMPLETED, finalized_at=now, metadata=metadata
+    )
+    return Outcome(params, EventKind.JOB_COMPLETED)
+
+
+def snoozed(row: JobRow, now: datetime, metadata: str | None, duration: timedelta) -> Outcome:
+    """It wants to be worked later, and its attempt back."""
+    soon = duration <= SCHEDULER_INTERVAL
+    params = JobSetStateParams(
+        id=row.id,
+        state=JobState.AVAILABLE if soon else JobState.SCHEDULED,
+        attempt=row.attempt - 1,
+        scheduled_at=now + duration,
+        metadata=metadata,
+    )
+    return Outcome(params, EventKind.JOB_SNOOZED)
+
+
+def interrupted(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
+    """The client stopped in its middle: as if it had not been attempted."""
+    params = JobSetStateParams(
+        id=row.id,
+        state=JobState.AVAILABLE,
+        attempt=max(row.attempt - 1, 0),
+        scheduled_at=now,
+        metadata=metadata,
+    )
+    return Outcome(params, EventKind.JOB_INTERRUPTED)
+
+
+def cancelled(row: JobRow, now: datetime, metadata: str | None, error: str) -> Outcome:
+    """It is not to be attempted again."""
+    params = JobSetStateParams(
+        id=row.id, state=JobState.CANCELLED, finalized_at=now, error=error, metadata=metadata
+    )
+    return Outcome(params, EventKind.JOB_CANCELLED)
+
+
+def discarded(row: JobRow, now: datetime, metadata: str | None, error: str) -> Outcome:
+    """It failed, and that was its last attempt."""
+    params = JobSetStateParams(
+        id=row.id, state=JobState.DISCARDED, finalized_at=now, error=error, metadata=metadata
+    )
+    return Outcome(params, EventKind.JOB_FAILED)
+
+
+def failed(
+    row: JobRow, now: datetime, metadata: str | None, error: str, retry_at: datetime
+) -> Outcome:
+    """It failed and is to be attempted again."""
+    soon = retry_at - now <= SCHEDULER_INTERVAL
+    params = JobSetStateParams(
+        id=row.id,
+        state=JobState.AVAILABLE if soon else JobState.RETRYABLE,
+        scheduled_at=retry_at,
+        error=error,
+        metadata=metadata,
+    )
+    return Outcome(params, EventKind.JOB_FAILED)
+
+
+def next_retry(
+    row: JobRow,
+    now: datetime,
+    *,
+    worker: Worker[object] | None,
+    job: Job[object] | None,
+    policy: RetryPolicy | None,
+    logger: logging.Logger,
+) -> datetime:
+    """When to try again: by the worker, the client's policy, or River's where those fail or say the
+    past.
+
+    The worker is asked only about a `job`, that is with decoded args.
+    """
+    try:
+        retry_at = worker.next_retry(job) if worker is not None and job is not None else None
+        if retry_at is None and policy is not None:
+            retry_at = policy(row)
+        if retry_at is None:
+            return default_retry(row, now=now)
+        if retry_at >= now:
+            return retry_at
+        logger.warning(
+            "the next retry of job %s is in the past (%s), so River's retry policy is used",
+            row.id,
+            retry_at,
+        )
+    except BaseException:
+        # The program's own code, which may raise anything.
+        logger.exception(
+            "the next retry of job %s could not be determined, so River's retry policy is used",
+            row.id,
+        )
+    return default_retry(row, now=now)
+
+
+def next_snoozes(row: JobRow) -> int:
+    """How often the job has been snoozed, this time included; what is no number counts as none."""
+    if SNOOZES not in row.metadata:
+        return 1
+    count = read_object(row.metadata).get(SNOOZES)
+    return int(count) + 1 if isinstance(count, int | float) and isfinite(count) else 1
+
+
+def attempt_error(row: JobRow, started_at: datetime, error: BaseException) -> str:
+    """One element of `errors`, as JSON text that Postgres can keep whatever the error says."""
+    return gojson.dump(
+        {
+            "at": started_at,
+            "attempt": row.attempt,
+            "error": storable(error_text(error)),
+            "trace": "" if isinstance(error, JobCancel) else storable(trace_text(error)),
+        }
+    )
+
+
+def error_text(error: BaseException) -> str:
+    """An error's type and what it says, as at the end of a traceback; a cancellation in River's
+    words.
+    """
+    text = _words(error)
+    if isinstance(error, JobCancel):
+        return f"JobCancelError: {text or _words(error.__cause__) or 'job cancelled'}"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _words(error: BaseException | None) -> str:
+    """What an error says of itself; nothing where its `__str__` raises, whatever that is."""
+    try:
+        return "" if error is None else str(error)
+    except BaseException:
+        return ""
+
+
+def trace_of(error: BaseException) -> TracebackType | None:
+    """The error's traceback, without the engine's own frames in front."""
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_ENGINE):
+        trace = trace.tb_next
+    return trace or error.__traceback__
+
+
+def trace_text(error: BaseException) -> str:
+    """The traceback as text."""
+    try:
+        return "".join(traceback.format_exception(type(error), error, trace_of(error)))
+    except BaseException:
+        return ""
+
+
+def storable(text: str, most: int = MOST_ERROR) -> str:
+    """A text as Postgres can keep it: no NUL, no half surrogates, and its middle left out above
+    `most`.
+    """
+    if len(text) > most:
+        half = most // 2
+        text = f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out …\n{text[-half:]}"
+    return text if text.isascii() and "\0" not in text else _ODD.sub("\ufffd", text)
+
+
+def find(error: BaseException | None, kind: type[_Error]) -> _Error | None:
+    """The error itself, or the first of that kind in a group of errors."""
+    return next((one for one in _flat(error) if isinstance(one, kind)), None)
+
+
+def _flat(error: BaseException | None) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _flat(inner)
+    elif error is not None:
+        yield error

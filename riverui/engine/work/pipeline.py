@@ -1,0 +1,165 @@
+"""How jobs of one kind are worked: hooks, middleware and the worker itself, put together once for
+all jobs.
+
+Outermost first: the worker's middleware, resumable steps, plugins, the client's middleware, the
+args' middleware; inside them WorkBegin hooks, decoding, the time limit, `work`, WorkEnd hooks. So
+it is in River.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from riverui.engine.hooks import Extensions, Hook, Middleware, settle
+from riverui.engine.work import django_connections
+from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.resumable import keeping_progress
+from riverui.engine.work.worker import Job, Worker, WorkUnit
+from riverui.engine.work.worker_settings import middleware_of, timeout_of
+from riverui.errors import JobTimedOut
+
+if TYPE_CHECKING:
+    from riverui.domain.jobs import JobRow
+    from riverui.engine.work.deadlines import Deadlines
+    from riverui.engine.work.threads import Threads
+
+Work = Callable[[Attempt], Awaitable[None]]
+"""Works an attempt; an exception is its error."""
+
+
+def pipeline(
+    unit: WorkUnit,
+    extensions: Extensions,
+    *,
+    job_timeout: timedelta,
+    deadlines: Deadlines,
+    threads: Threads,
+) -> Work:
+    """Works jobs of this kind as a client with these extensions does."""
+    own = Extensions.of_args(unit.args_type)
+    work = _worked(unit, job_timeout, deadlines, threads)
+    if ends := (*extensions.work_end, *own.work_end):
+        work = _with_ends(ends, work)
+    work = _decoded(unit, work)
+    if begins := (*extensions.work_begin, *own.work_begin):
+        work = _with_begins(begins, work)
+    for middleware in reversed((*extensions.work, *own.work)):
+        work = _within(middleware, work)
+    work = _keeping_progress(work)
+    if callable(unit.worker.middleware):
+        return _within_chosen(unit.worker, work)
+    for middleware in reversed(unit.worker.middleware):
+        work = _within(middleware, work)
+    return work
+
+
+def _worked(unit: WorkUnit, job_timeout: timedelta, deadlines: Deadlines, threads: Threads) -> Work:
+    worker, run = unit.worker, unit.worker.work
+    same = None if callable(worker.timeout) else (worker.timeout or job_timeout).total_seconds()
+
+    async def in_thread(job: Job[object]) -> None:
+        # What looked synchronous may have been a decorated coroutine function.
+        await settle(await threads.call(run, job))
+
+    call: Callable[[Job[object]], Awaitable[None]] = run if unit.is_async else in_thread  # type: ignore[assignment]
+
+    async def work(attempt: Attempt) -> None:
+        assert attempt.job is not None
+        seconds = same
+        if seconds is None:
+            seconds = timeout_of(worker, attempt.job, job_timeout).total_seconds()
+        if seconds > 0:
+            deadlines.watch(attempt, seconds)
+        try:
+            if unit.is_async and django_connections.in_use():
+                await django_connections.close_old_of_async_jobs()
+            await call(attempt.job)
+        except asyncio.CancelledError as cancelled:
+            if attempt.timed_out:
+                raise JobTimedOut(
+                    f"The job took longer than its time limit of {seconds:g} s."
+                ) from cancelled
+            raise
+
+    return work
+
+
+def _decoded(unit: WorkUnit, work: Work) -> Work:
+    decode = unit.decode
+
+    async def decoded(attempt: Attempt) -> None:
+        attempt.job = Job(attempt.seen, decode(attempt.seen.args))
+        await work(attempt)
+
+    return decoded
+
+
+def _with_begins(hooks: tuple[Hook, ...], work: Work) -> Work:
+    async def begun(attempt: Attempt) -> None:
+        for hook in hooks:
+            await settle(hook.work_begin(attempt.seen))
+        await work(attempt)
+
+    return begun
+
+
+def _with_ends(hooks: tuple[Hook, ...], work: Work) -> Work:
+    async def ended(attempt: Attempt) -> None:
+        error: BaseException | None = None
+        try:
+            await work(attempt)
+        except BaseException as raised:
+            if isinstance(raised, GeneratorExit) and attempt.closing:
+                raise
+            error = raised
+        try:
+            for hook in hooks:
+                error = await settle(hook.work_end(attempt.seen, error))
+            if error is not None:
+                raise error
+        finally:
+            # It refers to this frame, and this frame to it.
+            error = None
+
+    return ended
+
+
+def _within(middleware: Middleware, work: Work) -> Work:
+    async def within(attempt: Attempt) -> None:
+        row = attempt.seen
+
+        def inner(job: JobRow | None = None, /) -> Awaitable[None]:
+            # Called again, it begins with the row that it was given, not with what became of it
+            # further in.
+            attempt.seen = row if job is None else _same_job(job, row)
+            return work(attempt)
+
+        await middleware.work(row, inner)
+
+    return within
+
+
+def _same_job(job: JobRow, row: JobRow) -> JobRow:
+    if job.id != row.id:
+        raise ValueError(f"A middleware went on with job {job.id} inside the work of job {row.id}.")
+    return job
+
+
+def _within_chosen(worker: Worker[object], work: Work) -> Work:
+    async def within(attempt: Attempt) -> None:
+        whole = work
+        for middleware in reversed(middleware_of(worker, attempt.row)):
+            whole = _within(middleware, whole)
+        await whole(attempt)
+
+    return within
+
+
+def _keeping_progress(work: Work) -> Work:
+    async def kept(attempt: Attempt) -> None:
+        await keeping_progress(attempt, work)
+
+    return kept

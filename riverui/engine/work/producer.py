@@ -1,0 +1,363 @@
+"""Fetches the jobs of one queue, as many as may run at once, and has them worked."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from riverui.domain.jobs import JobRow, JsonText
+from riverui.domain.queues import ALL_QUEUES, QueueRow
+from riverui.engine.events import Event, EventKind
+from riverui.engine.hooks import Metric
+from riverui.engine.notifier import CONTROL, Unsubscribe
+from riverui.engine.service import Bell, keep_running
+from riverui.engine.work.attempt import Attempt, Cause
+from riverui.engine.work.job_counts import JobCounts
+from riverui.engine.work.set_aside import SetAside, passing_over
+from riverui.engine.work.worker import StuckJob
+from riverui.errors import RiveruiError
+from riverui.storage.interface.params import JobFetchParams
+
+if TYPE_CHECKING:
+    from riverui.engine.config import QueueConfig
+    from riverui.engine.runtime import Machinery
+
+
+_MOST_ROWS = 1_000
+"""Jobs in one statement: while the next ones are fetched, these are worked already."""
+_FIRST_ROWS = 100
+_MOST_CHARACTERS = 32 * 1024 * 1024
+"""Args and metadata in one statement, if the next jobs are like the last."""
+_ASIDE = 60.0
+"""Seconds until a job that could not be fetched is tried again."""
+
+
+class Producer:
+    """Serves one queue in this process."""
+
+    def __init__(self, name: str, queue: QueueConfig, machinery: Machinery) -> None:
+        config = machinery.config
+        self.name = name
+        self.paused = False
+        self.last_fetched_at: datetime | None = None
+        """When the database last answered."""
+        self._active: dict[int, Attempt] = {}
+        self._aside = SetAside(f"queue {name}", machinery.logger, seconds=_ASIDE)
+        self._attempts = 0
+        """Those in `_active`, and those whose job was rescued and came back while they went on."""
+        self._bell = Bell()
+        self._cancelled_early: set[int] = set()
+        """Jobs cancelled while the answer that brings them was on its way."""
+        self._cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
+        self._drained = asyncio.Event()
+        self._failing = False
+        self._fetching = False
+        self._few_enough = _FIRST_ROWS
+        """Jobs that one statement should bring at most, as large as they were last time."""
+        self._hungry = False
+        """Whether there may be more jobs than could be taken."""
+        kinds = tuple(sorted(machinery.workers.kinds)) if config.fetch_only_known_kinds else None
+        self._idle = False
+        """Whether it waits for jobs, and has room for them."""
+        self.look_again = False
+        """Whether the queue was paused or resumed before its row was read, or after."""
+        self._machinery = machinery
+        self._max_workers = queue.max_workers
+        self._params = JobFetchParams(
+            client_id=machinery.client_id, queue=name, limit=0, kinds=kinds
+        )
+        self.poll_interval = (
+            queue.fetch_poll_interval or config.fetch_poll_interval
+        ).total_seconds()
+        """Seconds between two looks for jobs of which no notification told."""
+        self._polled = False
+        """Whether it was woken by a poll."""
+        self._stop_cause: Cause | None = None
+        """What happens to jobs that come now."""
+        self._stopping = False
+        self._taken = 0
+        """Slots in use."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._unsubscribe: list[Unsubscribe] = []
+        self._worked = 0
+
+    @property
+    def running(self) -> int:
+        """Jobs at work."""
+        return self._attempts
+
+    @property
+    def counts(self) -> JobCounts:
+        """Return what it has done so far, and does."""
+        stuck = sum(attempt.stuck for attempt in self._active.values())
+        return JobCounts(worked=self._worked, running=self._attempts, stuck=stuck)
+
+    @property
+    def attempts(self) -> Collection[Attempt]:
+        """What is at work."""
+        return self._active.values()
+
+    async def start(self) -> None:
+        """Reports the queue and begins to fetch. Raises what the database has to say."""
+        notifier = self._machinery.notifier
+        if notifier is not None:
+            self._unsubscribe = [
+                notifier.subscribe(CONTROL, self._on_control),
+                notifier.on_reconnect(self._catch_up),
+            ]
+        try:
+            async with self._machinery.driver.autocommit() as executor:
+                row = await executor.queue_upsert(self.name)
+        except BaseException:
+            await self.close()
+            raise
+        self.paused = row.paused_at is not None
+        name = f"fetching queue {self.name}"
+        self._tasks.append(
+            asyncio.create_task(
+                keep_running(name, self._fetch, self._machinery.logger), name=f"riverui {name}"
+            )
+        )
+        self._machinery.polls.add(self)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a poll could find something for it to do."""
+        return self._idle and not self.paused and self._taken < self._max_workers
+
+    def wake(self) -> None:
+        """Fetches as soon as the cooldown allows."""
+        self._idle = self._polled = False
+        self._bell.ring()
+
+    def poll(self) -> None:
+        """Fetches because it is time to, and not because something has happened."""
+        self._idle, self._polled = False, True
+        self._bell.ring()
+
+    def learn(self, row: QueueRow) -> None:
+        """Takes in whether the queue is paused."""
+        self._set_paused(row.paused_at is not None, row)
+
+    def stop(self) -> None:
+        """Fetches no more. What is on its way is worked all the same."""
+        self._stopping = True
+        self.wake()
+        self._check_drained()
+
+    def end_jobs(self) -> None:
+        """Cancels the jobs at work, and those that may still come."""
+        self._stop_cause = Cause.STOP
+        for attempt in tuple(self._active.values()):
+            attempt.end(Cause.STOP)
+
+    async def drained(self) -> None:
+        """Waits until nothing is fetched and nothing runs any more."""
+        await self._drained.wait()
+
+    async def close(self) -> None:
+        """Leaves the queue, whatever still runs."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        await self._machinery.polls.remove(self)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def release(self, attempt: Attempt) -> None:
+        """An attempt is over: its slot is free."""
+        job_id = attempt.row.id
+        if self._active.get(job_id) is attempt:
+            del self._active[job_id]
+        self._attempts -= 1
+        self._worked += 1
+        if not attempt.slot_given_up:
+            self._taken -= 1
+        if attempt.stuck:
+            self._machinery.stuck_jobs -= 1
+            self._machinery.logger.info("job %s (%s) is no longer stuck", job_id, attempt.row.kind)
+        if self._hungry:
+            self._hungry = False
+            self.wake()
+        if self._stopping:
+            self._check_drained()
+
+    def stuck(self, attempt: Attempt) -> None:
+        """An attempt goes on long past its time limit."""
+        row, machinery = attempt.row, self._machinery
+        attempt.stuck = True
+        machinery.stuck_jobs += 1
+        machinery.logger.warning(
+            "job %s (%s) seems to be stuck: it does not end when cancelled", row.id, row.kind
+        )
+        handler = machinery.config.stuck_handler
+        if handler is None:
+            return
+        try:
+            result = handler(
+                StuckJob(
+                    id=row.id, kind=row.kind, queue=row.queue, total_stuck_jobs=machinery.stuck_jobs
+                )
+            )
+        except Exception:
+            machinery.logger.exception("the stuck handler failed on job %s", row.id)
+            return
+        if result is not None and result.add_worker_slot:
+            attempt.slot_given_up = True
+            self._taken -= 1
+            self.wake()
+
+    async def _fetch(self) -> None:
+        """Fetches at once, and when the bell rings; not within the cooldown, unless a poll rang
+        it.
+        """
+        loop = asyncio.get_running_loop()
+        rung = True
+        while not self._stopping:
+            cool_at = loop.time() + self._cooldown
+            taken = await self._fetch_all()
+            # A poll in vain needs no cooldown: it would hold up the next job.
+            cooling = rung or taken
+            self._idle = True
+            await self._bell.wait()
+            self._idle = False
+            rung, self._polled = not self._polled, False
+            while cooling and (left := cool_at - loop.time()) > 0 and not self._stopping:
+                rung |= await self._bell.wait(left)
+        self._check_drained()
+
+    async def _fetch_all(self) -> bool:
+        """Takes as many jobs as there is room for, in as many statements as it needs; whether any
+        came.
+        """
+        some = False
+        while not (self.paused or self._stopping):
+            limit = min(self._max_workers - self._taken, _MOST_ROWS, self._few_enough)
+            if limit <= 0:
+                self._hungry = True
+                break
+            taken = await self._fetch_some(limit)
+            some = some or taken > 0
+            if taken < limit:
+                break
+        return some
+
+    async def _fetch_some(self, limit: int) -> int:
+        try:
+            return await passing_over(limit, self._take, self._first, self._aside)
+        except RiveruiError as error:
+            self._fetch_failed(error)
+            return 0
+
+    async def _first(self) -> int | None:
+        """The job that would be taken next."""
+        params = self._params._replace(except_ids=self._aside.ids)
+        return await self._machinery.fetching.call(
+            lambda executor: executor.job_first_available(params)
+        )
+
+    async def _take(self, limit: int) -> int:
+        """Fetches up to so many jobs, and has them worked; how many."""
+        machinery = self._machinery
+        params = self._params._replace(limit=limit, except_ids=self._aside.ids)
+        began = time.perf_counter()
+        self._cancelled_early.clear()
+        self._fetching = True
+        try:
+            rows = await machinery.fetching.call(
+                lambda executor: executor.job_get_available(params)
+            )
+        finally:
+            self._fetching = False
+        self.last_fetched_at = machinery.clock()
+        self._failing = False
+        if rows:
+            size = sum(len(row.args) + len(row.metadata) for row in rows)
+            self._few_enough = max(1, len(rows) * _MOST_CHARACTERS // max(size, 1))
+            self._begin(rows)
+        if machinery.extensions.metric_emit:
+            self._measure("job_get_available_duration", time.perf_counter() - began)
+            self._measure("job_get_available_count", len(rows))
+        return len(rows)
+
+    def _begin(self, rows: Sequence[JobRow]) -> None:
+        """Has fetched jobs worked; those that come too late, or were cancelled on their way, end at
+        once.
+        """
+        executor = self._machinery.executor
+        attempts = [executor.attempt(row, self) for row in rows]
+        self._attempts += len(attempts)
+        self._taken += len(attempts)
+        for attempt in attempts:
+            self._active[attempt.row.id] = attempt
+            if self._stop_cause is not None:
+                attempt.end(self._stop_cause)
+            if attempt.row.id in self._cancelled_early:
+                attempt.end(Cause.REMOTE)
+        executor.start(attempts)
+
+    def _fetch_failed(self, error: RiveruiError) -> None:
+        logger = self._machinery.logger
+        if self._failing:
+            logger.debug("still no jobs can be fetched for queue %s: %s", self.name, error)
+            return
+        logger.warning("no jobs can be fetched for queue %s: %s", self.name, error)
+        self._failing = True
+        # Perhaps it was only this connection.
+        self.wake()
+
+    def _measure(self, name: str, value: float) -> None:
+        metric = Metric(name=name, value=value, queue=self.name)
+        for hook in self._machinery.extensions.metric_emit:
+            try:
+                hook.metric_emit(metric)
+            except Exception:
+                self._machinery.logger.exception("a metric_emit hook failed")
+
+    def _catch_up(self) -> None:
+        self.wake()
+
+    def _on_control(self, message: dict[str, Any]) -> None:
+        queue, action, job_id = message.get("queue"), message.get("action"), message.get("job_id")
+        if action == "cancel" and queue == self.name and isinstance(job_id, int):
+            self._cancel(job_id)
+        elif action in ("pause", "resume") and queue in (self.name, ALL_QUEUES):
+            if self._tasks:
+                self._set_paused(action == "pause")
+            else:
+                # The row is on its way, and may be older or newer than this: look again.
+                self.look_again = True
+
+    def _cancel(self, job_id: int) -> None:
+        attempt = self._active.get(job_id)
+        if attempt is not None:
+            self._machinery.logger.info(
+                "job %s (%s) is cancelled remotely", job_id, attempt.row.kind
+            )
+            attempt.end(Cause.REMOTE)
+        elif self._fetching:
+            self._cancelled_early.add(job_id)
+
+    def _set_paused(self, paused: bool, row: QueueRow | None = None) -> None:
+        if paused == self.paused:
+            return
+        self.paused = paused
+        if not paused:
+            self.wake()
+        kind = EventKind.QUEUE_PAUSED if paused else EventKind.QUEUE_RESUMED
+        now = self._machinery.clock() if paused else None
+        row = row or QueueRow(
+            name=self.name,
+            created_at=None,
+            metadata=JsonText(text="{}", size=2),
+            paused_at=now,
+            updated_at=None,
+        )
+        self._machinery.events.publish(Event(kind=kind, queue=row))
+
+    def _check_drained(self) -> None:
+        if self._stopping and not self._fetching and not self._attempts:
+            self._drained.set()

@@ -1,0 +1,111 @@
+"""Threads for synchronous jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context, copy_context
+from queue import SimpleQueue
+from typing import Any
+
+from riverui.engine.work import django_connections
+
+
+class Threads:
+    """Up to `most` threads, which may be raised; they are made when they are needed.
+
+    They are daemons: a job that never returns cannot keep the process from ending.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self.most = most
+        self._threads = 0
+        self._unfinished = 0
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Runs the function in a thread, with this task's context variables, and gives its result.
+
+        Cancelling it does not end it before the function returns, which cannot be interrupted,
+        unless no thread has begun with it.
+        """
+        call = _Call(function, arguments)
+        self._unfinished += 1
+        self._calls.put(call)
+        if self._unfinished > self._threads < self.most:
+            self._threads += 1
+            name = f"riverui-worker-{self._threads}"
+            threading.Thread(target=_serve, args=(self._calls,), name=name, daemon=True).start()
+        try:
+            return await call.result()
+        finally:
+            self._unfinished -= 1
+
+    def close(self) -> None:
+        """Ends the threads once they have done what they were given."""
+        for _ in range(self._threads):
+            self._calls.put(None)
+        self._threads = 0
+
+
+class _Call:
+    """One call on its way through a thread; all but `run` happens in the event loop."""
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self._arguments = arguments
+        self._begun = threading.Lock()
+        self._context: Context = copy_context()
+        self._error: BaseException | None = None
+        self._function = function
+        self._loop = asyncio.get_running_loop()
+        self._over = False
+        self._value: Any = None
+        self._waiter: asyncio.Future[None] = self._loop.create_future()
+
+    def run(self) -> None:
+        """Calls the function, in whatever thread this is, unless it was called off."""
+        if not self._begun.acquire(blocking=False):
+            return
+        try:
+            django_connections.close_old()
+            self._value = self._context.run(self._function, *self._arguments)
+        except BaseException as error:
+            # Even what is meant to end the thread or the program: it is this job's error, and no
+            # more.
+            self._error = error
+        # What it did counts, whatever becomes of its connections: the next job finds out.
+        with suppress(Exception):
+            django_connections.close_old()
+        # The loop may be closed already, when the client was told not to wait for us.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._finish)
+
+    async def result(self) -> Any:
+        """What the function gave or raised."""
+        while not self._over:
+            try:
+                await self._waiter
+            except asyncio.CancelledError:
+                if self._begun.acquire(blocking=False):
+                    raise
+                self._waiter = self._loop.create_future()
+        try:
+            if self._error is not None:
+                raise self._error
+            return self._value
+        finally:
+            self._error = None
+
+    def _finish(self) -> None:
+        self._over = True
+        if not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def _serve(calls: SimpleQueue[_Call | None]) -> None:
+    while (call := calls.get()) is not None:
+        call.run()
+        # Not kept while waiting for the next one: it may hold much.
+        del call

@@ -1,0 +1,112 @@
+"""What a worker says about its jobs besides their work: time limit and middleware, for all or for
+each.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from riverui.engine.config import NO_LIMIT
+from riverui.engine.hooks import Middleware
+from riverui.errors import ConfigError
+
+if TYPE_CHECKING:
+    from riverui.domain.jobs import JobRow
+    from riverui.engine.work.worker import Job, Worker
+
+_NOTHING = timedelta(0)
+_LIMITS = (
+    "a timedelta such as timedelta(seconds=30), NO_LIMIT, or a method that takes the job and"
+    " returns one"
+)
+
+
+def check_settings(worker: Worker[Any], name: str) -> None:
+    """Raise ConfigError where the worker's timeout, middleware or next_retry cannot be used."""
+    _check_timeout(worker.timeout, name)
+    _check_middleware(worker.middleware, name)
+    _check_method(worker.next_retry, f"{name}.next_retry", "the job")
+
+
+def timeout_of(worker: Worker[Any], job: Job[Any], default: timedelta) -> timedelta:
+    """Return the time limit of one job, negative for none; `default` where the worker says None or
+    zero.
+
+    It raises what the worker's own `timeout` raises, and TypeError where that returns anything
+    else.
+    """
+    limit = worker.timeout
+    if callable(limit):
+        limit = limit(job)
+    if limit is None:
+        return default
+    if not isinstance(limit, timedelta):
+        raise TypeError(
+            f"{type(worker).__name__}.timeout returned {limit!r}, where a timedelta was expected"
+        )
+    return limit or default
+
+
+def middleware_of(worker: Worker[Any], row: JobRow) -> Sequence[Middleware]:
+    """Return the worker's middleware for one job, outermost first.
+
+    It raises what the worker's own `middleware` raises, and TypeError where that returns anything
+    else.
+    """
+    found = worker.middleware
+    if not callable(found):
+        return found
+    chosen = tuple(found(row))
+    for one in chosen:
+        if not isinstance(one, Middleware):
+            raise TypeError(
+                f"{type(worker).__name__}.middleware returned {one!r}, where a Middleware was"
+                " expected"
+            )
+    return chosen
+
+
+def _check_timeout(timeout: Any, name: str) -> None:
+    if timeout is None:
+        return
+    if isinstance(timeout, timedelta):
+        if timeout < _NOTHING and timeout != NO_LIMIT:
+            raise ConfigError(f"{name}.timeout must not be negative: use NO_LIMIT for no limit.")
+    elif callable(timeout):
+        _check_method(timeout, f"{name}.timeout", "the job")
+    else:
+        raise ConfigError(f"{name}.timeout must be {_LIMITS}, not {timeout!r}.")
+
+
+def _check_middleware(middleware: Any, name: str) -> None:
+    if isinstance(middleware, type) or not (
+        callable(middleware) or isinstance(middleware, Sequence)
+    ):
+        raise ConfigError(
+            f"{name}.middleware must be a list of Middleware, or a method that returns one for a"
+            f" job's row, not {middleware!r}."
+        )
+    if isinstance(middleware, Sequence):
+        for one in middleware:
+            if not isinstance(one, Middleware):
+                raise ConfigError(
+                    f"{name}.middleware must hold only instances of Middleware subclasses, not"
+                    f" {one!r}."
+                )
+    else:
+        _check_method(middleware, f"{name}.middleware", "the job's row")
+
+
+def _check_method(method: Callable[..., Any], name: str, argument: str) -> None:
+    if inspect.iscoroutinefunction(method):
+        raise ConfigError(f"{name} must not be async: it is called where nothing can be awaited.")
+    try:
+        inspect.signature(method).bind(None)
+    except TypeError:
+        raise ConfigError(f"{name} must take one argument, {argument}.") from None
+    except ValueError:
+        # Made in C, without a signature: the first call will tell.
+        pass

@@ -1,0 +1,208 @@
+"""River's migration lines with rivermigrate's semantics: up, down, status, SQL to read,
+validation.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from riverui.errors import MigrationError
+from riverui.storage.interface import MigrationDriver
+from riverui.storage.sql import check_schema, qualify
+
+RIVER_VERSION = "v0.51.1"
+"""The River release whose schema these migrations make."""
+
+_FOLDER = Path(__file__).parent / "postgres" / "migrations"
+
+_NOTHING = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|select 1;)*", re.IGNORECASE)
+"""SQL that changes nothing: comments, and `select 1` in place of a statement."""
+
+_FIRST_WITH_LINE = 5
+"""Before this version of `main`, river_migration has no column `line`."""
+
+Direction = Literal["up", "down"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MigrationStep:
+    """One version of a line in one direction; `applied_in` None where it was not run."""
+
+    version: int
+    name: str
+    direction: Direction
+    sql: str
+    applied_in: timedelta | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes anything: some versions of River do so on other databases only."""
+        return _NOTHING.fullmatch(self.sql) is None
+
+
+async def migrate(
+    driver: MigrationDriver,
+    direction: Direction = "up",
+    *,
+    line: str = "main",
+    max_steps: int | None = None,
+    target_version: int | None = None,
+    dry_run: bool = False,
+    statement_timeout: timedelta | None = None,
+) -> list[MigrationStep]:
+    """Applies what is pending (up) or takes applied versions back (down); gives the steps as they
+    ran.
+
+    Up goes all the way, down one step, unless `max_steps` or `target_version` say otherwise; the
+    target is the version that the database is left at, and -1 with down removes everything. Each
+    step is one transaction with its record, and each statement may take as long as
+    `statement_timeout`, or as it needs. MigrationError for an unknown line or version, and where
+    the database refuses a step.
+    """
+    known = _versions(line)
+    async with driver.migrating() as migrations:
+        applied = await migrations.versions(line)
+        chosen = _choose(sorted(known), set(applied), direction, max_steps, target_version)
+        steps = []
+        for version in chosen:
+            step = _step(line, version, direction, driver.schema)
+            if not dry_run:
+                started = time.monotonic()
+                async with migrations.step(statement_timeout=statement_timeout):
+                    # Another process may have run it between our look and our turn.
+                    if (version in await migrations.versions(line)) == (direction == "up"):
+                        continue
+                    try:
+                        await migrations.apply(step.sql)
+                    except MigrationError as error:
+                        raise MigrationError(
+                            f"Version {version:03} ({direction}) failed and was not applied:"
+                            f" {error}"
+                        ) from error
+                    if not (direction == "down" and line == "main" and version == 1):
+                        first = _FIRST_WITH_LINE + (direction == "down")
+                        await migrations.record(
+                            line,
+                            version,
+                            applied=direction == "up",
+                            has_line=line != "main" or version >= first,
+                        )
+                step = replace(step, applied_in=timedelta(seconds=time.monotonic() - started))
+            steps.append(step)
+        return steps
+
+
+async def migration_status(
+    driver: MigrationDriver, line: str = "main"
+) -> list[tuple[int, str, bool]]:
+    """Version, name and whether it is applied, for every known version; unknown applied ones have
+    no name.
+    """
+    known = _versions(line)
+    async with driver.migrating() as migrations:
+        applied = set(await migrations.versions(line))
+    return [
+        (version, known.get(version, ""), version in applied)
+        for version in sorted(known.keys() | applied)
+    ]
+
+
+def migration_sql(
+    line: str = "main",
+    versions: Sequence[int] | Literal["all"] = "all",
+    direction: Direction = "up",
+    schema: str | None = None,
+    exclude: Sequence[int] = (),
+) -> list[MigrationStep]:
+    """The SQL of these versions, in the order given; all of them in the order in which they would
+    run.
+    """
+    known = _versions(line)
+    if versions == "all":
+        chosen = sorted(known, reverse=direction == "down")
+    else:
+        chosen = [_known(version, known) for version in versions]
+    schema = check_schema(schema)
+    return [_step(line, version, direction, schema) for version in chosen if version not in exclude]
+
+
+async def validate(
+    driver: MigrationDriver, line: str = "main", target_version: int | None = None
+) -> list[int]:
+    """Versions that are not applied, up to the target where one is given; none means that all is
+    well.
+    """
+    known = _versions(line)
+    if target_version is not None and target_version > 0:
+        _known(target_version, known)
+    async with driver.migrating() as migrations:
+        applied = set(await migrations.versions(line))
+    last = target_version if target_version is not None and target_version > 0 else max(known)
+    return [version for version in sorted(known) if version not in applied and version <= last]
+
+
+def _choose(
+    known: list[int],
+    applied: set[int],
+    direction: Direction,
+    max_steps: int | None,
+    target_version: int | None,
+) -> list[int]:
+    """The versions to run, in order."""
+    if direction == "up":
+        pending = [version for version in known if version not in applied]
+    else:
+        pending = [version for version in reversed(known) if version in applied]
+    steps = max_steps or (1 if direction == "down" and not target_version else 0)
+    chosen = pending[: max(steps, 0)] if steps else pending
+    if target_version is None or target_version <= 0:
+        return chosen
+    _known(target_version, dict.fromkeys(known, ""))
+    if target_version in chosen:
+        at = chosen.index(target_version)
+        return chosen[: at + 1] if direction == "up" else chosen[:at]
+    if direction == "down":
+        raise MigrationError(
+            f"Version {target_version} is not among those that would be rolled back."
+        )
+    return chosen if target_version in pending else []
+
+
+def _known(version: int, known: dict[int, str]) -> int:
+    if version not in known:
+        there = ", ".join(str(v) for v in sorted(known))
+        raise MigrationError(f"Migration {version} not found; the migrations are {there}.")
+    return version
+
+
+def _step(line: str, version: int, direction: Direction, schema: str | None) -> MigrationStep:
+    name = _versions(line)[version]
+    file = _FOLDER / line / f"{version:03}_{name.replace(' ', '_')}.{direction}.sql"
+    sql = qualify(file.read_text(encoding="utf-8"), schema)
+    return MigrationStep(version=version, name=name, direction=direction, sql=sql)
+
+
+@cache
+def _lines() -> tuple[str, ...]:
+    return tuple(sorted(folder.name for folder in _FOLDER.iterdir() if folder.is_dir()))
+
+
+@cache
+def _versions(line: str) -> dict[int, str]:
+    """Version → name, in words, of each migration of a line."""
+    if line not in _lines():
+        close = get_close_matches(line, _lines())
+        hint = f"did you mean “{close[0]}”?" if close else f"there is {' and '.join(_lines())}."
+        raise MigrationError(f"Migration line “{line}” not found: {hint}")
+    stems = [
+        file.name.removesuffix(".up.sql") for file in sorted((_FOLDER / line).glob("*.up.sql"))
+    ]
+    return {int(stem[:3]): stem[4:].replace("_", " ") for stem in stems}

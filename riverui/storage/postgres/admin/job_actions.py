@@ -1,0 +1,71 @@
+"""What a person does to jobs, as River's client does it, for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from riverui.domain.clock import rfc3339_nano
+from riverui.domain.numbers import is_bigint
+from riverui.errors import DatabaseError, DatabaseUnavailable, LockTimeout
+from riverui.storage.interface.params import JobChanges, SkipReason
+from riverui.storage.postgres.statements import Row, Statements
+
+
+class JobActions(Statements):
+    """Writing operations on river_job."""
+
+    async def job_cancel_many(self, ids: Sequence[int]) -> JobChanges:
+        """River's JobCancel for each id in one statement; notifies the workers of every job it
+        touched.
+        """
+        return await self._change(
+            "job_cancel_many", ids, cancel_attempted_at=rfc3339_nano(datetime.now(UTC))
+        )
+
+    async def job_delete_many(self, ids: Sequence[int]) -> JobChanges:
+        """River's JobDelete for each id in one statement: everything but running jobs."""
+        return await self._change("job_delete_many", ids)
+
+    async def job_retry_many(self, ids: Sequence[int]) -> JobChanges:
+        """River's JobRetry for each id in one statement. Raises UniqueConflict for all when one
+        conflicts.
+        """
+        return await self._change("job_retry_many", ids)
+
+    async def _change(self, name: str, ids: Sequence[int], **values: str) -> JobChanges:
+        possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
+        parameters = {"ids": possible, "schema": self._schema, **values}
+        try:
+            rows = await self._guarded(name, parameters)
+        except LockTimeout:
+            # Somebody else holds one of the rows: do the rest.
+            rows = await self._guarded(name, parameters, wait="skip locked")
+        outcomes: dict[int, str] = {row[0]: row[1] for row in rows}
+        return JobChanges(
+            changed=tuple(job for job, outcome in outcomes.items() if outcome == "changed"),
+            requested=tuple(job for job, outcome in outcomes.items() if outcome == "requested"),
+            skipped=tuple(
+                (job, SkipReason(outcomes.get(job, "not_found")))
+                for job in dict.fromkeys(ids)
+                if outcomes.get(job) not in ("changed", "requested")
+            ),
+        )
+
+    async def _guarded(self, name: str, parameters: Mapping[str, Any], **clauses: str) -> list[Row]:
+        """Rows of a block whose failure leaves somebody's transaction usable."""
+        if not self._in_transaction:
+            return await self._rows(name, parameters, **clauses)
+        await self._run("savepoint riverui_change")
+        try:
+            rows = await self._rows(name, parameters, **clauses)
+        except DatabaseUnavailable:
+            raise
+        except DatabaseError:
+            await self._run(
+                "rollback to savepoint riverui_change; release savepoint riverui_change"
+            )
+            raise
+        await self._run("release savepoint riverui_change")
+        return rows

@@ -1,0 +1,74 @@
+"""An end to waiting for a server that has fallen silent, which no timeout of the server's own can give."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import BaseConnection
+
+if TYPE_CHECKING:
+    from riverui.storage.postgres.pool import Connection
+
+GRACE_SECONDS = 3.0
+"""How long an answer may take to reach us; a statement has its time limit on top."""
+
+
+class patience:  # noqa: N801 - it reads as a verb where it is used
+    """Hangs up where the server says nothing for `limit` seconds and the grace; None waits for
+    ever.
+
+    A frozen host, or a network that swallows packets, would otherwise keep a connection, and the
+    page that waits for it, until the operating system gives up: a quarter of an hour and more.
+    `stop` is for where the server has no limit of its own: it is asked to stop the statement before
+    that, which then fails.
+    """
+
+    __slots__ = ("_alarms", "_asking", "_connection", "_limit", "_stop")
+
+    def __init__(self, connection: Connection, limit: float | None, *, stop: bool = False) -> None:
+        self._alarms: list[asyncio.TimerHandle] = []
+        self._asking: asyncio.Task[None] | None = None
+        self._connection = connection
+        self._limit = limit
+        self._stop = stop
+
+    async def __aenter__(self) -> None:
+        if self._limit is not None:
+            loop = asyncio.get_running_loop()
+            hang_up_after = self._limit + GRACE_SECONDS
+            self._alarms.append(loop.call_later(hang_up_after, hang_up, self._connection))
+            if self._stop:
+                self._alarms.append(loop.call_later(self._limit, self._ask))
+
+    async def __aexit__(self, *error: object) -> None:
+        for alarm in self._alarms:
+            alarm.cancel()
+        if self._asking is not None:
+            # The request comes on a connection of its own: what is late would stop the next
+            # statement.
+            await asyncio.wait([self._asking])
+
+    def _ask(self) -> None:
+        self._asking = asyncio.create_task(_ask_to_stop(self._connection))
+
+
+async def _ask_to_stop(connection: Connection) -> None:
+    try:
+        await connection.cancel_safe(timeout=GRACE_SECONDS)
+    except (OSError, psycopg.Error):
+        # Nobody knows whether it still comes.
+        hang_up(connection)
+
+
+def hang_up(connection: BaseConnection[Any]) -> None:
+    """Ends the connection under whoever waits for it."""
+    # Shut down, not closed: whoever waits for the socket sees its end, and psycopg reports a lost connection.
+    with (
+        suppress(OSError, psycopg.Error),
+        socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as line,
+    ):
+        line.shutdown(socket.SHUT_RDWR)

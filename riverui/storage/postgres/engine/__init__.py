@@ -1,0 +1,1 @@
+"""What the worker engine does to River's tables."""

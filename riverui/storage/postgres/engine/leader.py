@@ -1,0 +1,66 @@
+"""Who does River's maintenance."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from riverui.domain.queues import LeaderRow
+from riverui.storage.postgres.statements import Row, Statements
+
+
+class Leader(Statements):
+    """Operations on river_leader."""
+
+    async def leader_get(self) -> LeaderRow | None:
+        """Who leads; None when nobody does."""
+        return _leader(await self._row("leader_get"))
+
+    async def leader_attempt_elect(
+        self, leader_id: str, *, ttl: timedelta, now: datetime | None = None
+    ) -> LeaderRow | None:
+        """Becomes leader where nobody is, or where a term has run out; None when somebody is."""
+        parameters: dict[str, Any] = {
+            "leader_id": leader_id,
+            "ttl": ttl.total_seconds(),
+            "now": now,
+        }
+        return _leader(await self._row("leader_attempt_elect", parameters))
+
+    async def leader_attempt_reelect(
+        self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
+    ) -> LeaderRow | None:
+        """Prolongs that very term; None when it is lost."""
+        return await self._prolong("leader_attempt_reelect", leader_id, elected_at, ttl, now)
+
+    async def leader_resume(
+        self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
+    ) -> LeaderRow | None:
+        """Goes on with that very term, also where it has run out; None where somebody else has led
+        since.
+        """
+        return await self._prolong("leader_resume", leader_id, elected_at, ttl, now)
+
+    async def _prolong(
+        self, block: str, leader_id: str, elected_at: datetime, ttl: timedelta, now: datetime | None
+    ) -> LeaderRow | None:
+        parameters: dict[str, Any] = {
+            "leader_id": leader_id,
+            "elected_at": elected_at,
+            "ttl": ttl.total_seconds(),
+            "now": now,
+        }
+        return _leader(await self._row(block, parameters))
+
+    async def leader_resign(self, leader_id: str, *, elected_at: datetime) -> bool:
+        """Ends that very term and tells the other clients; whether there was one to end."""
+        parameters: dict[str, Any] = {
+            "leader_id": leader_id,
+            "elected_at": elected_at,
+            "schema": self._schema,
+        }
+        return await self._row("leader_resign", parameters) is not None
+
+
+def _leader(row: Row | None) -> LeaderRow | None:
+    return LeaderRow(leader_id=row[0], elected_at=row[1], expires_at=row[2]) if row else None

@@ -1,0 +1,105 @@
+"""Other people's transactions: which kinds there are, told by where their classes come from.
+
+Nothing here imports SQLAlchemy, Django, psycopg2 or asyncpg: who hands in one of theirs has
+imported it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+_ASYNC = (
+    "a psycopg AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection on psycopg or"
+    " asyncpg, is needed here"
+)
+_SYNC = (
+    "a psycopg Connection, a SQLAlchemy Session or Connection on psycopg or psycopg2, or a Django"
+    " database connection to Postgres is needed here"
+)
+
+
+async def async_guest(transaction: Any) -> Any:
+    """The psycopg AsyncConnection, or SQLAlchemy's AsyncConnection on another driver; TypeError."""
+    if isinstance(transaction, AsyncConnection):
+        return transaction
+    connection = transaction
+    if _comes_from(transaction, "sqlalchemy.ext.asyncio"):
+        if _is_session(transaction):
+            # Begins the session's transaction as its own statements do.
+            connection = await transaction.connection()
+        if hasattr(connection, "get_raw_connection"):
+            _check_dialect(connection, {"psycopg_async", "psycopg", "asyncpg"}, _ASYNC)
+            if not connection.in_transaction():
+                await connection.begin()
+            driver = (await connection.get_raw_connection()).driver_connection
+            return driver if isinstance(driver, AsyncConnection) else connection
+    raise TypeError(f"{_name(transaction)} cannot be used: {_ASYNC}.")
+
+
+def sync_guest(transaction: Any) -> Any:
+    """The psycopg or psycopg2 connection underneath; TypeError where there is none."""
+    if isinstance(transaction, psycopg.Connection) or _is_psycopg2(transaction):
+        return transaction
+    connection = transaction
+    if _comes_from(transaction, "sqlalchemy") and not _comes_from(
+        transaction, "sqlalchemy.ext.asyncio"
+    ):
+        if _is_session(transaction):
+            connection = transaction.connection()
+        if hasattr(connection, "exec_driver_sql"):
+            _check_dialect(connection, {"psycopg", "psycopg2"}, _SYNC)
+            if not connection.in_transaction():
+                connection.begin()
+            return connection.connection.driver_connection
+    if _comes_from(transaction, "django") and hasattr(transaction, "ensure_connection"):
+        if transaction.vendor != "postgresql":
+            raise TypeError(f"Django's {transaction.vendor} cannot be used: {_SYNC}.")
+        transaction.validate_no_broken_transaction()
+        transaction.ensure_connection()
+        return transaction.connection
+    raise TypeError(f"{_name(transaction)} cannot be used: {_SYNC}.")
+
+
+def engine_of(thing: Any) -> tuple[Any, bool] | None:
+    """SQLAlchemy's engine or connection, and whether it is an asynchronous one; None for anything
+    else.
+
+    The driver of River's own Python client holds one. TypeError for a database other than Postgres.
+    """
+    found = thing.conn if _comes_from(thing, "riverqueue") and hasattr(thing, "conn") else thing
+    if not _comes_from(found, "sqlalchemy") or _is_session(found) or not hasattr(found, "begin"):
+        return None
+    is_async = _comes_from(found, "sqlalchemy.ext.asyncio")
+    if is_async:
+        _check_dialect(found, {"psycopg_async", "psycopg", "asyncpg"}, _ASYNC)
+    else:
+        _check_dialect(found, {"psycopg", "psycopg2"}, _SYNC)
+    return found, is_async
+
+
+def _comes_from(thing: object, package: str) -> bool:
+    return any(f"{kind.__module__}.".startswith(f"{package}.") for kind in type(thing).__mro__)
+
+
+def _is_psycopg2(thing: object) -> bool:
+    return (
+        _comes_from(thing, "psycopg2") and hasattr(thing, "cursor") and hasattr(thing, "encoding")
+    )
+
+
+def _is_session(thing: Any) -> bool:
+    return hasattr(thing, "get_bind") and callable(getattr(thing, "connection", None))
+
+
+def _check_dialect(connection: Any, drivers: set[str], needed: str) -> None:
+    dialect = connection.dialect
+    if dialect.name != "postgresql" or dialect.driver not in drivers:
+        raise TypeError(f"SQLAlchemy on {dialect.name}+{dialect.driver} cannot be used: {needed}.")
+
+
+def _name(thing: object) -> str:
+    kind = type(thing)
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,170 @@
+"""A SQLAlchemy engine as a database for clients that insert: each call in a transaction of the
+engine's own.
+
+Nothing here imports SQLAlchemy: who hands in an engine has imported it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from datetime import timedelta
+from typing import Any, cast
+
+from riverui.errors import ConfigError, RiveruiError
+from riverui.storage.interface import Executor, Listener, MigrationSteps, Transaction
+from riverui.storage.interface.params import JobInserted, JobInsertParams, JobSetStateParams
+from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.errors import refused, translate_foreign
+from riverui.storage.postgres.sync_driver import PostgresSyncDriver
+
+_INSERTS_ONLY = (
+    "A SQLAlchemy engine can insert and manage jobs; to work them, give a URL or a pool."
+)
+
+
+class EngineDriver:
+    """A Driver on a SQLAlchemy AsyncEngine, or AsyncConnection, for all but working, listening and
+    migrating.
+
+    There are no time limits but those of the engine.
+    """
+
+    def __init__(self, engine: Any, driver: PostgresDriver) -> None:
+        self._engine = engine
+        self._driver = driver
+
+    def __repr__(self) -> str:
+        return f"<EngineDriver {self.database}, schema {self.schema_in_use or '?'}>"
+
+    @property
+    def schema(self) -> str | None:
+        """The schema that holds River's tables; None leaves it to the search path."""
+        return self._driver.schema
+
+    @property
+    def database(self) -> str:
+        """The database's name, as the engine's URL has it."""
+        return str(self._engine.engine.url.database or "")
+
+    @property
+    def read_only(self) -> str:
+        """Empty: an engine is asked only when it is used."""
+        return ""
+
+    @property
+    def schema_in_use(self) -> str:
+        """The schema; empty where the search path decides."""
+        return self._driver.schema_in_use
+
+    def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
+        """A transaction of the engine's."""
+        return self._begun()
+
+    def transaction(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction of the engine's."""
+        return cast("AbstractAsyncContextManager[Transaction]", self._begun())
+
+    def autocommit(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[Executor]:
+        """A transaction of the engine's."""
+        return self._begun()
+
+    def apart(self) -> PostgresDriver:
+        """Nothing: ConfigError."""
+        raise ConfigError(_INSERTS_ONLY)
+
+    def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[Executor]:
+        """Nothing: ConfigError."""
+        raise ConfigError(_INSERTS_ONLY)
+
+    def migrating(self) -> AbstractAsyncContextManager[MigrationSteps]:
+        """Nothing: ConfigError."""
+        raise ConfigError(_INSERTS_ONLY)
+
+    async def adopt(self, transaction: object) -> Executor:
+        """Operations inside somebody's own transaction; see Driver."""
+        return await self._driver.adopt(transaction)
+
+    async def listener(self) -> Listener:
+        """Nothing: ConfigError."""
+        raise ConfigError(_INSERTS_ONLY)
+
+    async def ping(self) -> None:
+        """One trivial query; raises as any call does."""
+        async with self._begun() as executor:
+            await executor.queue_row_get("default")
+
+    async def close(self) -> None:
+        """Nothing: the engine is the host's."""
+
+    @asynccontextmanager
+    async def _begun(self) -> AsyncIterator[Executor]:
+        if hasattr(self._engine, "exec_driver_sql"):
+            # A connection, whose transaction is its owner's to commit, as in River's own Python
+            # client.
+            yield await self.adopt(self._engine)
+            return
+        connection = self._engine.connect()
+        try:
+            await connection.start()
+        except Exception as error:
+            raise refused(getattr(error, "orig", None) or error) from error
+        try:
+            with _translated():
+                async with connection.begin():
+                    yield await self.adopt(connection)
+        finally:
+            await connection.close()
+
+
+class SyncEngineDriver:
+    """A SyncDriver on a SQLAlchemy Engine, or Connection."""
+
+    def __init__(self, engine: Any, driver: PostgresSyncDriver) -> None:
+        self._engine = engine
+        self._driver = driver
+
+    def insert_many(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = (), fast: bool = False
+    ) -> Sequence[JobInserted]:
+        """In a transaction of the engine's; `fast` COPYs, and gives no rows."""
+        if hasattr(self._engine, "exec_driver_sql"):
+            return self._driver.insert_many_tx(self._engine, jobs, notify=notify, fast=fast)
+        try:
+            connection = self._engine.connect()
+        except Exception as error:
+            raise refused(getattr(error, "orig", None) or error) from error
+        with connection, _translated(), connection.begin():
+            return self._driver.insert_many_tx(connection, jobs, notify=notify, fast=fast)
+
+    def insert_many_tx(
+        self,
+        transaction: object,
+        jobs: Sequence[JobInsertParams],
+        *,
+        notify: Sequence[str] = (),
+        fast: bool = False,
+    ) -> Sequence[JobInserted]:
+        """In somebody's own transaction; see SyncDriver."""
+        return self._driver.insert_many_tx(transaction, jobs, notify=notify, fast=fast)
+
+    def job_set_state_tx(self, transaction: object, change: JobSetStateParams) -> bool:
+        """Ends a job in somebody's own transaction; whether there is such a job."""
+        return self._driver.job_set_state_tx(transaction, change)
+
+    def close(self) -> None:
+        """Nothing: the engine is the host's."""
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except RiveruiError:
+        raise
+    except Exception as error:
+        raise translate_foreign(error) from error

@@ -1,0 +1,259 @@
+"""The synchronous side: the same statements on a small pool of our own, or inside somebody's
+transaction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from io import StringIO
+from threading import Event, Lock, Timer
+from typing import Any, Protocol, TypeVar
+
+import psycopg
+from psycopg import Connection, RawCursor
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from riverui.errors import DatabaseUnavailable
+from riverui.storage.interface.params import JobInserted, JobInsertParams, JobSetStateParams
+from riverui.storage.postgres.client_timeout import GRACE_SECONDS, hang_up
+from riverui.storage.postgres.engine.job_insert import insert_many, insert_many_fast
+from riverui.storage.postgres.engine.job_work import set_state_many
+from riverui.storage.postgres.errors import refused, translate, translate_foreign
+from riverui.storage.postgres.foreign_transactions import sync_guest
+from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
+from riverui.storage.postgres.sessions import hung_up
+from riverui.storage.postgres.statements import Row, Steps, Watch, load_queries
+
+_T = TypeVar("_T")
+_PARAMETER = re.compile(r"\$(\d+)")
+_LIFETIME = 1800.0
+_BATCH = 5000
+"""Rows in one statement, as many as River sends."""
+
+
+class _Line(Protocol):
+    """A connection of some driver."""
+
+    def ask(self, text: str, values: Sequence[Any]) -> list[Row]: ...
+
+    def copy(self, text: str, rows: str) -> None: ...
+
+
+class PostgresSyncDriver:
+    """A Postgres database with River's tables, for inserting; opens itself at first use."""
+
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        schema: str | None,
+        size: int,
+        pool_timeout: timedelta,
+        action_timeout: timedelta,
+        pool: ConnectionPool[Any] | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        self._conninfo = conninfo
+        self._queries = load_queries(schema)
+        self._schema = schema
+        self._size = size
+        self._pool_timeout = pool_timeout.total_seconds()
+        self._limit = action_timeout.total_seconds()
+        self._given = pool
+        self._watch = watch
+        self._own: ConnectionPool[Connection[Any]] | None = None
+        self._opening = Lock()
+
+    def insert_many(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = (), fast: bool = False
+    ) -> Sequence[JobInserted]:
+        """In a transaction of its own; `fast` COPYs, and gives no rows."""
+        try:
+            limit = self._limit + len(jobs) / 1000
+            with self._connection() as connection, _patience(connection, limit):
+                if not fast and len(jobs) <= _BATCH:
+                    return self._insert(_Psycopg(connection), jobs, notify, fast=False)
+                with connection.transaction():
+                    return self._insert(_Psycopg(connection), jobs, notify, fast=fast)
+        except PoolTimeout as error:
+            raise self._unavailable() from error
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    def insert_many_tx(
+        self,
+        transaction: object,
+        jobs: Sequence[JobInsertParams],
+        *,
+        notify: Sequence[str] = (),
+        fast: bool = False,
+    ) -> Sequence[JobInserted]:
+        """In somebody's own transaction; see SyncDriver. TypeError for what is none."""
+        return self._insert(_line(transaction), jobs, notify, fast=fast)
+
+    def job_set_state_tx(self, transaction: object, change: JobSetStateParams) -> bool:
+        """Ends a job in somebody's own transaction; whether there is such a job."""
+        return bool(self._drive(_line(transaction), set_state_many([change])))
+
+    def close(self) -> None:
+        """Gives back what it opened itself; safe to call twice."""
+        with self._opening:
+            pool, self._own = self._own, None
+        if pool is not None:
+            pool.close()
+
+    def _insert(
+        self, line: _Line, jobs: Sequence[JobInsertParams], notify: Sequence[str], *, fast: bool
+    ) -> Sequence[JobInserted]:
+        if fast:
+            self._drive(line, insert_many_fast(jobs, schema=self._schema, notify=notify))
+            return []
+        inserted: list[JobInserted] = []
+        for start in range(0, len(jobs), _BATCH):
+            batch = jobs[start : start + _BATCH]
+            inserted += self._drive(line, insert_many(batch, schema=self._schema, notify=notify))
+            notify = ()
+        return inserted
+
+    def _drive(self, line: _Line, steps: Steps[_T]) -> _T:
+        """Runs an operation's statements; what it returns. See Statements._drive."""
+        try:
+            statement = next(steps)
+            while True:
+                text, names = self._queries.ready(
+                    statement.name, statement.clauses, statement.parts
+                )
+                values = [statement.parameters[key] for key in names]
+                if self._watch:
+                    self._watch(statement.name, text, values)
+                if statement.copy is not None:
+                    line.copy(text, statement.copy)
+                    statement = steps.send([])
+                else:
+                    statement = steps.send(line.ask(text, values))
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection[Any]]:
+        """Lends a connection in autocommit mode that is alive."""
+        pool = self._given or self._opened()
+        for attempt in range(pool.max_size + 1):
+            with pool.connection(timeout=self._pool_timeout) as connection:
+                if hung_up(connection) and attempt < pool.max_size:
+                    connection.close()
+                    continue
+                autocommit = connection.autocommit
+                if not autocommit:
+                    connection.autocommit = True
+                try:
+                    yield connection
+                finally:
+                    if (
+                        not autocommit
+                        and connection.info.transaction_status == TransactionStatus.IDLE
+                    ):
+                        connection.autocommit = False
+                return
+
+    def _opened(self) -> ConnectionPool[Connection[Any]]:
+        with self._opening:
+            if self._own is None:
+                leave_to_exceptions()
+                self._own = ConnectionPool(
+                    self._conninfo,
+                    # No prepared statements: through a pooler they would land on another server.
+                    kwargs={"autocommit": True, "prepare_threshold": None},
+                    max_lifetime=_LIFETIME,
+                    max_size=self._size,
+                    min_size=0,
+                    name=POOL_NAME,
+                    open=True,
+                    reconnect_timeout=0,
+                )
+            return self._own
+
+    def _unavailable(self) -> DatabaseUnavailable:
+        """Why the pool gives no connection, which it keeps to itself: a dial of our own asks."""
+        if self._given is None:
+            try:
+                psycopg.connect(self._conninfo).close()
+            except (psycopg.Error, OSError) as error:
+                return refused(error)
+        return DatabaseUnavailable("No database connection became free in time.")
+
+
+class _Psycopg:
+    def __init__(self, connection: Connection[Any]) -> None:
+        self._connection = connection
+
+    def ask(self, text: str, values: Sequence[Any]) -> list[Row]:
+        try:
+            cursor = RawCursor(self._connection, row_factory=tuple_row)
+            cursor.execute(text.encode(), values or None, prepare=False, binary=True)
+            return cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    def copy(self, text: str, rows: str) -> None:
+        try:
+            with RawCursor(self._connection).copy(text.encode()) as copy:
+                copy.write(rows)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+
+class _Psycopg2:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def ask(self, text: str, values: Sequence[Any]) -> list[Row]:
+        named = _PARAMETER.sub(r"%(p\1)s", text.replace("%", "%%"))
+        parameters = {f"p{place}": value for place, value in enumerate(values, 1)}
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(named, parameters)
+                return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+        except Exception as error:
+            raise translate_foreign(error) from error
+
+    def copy(self, text: str, rows: str) -> None:
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.copy_expert(text, StringIO(rows))
+        except Exception as error:
+            raise translate_foreign(error) from error
+
+
+def _line(transaction: object) -> _Line:
+    guest = sync_guest(transaction)
+    return _Psycopg(guest) if isinstance(guest, Connection) else _Psycopg2(guest)
+
+
+@contextmanager
+def _patience(connection: Connection[Any], limit: float) -> Iterator[None]:
+    """Stops a statement that takes longer than `limit` seconds; hangs up where that does not help
+    either.
+    """
+    answered = Event()
+    alarm = Timer(limit, _stop, (connection, answered))
+    alarm.daemon = True
+    alarm.start()
+    try:
+        yield
+    finally:
+        answered.set()
+        alarm.cancel()
+
+
+def _stop(connection: Connection[Any], answered: Event) -> None:
+    with suppress(OSError, psycopg.Error):
+        connection.cancel_safe(timeout=GRACE_SECONDS)
+    if not answered.wait(GRACE_SECONDS):
+        hang_up(connection)

@@ -1,0 +1,315 @@
+"""A client all of whose words are said inside one transaction, and a job worked there: what tests
+need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.stored_json import read_object
+from riverui.engine.args.job_args import JobArgs, encode, kind_of
+from riverui.engine.client import Client
+from riverui.engine.config import ClientConfig
+from riverui.engine.dedicated_connection import Line
+from riverui.engine.events import EventKind
+from riverui.engine.hooks import settle
+from riverui.engine.insert.job_builder import InsertOpts
+from riverui.engine.work import attempt as at_work
+from riverui.engine.work.completer import Completer
+from riverui.engine.work.deadlines import Deadlines
+from riverui.engine.work.job_executor import Executor
+from riverui.engine.work.job_log import JobLogs
+from riverui.engine.work.threads import Threads
+from riverui.engine.work.worker import ErrorResult, Job, Workers
+from riverui.errors import NotFound
+from riverui.storage import interface
+from riverui.storage.interface import Driver, Listener, MigrationSteps, Transaction
+
+if TYPE_CHECKING:
+    from riverui.engine.work.attempt import Attempt
+
+LONGEST = timedelta(minutes=10)
+"""How long a rehearsal may take, a debugger's pause included."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkResult:
+    """How the attempt at a job ended."""
+
+    event: EventKind
+    job: JobRow
+    """As it is in the database afterwards."""
+    error: BaseException | None = None
+    """What `work` raised; a JobCancel or JobSnooze is no error."""
+
+
+class WorkContext:
+    """What surrounds a job's code that a test calls directly, and what that code told."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    @property
+    def job(self) -> Job[Any]:
+        """The job that `current_job()` gives, to be handed to the code."""
+        assert self._attempt.job is not None
+        return self._attempt.job
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What was set so far (`metadata_set`), the output (`record_output`) under the key
+        `output`.
+        """
+        return read_object(self._attempt.metadata())
+
+
+@contextmanager
+def work_context(client: Client, args: object = None) -> Iterator[WorkContext]:
+    """Surround code with what it finds inside a job, for tests that call it directly: River's
+    WorkContext.
+
+    `client_from_context()` gives `client`, `current_job()` a first attempt at a job with `args`.
+    Nothing is written to the database but what the code writes itself.
+    """
+    now = client.clock()
+    row = JobRow(
+        id=1,
+        state=JobState.RUNNING,
+        attempt=1,
+        max_attempts=client.config.max_attempts,
+        attempted_at=now,
+        created_at=now,
+        finalized_at=None,
+        scheduled_at=now,
+        priority=1,
+        args="{}" if args is None else encode(args),
+        attempted_by=(client.id,),
+        errors=(),
+        kind="" if args is None else kind_of(args),
+        metadata="{}",
+        queue="default",
+        tags=(),
+        unique_key=None,
+        unique_states=None,
+    )
+    attempt = at_work.Attempt(row, None, _Stage())
+    attempt.job = Job(row, args)
+    attempt_set, client_set = at_work.running.set(attempt), at_work.client.set(client)
+    try:
+        yield WorkContext(attempt)
+    finally:
+        attempt.done = True
+        at_work.running.reset(attempt_set)
+        at_work.client.reset(client_set)
+
+
+class StageDriver:
+    """A Driver that knows one transaction only. What would commit by itself becomes a savepoint in
+    it.
+    """
+
+    def __init__(self, driver: Driver, executor: interface.Executor) -> None:
+        self._driver = driver
+        self._executor = executor
+        self._lock = asyncio.Lock()
+        self._speaker: asyncio.Task[object] | None = None
+
+    @property
+    def schema(self) -> str | None:
+        """The schema that holds River's tables."""
+        return self._driver.schema
+
+    @property
+    def database(self) -> str:
+        """The database's name."""
+        return self._driver.database
+
+    @property
+    def read_only(self) -> str:
+        """Why the database takes no changes; empty where it does."""
+        return self._driver.read_only
+
+    @property
+    def schema_in_use(self) -> str:
+        """The schema, or else the first of the search path."""
+        return self._driver.schema_in_use
+
+    def reading(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[interface.Executor]:
+        """The transaction."""
+        return self._turn()
+
+    def transaction(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[Transaction]:
+        """A savepoint in the transaction."""
+        return self._turn()
+
+    def autocommit(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[interface.Executor]:
+        """A savepoint in the transaction."""
+        return self._turn()
+
+    def apart(self) -> Driver:
+        """Nothing: another connection would not see the transaction."""
+        raise NotImplementedError("a client inside a transaction has no other connection")
+
+    def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[interface.Executor]:
+        """The transaction; nobody has it alone."""
+        return nullcontext(self._executor)
+
+    def migrating(self) -> AbstractAsyncContextManager[MigrationSteps]:
+        """Nothing: migrations commit."""
+        raise NotImplementedError("a client inside a transaction cannot migrate")
+
+    async def adopt(self, transaction: object) -> interface.Executor:
+        """Operations inside somebody's own transaction, or inside this one."""
+        if transaction is self._executor:
+            return self._executor
+        return await self._driver.adopt(transaction)
+
+    async def listener(self) -> Listener:
+        """Nothing is ever heard of what is not committed."""
+        raise NotImplementedError("a client inside a transaction cannot listen")
+
+    async def ping(self) -> None:
+        """Asks the database beneath."""
+        await self._driver.ping()
+
+    async def close(self) -> None:
+        """Leaves the transaction to whoever began it."""
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[Transaction]:
+        """One task at a time: savepoints of several would get entangled."""
+        if self._speaker is (task := asyncio.current_task()):
+            async with self._savepoint() as tx:
+                yield tx
+            return
+        async with self._lock:
+            self._speaker = task
+            try:
+                async with self._savepoint() as tx:
+                    yield tx
+            finally:
+                self._speaker = None
+
+    @asynccontextmanager
+    async def _savepoint(self) -> AsyncIterator[Transaction]:
+        # In a transaction of the caller's there are none: an error of the database ends it.
+        tx = cast(Transaction, self._executor)
+        if not hasattr(tx, "savepoint"):
+            yield tx
+            return
+        try:
+            async with tx.savepoint():
+                try:
+                    yield tx
+                except asyncio.CancelledError as cancelled:
+                    raise _Interrupted from cancelled
+        except _Interrupted as interrupted:
+            raise asyncio.CancelledError from interrupted
+
+
+class _Interrupted(Exception):
+    """A cancellation on its way through a savepoint, which would take it for the end of
+    everything.
+    """
+
+
+class _Stage:
+    """Room for one attempt."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Event()
+
+    def release(self, attempt: Attempt) -> None:
+        """The attempt is over."""
+        self.free.set()
+
+    def stuck(self, attempt: Attempt) -> None:
+        """The test's own time limit will tell."""
+
+
+async def rehearse(
+    driver: StageDriver,
+    config: ClientConfig,
+    workers: Workers,
+    job: JobArgs | JobRow,
+    insert_opts: InsertOpts | None = None,
+) -> WorkResult:
+    """Works one job, args or a row that is there already, as a client does: hooks, time limit,
+    outcome, all.
+
+    Uniqueness is not enforced, so that tests side by side do not wait for one another.
+    """
+    errors: list[BaseException] = []
+    handler = config.error_handler
+
+    async def note(row: JobRow, error: BaseException) -> ErrorResult | None:
+        errors.append(error)
+        return await settle(handler(row, error)) if handler else None
+
+    # The worker may insert jobs of kinds that this one bundle does not know.
+    config = replace(
+        config, error_handler=note, queues={}, skip_unknown_job_check=True, workers=workers
+    )
+    client = Client(driver, config)
+    client.enforce_unique(False)
+    row = job if isinstance(job, JobRow) else (await client.insert(job, insert_opts)).job
+    async with driver.autocommit() as executor:
+        begun = await executor.job_begin(row.id, client_id=client.id, now=client.clock())
+    if begun is None:
+        raise NotFound(f"Job {row.id} does not exist or is already finished.")
+    context = copy_context()
+    context.run(at_work.client.set, client)
+    events = client.events.subscribe(*(kind for kind in EventKind if kind.startswith("job_")))
+    await asyncio.get_running_loop().create_task(_perform(client, begun), context=context)
+    client.events.close()
+    event = await anext(events, None)
+    async with driver.reading() as executor:
+        after = await executor.job_row_get(row.id)
+    if event is None or after is None:
+        raise NotFound(f"Job {row.id} was deleted while it was worked.")
+    return WorkResult(event=event.kind, job=after, error=errors[-1] if errors else None)
+
+
+async def _perform(client: Client, row: JobRow) -> None:
+    config, line, threads = client.config, Line(client.driver), Threads(1)
+    completer = Completer(line, client.events, clock=client.clock, logger=client.logger)
+    deadlines = Deadlines(config.job_stuck_threshold.total_seconds(), lambda attempt: None)
+    logs = JobLogs(client) if config.log_jobs else None
+    executor = Executor(
+        config,
+        client.extensions,
+        clock=client.clock,
+        completer=completer,
+        deadlines=deadlines,
+        logger=client.logger,
+        logs=logs,
+        threads=threads,
+    )
+    if logs is not None:
+        logs.begin()
+    completion = asyncio.create_task(completer.run())
+    try:
+        stage = _Stage()
+        executor.start([executor.attempt(row, stage)])
+        await stage.free.wait()
+    finally:
+        completer.finish(LONGEST.total_seconds())
+        await completion
+        if logs is not None:
+            logs.end()
+        deadlines.close()
+        threads.close()
+        await line.close()

@@ -1,0 +1,199 @@
+"""API tokens: kept as digests in a file or a setting, each with rights of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from inspect import isawaitable
+from pathlib import Path
+
+from starlette.requests import HTTPConnection
+
+from riverui.errors import ConfigError, SignInNeeded, TooManyAttempts
+from riverui.web.auth.access import (
+    EVERYTHING,
+    READ_ONLY,
+    RIGHTS,
+    Access,
+    Authenticate,
+    Decision,
+    Throttle,
+)
+from riverui.web.http.context import visit
+
+log = logging.getLogger("riverui.access")
+
+PREFIX = "riverui_"
+"""What every token begins with, so that a leaked one is known for what it is."""
+
+_COUNTED = len(PREFIX) + 6
+"""Characters of a wrong token by which its guesses are counted: enough to tell tokens apart, and
+too few to be of use to whoever reads our memory.
+"""
+
+_NAME = re.compile(r"[^\s:,]+")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_SETS = {"all": EVERYTHING, "read": READ_ONLY}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Token:
+    """Who a token stands for and what it may do."""
+
+    name: str
+    digest: bytes
+    rights: frozenset[str]
+
+
+def new_token(name: str, rights: str) -> tuple[str, str]:
+    """A random token, and the line to keep of it; ConfigError for a name or rights that cannot be
+    used.
+    """
+    token = PREFIX + secrets.token_urlsafe(32)
+    line = f"{name}:{_digest(token).hex()}:{rights}"
+    parse(line, where="the token")
+    return token, line
+
+
+def parse(text: str, *, where: str) -> tuple[Token, ...]:
+    """The tokens of lines `name:sha256:rights`, parted by newlines or commas; ConfigError names the
+    line.
+    """
+    tokens: list[Token] = []
+    lines = [line.strip() for line in re.split(r"[\n,]", text)]
+    for number, line in enumerate(lines, start=1):
+        if not line or line.startswith("#"):
+            continue
+        name, digest, rights = [*line.split(":"), "", ""][:3]
+        if (
+            line.count(":") != 2
+            or not _NAME.fullmatch(name)
+            or not _DIGEST.fullmatch(digest.lower())
+        ):
+            raise ConfigError(
+                f"{where}, line {number}: expected name:sha256:rights, as `riverui token` prints it"
+            )
+        if any(name == token.name for token in tokens):
+            raise ConfigError(f"{where}, line {number}: duplicate token name {name}")
+        tokens.append(Token(name=name, digest=bytes.fromhex(digest), rights=rights_of(rights)))
+    return tuple(tokens)
+
+
+def rights_of(text: str) -> frozenset[str]:
+    """The rights that `all`, `read` or names joined by `+` stand for; ConfigError for any other."""
+    found: set[str] = set()
+    for word in text.split("+"):
+        if word not in _SETS and word not in RIGHTS:
+            raise ConfigError(
+                f"unknown right {word!r}: use all, read, or any of {', '.join(RIGHTS)} joined by +"
+            )
+        found |= _SETS.get(word, {word})
+    return frozenset(found)
+
+
+def is_token(connection: HTTPConnection) -> bool:
+    """Whether a program shows a token of ours: no browser sends one by itself, whatever page asks
+    it to.
+    """
+    return bool(_shown(connection))
+
+
+class Tokens:
+    """The tokens of a text or of a file, which is read again when it changes. ConfigError on
+    creation.
+    """
+
+    def __init__(self, source: str | Path) -> None:
+        self._path = source if isinstance(source, Path) else None
+        self._stat: tuple[int, ...] | None = None
+        self._tokens = (
+            parse(source, where="RIVERUI_API_TOKENS") if isinstance(source, str) else self._read()
+        )
+
+    def find(self, shown: str) -> Token | None:
+        """The token that was shown; compares all of them, each in constant time."""
+        digest = _digest(shown)
+        found = None
+        for token in self._current():
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        return found
+
+    def _current(self) -> Sequence[Token]:
+        if self._path is not None:
+            try:
+                if _stat(self._path) != self._stat:
+                    self._tokens = self._read()
+            except (OSError, ConfigError) as error:
+                if self._tokens:
+                    log.error("%s: no token is accepted until this is fixed", error)
+                self._tokens, self._stat = (), None
+        return self._tokens
+
+    def _read(self) -> tuple[Token, ...]:
+        assert self._path is not None
+        try:
+            self._stat = _stat(self._path)
+            text = self._path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise ConfigError(f"cannot read {self._path}: {reason}") from None
+        return parse(text, where=str(self._path))
+
+
+class TokenAuth:
+    """Lets in who shows a token; all others are `otherwise`'s matter, or must sign in where there
+    is none.
+    """
+
+    def __init__(self, tokens: Tokens, otherwise: Authenticate | None) -> None:
+        self._tokens = tokens
+        self._otherwise = otherwise
+        self._throttles = (Throttle(), Throttle())
+        """Count wrong tokens by address, and by how they begin."""
+
+    async def __call__(self, connection: HTTPConnection) -> Decision:
+        """The token's rights under its name; SignInNeeded or TooManyAttempts for one that nobody
+        gave out.
+        """
+        shown = _shown(connection)
+        if not shown:
+            if self._otherwise is None:
+                raise SignInNeeded
+            answer = self._otherwise(connection)
+            return await answer if isawaitable(answer) else answer
+        # A token is too long to be guessed, so a right one passes whatever others from its address
+        # showed.
+        if token := self._tokens.find(shown):
+            return Access(user=token.name, rights=token.rights, token=True)
+        client = connection.client.host if connection.client else ""
+        guesses = (client, shown[:_COUNTED])
+        if not all(
+            throttle.allows(guess) for throttle, guess in zip(self._throttles, guesses, strict=True)
+        ):
+            raise TooManyAttempts
+        for throttle, guess in zip(self._throttles, guesses, strict=True):
+            throttle.failed(guess)
+        log.warning("token refused", extra={"client": client, "id": visit(connection).id})
+        raise SignInNeeded("Unknown API token.")
+
+
+def _shown(connection: HTTPConnection) -> str:
+    scheme, _, token = connection.headers.get("authorization", "").partition(" ")
+    token = token.strip()
+    return token if scheme.lower() == "bearer" and token.startswith(PREFIX) else ""
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _stat(path: Path) -> tuple[int, ...]:
+    found = os.stat(path)
+    return (found.st_mtime_ns, found.st_size, found.st_ino)

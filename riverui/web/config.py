@@ -1,0 +1,190 @@
+"""Settings as frozen dataclasses, validated on creation. Only cli.py fills them from the
+environment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from riverui.errors import ConfigError
+
+ENV_COLORS = ("red", "amber", "green", "blue", "violet", "grey")
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warn", "error")
+
+REDACT_KEYS = (
+    *(
+        "access_key",
+        "api_key",
+        "authorization",
+        "card_number",
+        "cookie",
+        "credential",
+        "credentials",
+        "cvv",
+    ),
+    *("passphrase", "passwd", "password", "private_key", "secret", "secret_key", "ssn", "token"),
+)
+"""Names of keys whose values exports leave out, unless the settings say otherwise."""
+
+_PATH_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DashboardConfig:
+    """How the dashboard looks and what it may do. ConfigError on creation names the setting that is
+    wrong.
+    """
+
+    env_name: str = ""
+    """Environment badge, e.g. "production"; empty hides it."""
+    env_color: str = ""
+    """One of red, amber, green, blue, violet, grey; empty is grey."""
+    read_only: bool = False
+    """Refuses every action, whatever the user's rights."""
+    hide_args: bool = False
+    """Job lists start without the args preview; each viewer can change it."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins (`https://host[:port]`) whose pages may use the API under /api."""
+    secret_key: str | None = None
+    """Signs cookies (preferences, notices); None makes a key that lives as long as the process."""
+    redact_keys: tuple[str, ...] = REDACT_KEYS
+    """Exports leave out the values of args under keys that end like one of these."""
+    page_timeout: timedelta = timedelta(seconds=3)
+    """Time limit of each query behind a page."""
+    action_timeout: timedelta = timedelta(seconds=10)
+    """Time limit of each statement of an action."""
+    count_cap: int = 10_000
+    """Counts are exact up to this many jobs."""
+    search_window: int = 50_000
+    """Rows that one search step may examine when no index serves the filter."""
+
+    def __post_init__(self) -> None:
+        if self.env_color and self.env_color not in ENV_COLORS:
+            raise ConfigError(
+                f"env_color is {self.env_color!r}: use one of {', '.join(ENV_COLORS)}"
+            )
+        if len(self.env_name) > 40:
+            raise ConfigError("env_name is longer than 40 characters")
+        for origin in self.cors_origins:
+            _check_origin(origin)
+        if self.secret_key is not None and len(self.secret_key) < 16:
+            raise ConfigError("secret_key is shorter than 16 characters")
+        for name, span in (
+            ("page_timeout", self.page_timeout),
+            ("action_timeout", self.action_timeout),
+        ):
+            if span <= timedelta(0):
+                raise ConfigError(f"{name} must be greater than zero")
+        for name, number in (("count_cap", self.count_cap), ("search_window", self.search_window)):
+            if number < 1:
+                raise ConfigError(f"{name} must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServeConfig:
+    """Where and to whom `riverui serve` answers. ConfigError on creation names the setting that is
+    wrong.
+    """
+
+    host: str = ""
+    """Address to bind; empty is 127.0.0.1 without authentication and every interface with it."""
+    port: int = 8080
+    prefix: str = ""
+    """Path in front of every page, kept by the proxy: "" or e.g. "/river"."""
+    root_path: str = ""
+    """Path that a proxy strips before it passes a request on."""
+    basic_user: str = ""
+    basic_password: str = ""
+    htpasswd: Path | None = None
+    api_tokens: Path | str | None = None
+    """Lines of tokens, or the file that holds them."""
+    no_auth: bool = False
+    """Lets anyone in, on any interface."""
+    trust_proxy: bool = False
+    """Believes X-Forwarded-For, -Host, -Prefix and -Proto."""
+    silent_healthchecks: bool = False
+    log_format: str = "text"
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ConfigError(f"port {self.port} is not between 0 and 65535")
+        _check_path("prefix", self.prefix)
+        _check_path("root path", self.root_path)
+        if bool(self.basic_user) != bool(self.basic_password):
+            missing = "RIVER_BASIC_AUTH_PASS" if self.basic_user else "RIVER_BASIC_AUTH_USER"
+            raise ConfigError(
+                f"basic authentication needs both a user and a password: {missing} is not set"
+            )
+        if ":" in self.basic_user:
+            raise ConfigError("RIVER_BASIC_AUTH_USER must not contain a colon")
+        if self.log_format not in LOG_FORMATS:
+            raise ConfigError(f"log format {self.log_format!r}: use {' or '.join(LOG_FORMATS)}")
+        if self.log_level not in LOG_LEVELS:
+            raise ConfigError(f"log level {self.log_level!r}: use one of {', '.join(LOG_LEVELS)}")
+        if not self.authenticated and not self.no_auth and not is_loopback(self.bind_host):
+            raise ConfigError(
+                f"refusing to listen on {self.bind_host} without authentication: "
+                "set RIVER_BASIC_AUTH_USER and RIVER_BASIC_AUTH_PASS, or RIVERUI_HTPASSWD_FILE, "
+                "or pass --no-auth"
+            )
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether anyone has to sign in."""
+        return self.for_people or self.api_tokens is not None
+
+    @property
+    def for_people(self) -> bool:
+        """Whether there are users with passwords."""
+        return bool(self.basic_user) or self.htpasswd is not None
+
+    @property
+    def bind_host(self) -> str:
+        """The address to listen on."""
+        return self.host or ("0.0.0.0" if self.authenticated else "127.0.0.1")  # noqa: S104 - behind sign-in
+
+    @property
+    def probe_host(self) -> str:
+        """An address of this machine at which `bind_host` can be reached."""
+        own = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - none is bound
+        return own.get(self.bind_host, self.bind_host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address; a name other than localhost is not trusted
+    to be one.
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_origin(origin: str) -> None:
+    try:
+        parts = urlsplit(origin)
+        port = "" if parts.port is None else f":{parts.port}"
+        plain = f"{parts.scheme}://{parts.hostname}{port}"
+    except ValueError:
+        plain = ""
+    if origin != plain or not origin.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"CORS origin {origin!r}: write it like https://host or https://host:port"
+        )
+
+
+def _check_path(name: str, path: str) -> None:
+    if not path:
+        return
+    if not path.startswith("/") or path.endswith("/"):
+        raise ConfigError(f"{name} {path!r} must start with a slash and not end with one")
+    if set(path) - _PATH_CHARS or any(part in ("", ".", "..") for part in path.split("/")[1:]):
+        raise ConfigError(f"{name} {path!r} must be plain path segments: letters, digits, - . _ ~")

@@ -1,0 +1,1 @@
+"""Requests and responses: the gate, routes, forms, static files, errors."""

@@ -1,0 +1,263 @@
+"""Limits of each connection of our own server, whatever its other end does: it may send half a
+request, read nothing of the answer, or be one too many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, cast
+
+import uvicorn
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from riverui.web.http.gate import HEADERS
+
+log = logging.getLogger("riverui.http")
+
+_CHECKS = 8
+"""How often within the shortest time limit a connection is looked at."""
+_TOO_MANY = "Too many connections are open. Try again in a few seconds."
+_TIMED_OUT = b"The request did not arrive in time.\n"
+_REQUEST_TIMEOUT = (
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: text/plain;"
+    b" charset=utf-8\r\ncontent-length: %d\r\n\r\n%s" % (len(_TIMED_OUT), _TIMED_OUT)
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What one server allows its connections."""
+
+    connections: int = 900
+    """Open connections that are served. A further one takes the place of one that is idle, and is
+    told 503 where none is. Below the 1,024 files that a process may have open by default.
+    """
+    spare: int = 60
+    """Connections beyond that which are open at once to be told so; any more are hung up on."""
+    request: timedelta = timedelta(seconds=10)
+    """How long a request may take to arrive, from its first byte (or the connection's beginning) to
+    its last: none of ours is larger than 1 MiB.
+    """
+    stall: timedelta = timedelta(seconds=20)
+    """How long a reader may leave what waits for it untouched: at the slowest it reads some 5 kB a
+    second.
+    """
+    buffer: int = 64 * 1024
+    """Bytes of an answer that may wait in a connection before the rest of it is held back; four
+    times as many in the kernel, which by itself would take several MB.
+    """
+
+
+def server_config(app: ASGIApp, limits: Limits | None = None, **options: Any) -> uvicorn.Config:
+    """Return uvicorn's settings for a server of our own, whose connections are under limits."""
+    return uvicorn.Config(
+        app,
+        access_log=False,
+        http=_protocol(limits or Limits()),
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+        ws="none",
+        **options,
+    )
+
+
+def _protocol(limits: Limits) -> type[asyncio.Protocol]:
+    """The class of one server's connections."""
+    together: set[Connection] = set()
+    make: Any = AutoHTTPProtocol
+
+    class Limited(Connection):
+        def __init__(self, **given: Any) -> None:
+            super().__init__(make(**given), limits, together)
+
+    return Limited
+
+
+class Connection(asyncio.Protocol):
+    """uvicorn's protocol of one connection, with an eye on the clock and on what waits to be
+    read.
+    """
+
+    def __init__(self, protocol: Any, limits: Limits, together: set[Connection]) -> None:
+        self._protocol = protocol
+        self._app: ASGIApp = protocol.app
+        # uvicorn calls the app through its protocol, so each connection sees its own requests.
+        protocol.app = self._serve
+        self._limits = limits
+        self._together = together
+        self._loop = asyncio.get_running_loop()
+        self._check_every = min(limits.request, limits.stall).total_seconds() / _CHECKS
+        self._excess = False
+        """Whether it is one too many."""
+        self._since: float | None = None
+        """Since when (the loop's clock) a request is awaited or arriving; None while none is."""
+        self._begun = False
+        """Whether some of it has arrived."""
+        self._handed = False
+        """Whether its head has arrived whole and the app has it."""
+        self._answering = 0
+        self._following = False
+        """Whether a part of a further request came before one was answered."""
+        self._tail = b""
+        """The last bytes that came: a head ends with an empty line."""
+        self._waiting = 0
+        """Bytes that waited to be read at the last check."""
+        self._idle_since = 0.0
+        """When (the loop's clock) the last answer ended, or the connection began."""
+        self._moved = 0.0
+        """When (the loop's clock) some of them were seen to be read."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins to watch the connection; hangs up where even those that are told 503 are too
+        many.
+        """
+        # uvloop's transports are no asyncio.Transport, but have all of it.
+        self._transport = cast(asyncio.Transport, transport)
+        self._together.add(self)
+        beyond = len(self._together) - self._limits.connections
+        if beyond > 0:
+            self._excess = not self._make_room()
+        self._since = self._moved = self._idle_since = self._loop.time()
+        self._transport.set_write_buffer_limits(high=self._limits.buffer)
+        # The kernel doubles the number. What it holds moves on by thirds, so this is how far a slow
+        # reader has to come to be seen to read.
+        transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * self._limits.buffer
+        )
+        self._protocol.connection_made(transport)
+        self._checking = self._loop.call_later(self._check_every, self._check)
+        if self._excess and beyond > self._limits.spare:
+            self._transport.abort()
+
+    def _make_room(self) -> bool:
+        """Ends the connection that has been idle for longest; whether there was one."""
+        others = [other for other in self._together if other is not self and other.idle]
+        if not others:
+            return False
+        min(others, key=lambda other: other._idle_since).end()
+        return True
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has been sent on it that is still to be answered, and every answer is
+        read.
+        """
+        quiet = self._since is None or not self._begun
+        return quiet and not self._answering and not self._transport.get_write_buffer_size()
+
+    def end(self) -> None:
+        """Closes the connection in good order."""
+        self._together.discard(self)
+        self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends the watch."""
+        self._checking.cancel()
+        self._together.discard(self)
+        self._protocol.connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Notes that a request arrives."""
+        if self._since is not None:
+            self._begun = True
+        elif self._answering:
+            self._following = True
+        else:
+            self._since, self._begun, self._handed = self._loop.time(), True, False
+        self._tail = (self._tail + data[-4:])[-4:]
+        self._protocol.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """As uvicorn does."""
+        ends: bool | None = self._protocol.eof_received()
+        return ends
+
+    def pause_writing(self) -> None:
+        """As uvicorn does: the app waits."""
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Notes that the reader reads."""
+        self._moved = self._loop.time()
+        self._protocol.resume_writing()
+
+    def _check(self) -> None:
+        """Ends a connection that takes too long over its request, or reads nothing of what waits
+        for it.
+        """
+        now = self._loop.time()
+        self._checking = self._loop.call_later(self._check_every, self._check)
+        waiting = self._transport.get_write_buffer_size()
+        if waiting < self._waiting or not self._waiting:
+            self._moved = now
+        self._waiting = waiting
+        if waiting and now - self._moved > self._limits.stall.total_seconds():
+            log.info("a reader who does not read was dropped", extra={"waiting_bytes": waiting})
+            self._transport.abort()
+        elif self._since is not None and now - self._since > self._limits.request.total_seconds():
+            self._since = None
+            # Nothing unasked for: the other end would take it for the answer to what it sends next.
+            if self._begun and not self._handed:
+                self._transport.write(_REQUEST_TIMEOUT)
+            self._transport.close()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Calls the app, or tells that there are too many connections."""
+        self._handed = True
+        if not _has_body(scope):
+            self._since = None
+            self._following = self._tail != b"\r\n\r\n"
+
+        async def receive_and_note() -> Message:
+            message = await receive()
+            if not message.get("more_body", False):
+                self._since = None
+            return message
+
+        async def send_in_pieces(message: Message) -> None:
+            body = message.get("body", b"")
+            if len(body) <= self._limits.buffer:
+                await send(message)
+                return
+            for start in range(0, len(body), self._limits.buffer):
+                end = start + self._limits.buffer
+                more = end < len(body) or message.get("more_body", False)
+                await send({**message, "body": body[start:end], "more_body": more})
+
+        app = _told_too_many(scope) if self._excess and not _asks_for_health(scope) else self._app
+        self._answering += 1
+        try:
+            await app(scope, receive_and_note, send_in_pieces)
+        finally:
+            self._answering -= 1
+            self._idle_since = self._loop.time()
+            if self._following:
+                self._following, self._begun, self._handed = False, False, False
+                self._since = self._loop.time()
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 "))
+        for name, value in scope["headers"]
+    )
+
+
+def _asks_for_health(scope: Scope) -> bool:
+    """Whether to answer in any case: who restarts us for not answering would make it worse."""
+    path: str = scope["path"]
+    return "/api/health-checks/" in path or path == "/health"
+
+
+def _told_too_many(scope: Scope) -> Response:
+    headers = {**HEADERS, "Connection": "close", "Retry-After": "5"}
+    if "/api/" in scope["path"]:
+        return JSONResponse({"message": _TOO_MANY}, 503, headers)
+    return PlainTextResponse(f"{_TOO_MANY}\n", 503, headers)

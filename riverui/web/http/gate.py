@@ -1,0 +1,208 @@
+"""The door: base path, security headers, who is asking, and that a person's own browser page sent
+each change.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from riverui.errors import BadRequest, Forbidden
+from riverui.web.auth.access import PUBLIC, Authenticate, decide
+from riverui.web.auth.tokens import is_token
+from riverui.web.config import DashboardConfig
+from riverui.web.http import problems
+from riverui.web.http.context import VISIT, Visit
+from riverui.web.http.routes import Entry
+from riverui.web.http.urls import PATH_SAFE, is_api, own_path
+from riverui.web.live.metrics import Metrics
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src"
+        " 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "X-Robots-Tag": "noindex, nofollow",
+}
+"""On every answer, unless the answer sets one itself (hashed static files may be cached)."""
+
+_SHOWN = 200
+"""Characters of a header that a message repeats."""
+_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+class Door:
+    """What every request passes before the routes: nothing but public routes is reached without a
+    decision.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        authenticate: Authenticate,
+        config: DashboardConfig,
+        hosts: frozenset[str] | None,
+        metrics: Metrics,
+        routes: tuple[Entry, ...],
+    ) -> None:
+        self._app = app
+        self._authenticate = authenticate
+        self._config = config
+        self._hosts = hosts
+        self._metrics = metrics
+        self._public = tuple(route for route in routes if route.right == PUBLIC)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        root, path = own_path(scope)
+        visit = scope.get(VISIT) or Visit(id=secrets.token_hex(6))
+        visit.access, visit.route = None, ""
+        visit.base = quote(root, safe=PATH_SAFE)
+        # From here on `path` begins with `root_path`, as Starlette's router expects, whatever the
+        # host made of them.
+        scope = {**scope, VISIT: visit, "path": root + path, "root_path": root}
+        request = Request(scope, receive, send)
+        cors = self._cors_headers(request, path)
+        status, began = 0, time.monotonic()
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(raw=message.setdefault("headers", []))
+                present = {name for name, _ in headers.raw}
+                headers.raw.extend(pair for pair in _RAW_HEADERS if pair[0] not in present)
+                headers["X-Request-Id"] = visit.id
+                for name, value in cors.items():
+                    headers.append(name, value) if name == "Vary" else headers.update({name: value})
+            await send(message)
+
+        try:
+            answer = await self._stop(
+                request, scope, preflight=bool(cors) and request.method == "OPTIONS"
+            )
+            await (answer or self._app)(scope, receive, send_with_headers)
+        except Exception as error:
+            if status:
+                raise
+            answer = await problems.answer(request, error)
+            await answer(scope, receive, send_with_headers)
+        finally:
+            self._metrics.answered(request.method, visit.route, status, time.monotonic() - began)
+
+    async def _stop(self, request: Request, scope: Scope, *, preflight: bool) -> Response | None:
+        """An answer in place of the route's own, or None when the request may go on."""
+        if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
+            raise BadRequest("The address holds a NUL character, which Postgres cannot store.")
+        if preflight:
+            return Response(status_code=204)
+        if any(route.matches(scope)[0] is Match.FULL for route in self._public):
+            return None
+        check_host(request, self._hosts)
+        changes, token = request.method not in SAFE_METHODS, is_token(request)
+        if changes and not token:
+            check_origin(request, self._config.cors_origins)
+        decision = await decide(self._authenticate, request, read_only=self._config.read_only)
+        if isinstance(decision, Response):
+            return problems.elsewhere(request, decision)
+        if changes and token and not decision.token:
+            # Nobody here knows tokens, so it was let in for other reasons.
+            check_origin(request, self._config.cors_origins)
+        request.scope[VISIT].access = decision
+        return None
+
+    def _cors_headers(self, request: HTTPConnection, path: str) -> dict[str, str]:
+        """What lets the configured origins read the API (and nothing else)."""
+        origin = request.headers.get("origin")
+        if (
+            origin is None
+            or origin not in self._config.cors_origins
+            or not path.startswith("/api/")
+        ):
+            return {}
+        return {
+            "Access-Control-Allow-Headers": "Authorization, Content-Type",
+            "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH",
+            "Access-Control-Allow-Origin": origin,
+            "Access-Control-Max-Age": "600",
+            "Vary": "Origin",
+        }
+
+
+def check_host(request: HTTPConnection, hosts: frozenset[str] | None) -> None:
+    """Raises Forbidden where the browser was led here under a foreign name (DNS rebinding); None
+    allows any name.
+    """
+    if hosts is None:
+        return
+    try:
+        name = urlsplit("//" + request.headers.get("host", "")).hostname
+    except ValueError:
+        name = None
+    if name not in hosts:
+        raise Forbidden(
+            "Without authentication this dashboard answers only to its own host name: set up"
+            " authentication, or start it with --no-auth."
+        )
+
+
+def check_origin(request: HTTPConnection, origins: tuple[str, ...]) -> None:
+    """Raises Forbidden for a change that a page of another origin asked for.
+
+    Browsers say so in Sec-Fetch-Site, older ones (and those on plain http) in Origin. A request
+    with neither does not come from a browser, so it carries no one's cookies or remembered
+    password.
+    """
+    origin = request.headers.get("origin")
+    if origin is not None and origin in origins and is_api(request):
+        return
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        if site not in ("same-origin", "none"):
+            raise Forbidden(
+                "This change was requested by a page of another site, so it was not made."
+            )
+        return
+    if origin is not None and not same_origin(origin, request.url.scheme, request.headers):
+        asked, shown = (text[:_SHOWN] for text in (request.headers.get("host", ""), origin))
+        raise Forbidden(
+            f"This change was requested by a page of another origin ({shown}) while this server was"
+            f" addressed as {asked or 'no host'}, so it was not made. If the two are the same to"
+            " you, a proxy in between rewrites the Host header: have it pass Host on, or have it"
+            " send X-Forwarded-Host and start riverui with --trust-proxy (RIVERUI_TRUST_PROXY=1)."
+        )
+
+
+def same_origin(origin: str, scheme: str, headers: Headers) -> bool:
+    """Whether an Origin header names the host that was asked.
+
+    Behind a proxy that ends TLS we see http where the browser saw https: that is let through, the
+    other way round is not. A port that is not written is the default port of the origin's scheme.
+    """
+    try:
+        theirs, ours = urlsplit(origin), urlsplit("//" + headers.get("host", ""))
+        default = {"http": 80, "https": 443}[theirs.scheme]
+        if scheme == "https" and theirs.scheme != "https":
+            return False
+        return (theirs.hostname, theirs.port or default) == (ours.hostname, ours.port or default)
+    except (KeyError, ValueError):
+        return False

@@ -1,0 +1,253 @@
+"""Every exception as an answer: a page, a notice for htmx, or JSON under /api."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from riverui.errors import (
+    BadRequest,
+    DatabaseError,
+    DatabaseMissing,
+    DatabaseUnavailable,
+    Forbidden,
+    JobRunning,
+    LockTimeout,
+    LoginRefused,
+    NotFound,
+    PermissionDenied,
+    QueryTimeout,
+    ReadOnlyDatabase,
+    RiveruiError,
+    SchemaMissing,
+    SchemaTooOld,
+    SignInNeeded,
+    StandbyLacks,
+    TooManyAttempts,
+    UniqueConflict,
+)
+from riverui.web.api.serializers import reply
+from riverui.web.auth.access import access
+from riverui.web.http.context import visit
+from riverui.web.http.error_pages import ErrorShow
+from riverui.web.http.urls import here, is_api, url
+from riverui.web.view import render
+
+log = logging.getLogger("riverui.web")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Words:
+    status: int
+    kind: str
+    title: str
+    hint: str = ""
+    command: str = ""
+
+
+_WORDS: Mapping[type[Exception], _Words] = {
+    BadRequest: _Words(status=400, kind="bad_request", title="Bad request"),
+    SignInNeeded: _Words(
+        status=401,
+        kind="unauthorized",
+        title="Sign in",
+        hint="Reload the page to enter a user name and password.",
+    ),
+    Forbidden: _Words(status=403, kind="forbidden", title="Not allowed"),
+    NotFound: _Words(status=404, kind="not_found", title="Not found"),
+    TooManyAttempts: _Words(status=429, kind="unauthorized", title="Too many attempts"),
+    JobRunning: _Words(status=400, kind="conflict", title="The job is running"),
+    UniqueConflict: _Words(status=409, kind="conflict", title="Another active job is in the way"),
+    LoginRefused: _Words(
+        status=503,
+        kind="login",
+        title="Database sign-in failed",
+        hint=(
+            "Check the user and password in DATABASE_URL (or PGUSER and PGPASSWORD), then restart"
+            " riverui."
+        ),
+    ),
+    DatabaseMissing: _Words(
+        status=503,
+        kind="database",
+        title="Database not found",
+        hint="Check the database name in DATABASE_URL (or PGDATABASE), or create it, then reload.",
+    ),
+    DatabaseUnavailable: _Words(
+        status=503,
+        kind="database",
+        title="The database cannot be reached",
+        hint=(
+            "Check that it is running and that DATABASE_URL is right. This page recovers by itself."
+        ),
+    ),
+    SchemaTooOld: _Words(
+        status=503,
+        kind="schema",
+        title="River's tables are too old",
+        hint="Then reload.",
+        command="riverui migrate-up",
+    ),
+    SchemaMissing: _Words(
+        status=503,
+        kind="schema",
+        title="No River tables yet",
+        hint="Then reload. If they live in a schema of their own, set RIVER_SCHEMA.",
+        command="riverui migrate-up",
+    ),
+    LockTimeout: _Words(
+        status=503,
+        kind="timeout",
+        title="Locked by another transaction",
+        hint="Nothing was changed. Try again in a moment.",
+    ),
+    QueryTimeout: _Words(
+        status=503,
+        kind="timeout",
+        title="Query timed out",
+        hint="Narrow the search, or try again in a moment.",
+    ),
+    PermissionDenied: _Words(
+        status=503,
+        kind="database",
+        title="The database user lacks a privilege",
+        hint="Grant it, or start riverui with --read-only.",
+    ),
+    ReadOnlyDatabase: _Words(
+        status=403,
+        kind="forbidden",
+        title="Read-only database",
+    ),
+    StandbyLacks: _Words(status=503, kind="database", title="Not available on a standby"),
+    DatabaseError: _Words(status=503, kind="database", title="The database returned an error"),
+}
+"""By exception; the nearest class wins."""
+
+_STATUS_WORDS: Mapping[int, tuple[str, str]] = {
+    404: ("Not found", "There is nothing at this address."),
+    405: ("Method not allowed", "This address does not accept that kind of request."),
+    413: ("Too large", "The request is too large."),
+}
+
+
+_LISTS = {
+    "jobs": ("Jobs", "jobs.read"),
+    "operations": ("Operations", "jobs.read"),
+    "queues": ("Queues", "queues.read"),
+}
+"""Label and right of each section's list."""
+_GO_ON = frozenset({"bad_request", "conflict", "forbidden", "not_found", "timeout"})
+"""Kinds after which a person may go on from there."""
+
+
+async def answer(request: Request, error: Exception) -> Response:
+    """The answer for an exception, in the form that the asker can show; what is nobody's fault but
+    ours is logged.
+    """
+    request_id = visit(request).id
+    status, page = error_page(request, error)
+    if status == 500:
+        log.error("unexpected error", exc_info=error, extra={"id": request_id})
+    elif isinstance(error, DatabaseError):
+        log.warning("%s", error, extra={"id": request_id, "kind": type(error).__name__})
+    headers = _headers(error)
+    if is_api(request):
+        answer = reply({"message": _message(error, page)}, status=status)
+        answer.headers.update(headers)
+        return answer
+    try:
+        return render.fail(request, page, status=status, headers=headers)
+    except Exception:
+        # The page that tells of an error must not depend on what has just failed.
+        log.exception("the error page itself failed", extra={"id": request_id})
+        text = f"{page.title}\n{page.detail}\n"
+        return PlainTextResponse(text, status_code=status, headers=headers)
+
+
+def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
+    """Status and words for an exception; of an unexpected one nothing is told but the id that finds
+    it in the log.
+    """
+    request_id = visit(request).id
+    if isinstance(error, HTTPException):
+        title, detail = _STATUS_WORDS.get(error.status_code, ("Request failed", ""))
+        if error.detail != HTTPStatus(error.status_code).phrase:
+            detail = error.detail
+        kind = "not_found" if error.status_code == 404 else "bad_request"
+        return error.status_code, ErrorShow(
+            kind=kind, title=title, detail=detail, request_id=request_id, back=_back(request)
+        )
+    for known in type(error).__mro__:
+        if words := _WORDS.get(known):
+            page = ErrorShow(
+                kind=words.kind,
+                title=words.title,
+                detail=f"{_told(error).removeprefix(f'{words.title}.')} {words.hint}".strip(),
+                command=words.command,
+                request_id=request_id,
+                retry_url=_retry_url(request) if words.status == 503 else "",
+                back=_back(request) if words.kind in _GO_ON else None,
+            )
+            return words.status, page
+    page = ErrorShow(
+        kind="internal",
+        title="Something went wrong",
+        detail=f"This is a fault in riverui, not yours. See its log for request id {request_id}.",
+        request_id=request_id,
+        retry_url=_retry_url(request),
+    )
+    return 500, page
+
+
+def _message(error: Exception, page: ErrorShow) -> str:
+    """What a program is told: the page's words, its title where they go on from it."""
+    goes_on = isinstance(error, RiveruiError) and _told(error).startswith(f"{page.title}.")
+    return f"{page.title}. {page.detail}".strip() if goes_on else page.detail or page.title
+
+
+def _told(error: Exception) -> str:
+    return error.public if isinstance(error, RiveruiError) else str(error)
+
+
+def elsewhere(request: Request, response: Response) -> Response:
+    """The host's own answer; a redirect becomes one of the whole page where htmx would put its
+    target into a region.
+    """
+    location = response.headers.get("location")
+    if location is None or request.headers.get("hx-request") != "true":
+        return response
+    response.status_code = 401
+    del response.headers["location"]
+    response.headers["HX-Redirect"] = location
+    return response
+
+
+def _back(request: Request) -> tuple[str, str] | None:
+    section = visit(request).route.partition(".")[0]
+    if section not in _LISTS:
+        section = "jobs"
+    label, right = _LISTS[section]
+    return (label, url(request, f"{section}.index")) if access(request).may(right) else None
+
+
+def _retry_url(request: Request) -> str:
+    """The address itself where asking again changes nothing."""
+    return here(request) if request.method == "GET" else ""
+
+
+def _headers(error: Exception) -> Mapping[str, str]:
+    if isinstance(error, SignInNeeded):
+        return {"WWW-Authenticate": 'Basic realm="riverui", charset="UTF-8"'}
+    if isinstance(error, TooManyAttempts):
+        return {"Retry-After": "60"}
+    if isinstance(error, DatabaseUnavailable | QueryTimeout):
+        return {"Retry-After": "5"}
+    if isinstance(error, HTTPException):
+        return error.headers or {}
+    return {}

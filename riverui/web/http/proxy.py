@@ -1,0 +1,97 @@
+"""Where riverui stands alone behind a proxy: the path prefix, and what the proxy says about the
+client.
+"""
+
+from __future__ import annotations
+
+import re
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from riverui.web.http.gate import HEADERS
+
+_PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+")
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
+
+
+class Prefix:
+    """Serves the app below a path that the proxy keeps; what lies outside is told where to go."""
+
+    def __init__(self, app: ASGIApp, prefix: str) -> None:
+        self._app = app
+        self._prefix = prefix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        root = scope.get("root_path", "")
+        path = scope["path"].removeprefix(root)
+        if path == self._prefix or path.startswith(f"{self._prefix}/"):
+            await self._app({**scope, "root_path": root + self._prefix}, receive, send)
+            return
+        home = f"{root}{self._prefix}/"
+        response: Response = PlainTextResponse(f"This dashboard lives below {home}\n", 404, HEADERS)
+        if path == "/" and scope["method"] in ("GET", "HEAD"):
+            response = RedirectResponse(home, 302, HEADERS)
+        await response(scope, receive, send)
+
+
+class RootPath:
+    """Restores the path that the proxy stripped, so that links and redirects carry it."""
+
+    def __init__(self, app: ASGIApp, root_path: str) -> None:
+        self._app = app
+        self._root_path = root_path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = _below(scope, self._root_path)
+        await self._app(scope, receive, send)
+
+
+class TrustedProxy:
+    """Believes X-Forwarded-For, -Host, -Prefix and -Proto. Only for servers that nobody reaches but
+    through the proxy.
+
+    Of several values the last one counts: the nearest proxy wrote it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            proto = _last(headers, "x-forwarded-proto").lower()
+            client = _last(headers, "x-forwarded-for")
+            host = _last(headers, "x-forwarded-host")
+            prefix = _last(headers, "x-forwarded-prefix").rstrip("/")
+            scope = dict(scope)
+            if proto in ("http", "https"):
+                scope["scheme"] = proto
+            if client:
+                scope["client"] = (client[:64], 0)
+            if _HOST.fullmatch(host):
+                changed = MutableHeaders(raw=list(scope["headers"]))
+                changed["host"] = host
+                scope["headers"] = changed.raw
+            if _PREFIX.fullmatch(prefix) and not {".", ".."} & set(prefix.split("/")):
+                scope = _below(scope, prefix)
+        await self._app(scope, receive, send)
+
+
+def _below(scope: Scope, root_path: str) -> Scope:
+    """The scope of a request whose path had `root_path` in front before a proxy took it off."""
+    return {
+        **scope,
+        "root_path": root_path + scope.get("root_path", ""),
+        "path": root_path + scope["path"],
+    }
+
+
+def _last(headers: Headers, name: str) -> str:
+    values = headers.getlist(name)
+    return values[-1].rpartition(",")[2].strip() if values else ""

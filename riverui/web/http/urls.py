@@ -1,0 +1,171 @@
+"""Addresses: the base path kept at the door, and every link as base path plus one of our own
+routes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, unquote
+
+from starlette.requests import HTTPConnection
+from starlette.routing import Route
+
+from riverui.errors import BadRequest, NotFound
+from riverui.web.http.context import dashboard, visit
+
+PATH_SAFE = "/~@:!$&'()*+,;="
+"""What stays as it is when a whole path is quoted."""
+
+_MOUNT = re.compile(r"(/[^/\\\x00-\x20\x7f]+)+")
+
+_LONGEST = 8_000
+"""Characters of an address that pages repeat; one of our own is hardly ever as long."""
+
+
+def base_path(request: HTTPConnection) -> str:
+    """What comes before our own paths, quoted, without a trailing slash: "" or e.g. "/river"."""
+    return visit(request).base
+
+
+def url(request: HTTPConnection, name: str, /, **params: Any) -> str:
+    """The address of a route of the dashboard that serves this request; KeyError for an unknown
+    route.
+    """
+    return base_path(request) + dashboard(request).urls.path(name, **params)
+
+
+def here(request: HTTPConnection) -> str:
+    """The address that was asked for; empty where it is too long to be repeated all over a page."""
+    path = base_path(request) + quote(own_path(request.scope)[1], safe=PATH_SAFE)
+    query = request.url.query
+    address = f"{path}?{query}" if query else path
+    return address if len(address) <= _LONGEST else ""
+
+
+def only(request: HTTPConnection, *names: str, many: Collection[str] = ()) -> None:
+    """Check that an address has no other parameters than these, and only those of `many` more than
+    once.
+
+    Raises BadRequest in words: what is not understood might have been meant to narrow what is
+    shown.
+    """
+    params = request.query_params
+    for name in params:
+        shown = name[:40].encode("unicode_escape").decode()
+        if name not in names and name not in many:
+            known = ", ".join(sorted({*names, *many}))
+            raise BadRequest(f"Unknown parameter “{shown}”; the parameters are {known}.")
+        if name not in many and len(set(params.getlist(name))) > 1:
+            raise BadRequest(f"“{shown}” can be given only once.")
+
+
+def own_path(scope: Mapping[str, Any]) -> tuple[str, str]:
+    """The base path and our own path of a request, both unquoted, whichever way the server told
+    them.
+
+    ASGI says that `path` includes `root_path`. Hosts that set `root_path` themselves (FastAPI does)
+    leave `path` as the proxy sent it, so then only the part of `root_path` that mounts added is in
+    front of it. Others (Litestar) cut their mount off `path` and say nothing of it: then `raw_path`
+    alone still has it.
+    """
+    root = str(scope.get("root_path", "")).rstrip("/")
+    path = str(scope["path"])
+    rest = root
+    while rest:
+        if path == rest or path.startswith(rest + "/"):
+            path = path[len(rest) :]
+            break
+        cut = rest.find("/", 1)
+        rest = rest[cut:] if cut > 0 else ""
+    asked = unquote((scope.get("raw_path") or b"").partition(b"?")[0])
+    mount = _mount(asked, path)
+    if mount and not root.endswith(mount):
+        root = mount if mount.startswith(f"{root}/") else root + mount
+    if mount and not asked.endswith("/"):
+        # Litestar puts a slash behind each path.
+        path = path.rstrip("/")
+    return root, path or "/"
+
+
+def _mount(asked: str, path: str) -> str:
+    """What stood before `path` in the address that was asked for; empty for nothing, and for what
+    is odd.
+
+    It comes from whoever asks, as far as the host lets it through, and will stand before every
+    link.
+    """
+    asked, path = asked.rstrip("/"), path.rstrip("/")
+    mount = asked.removesuffix(path) if asked.endswith(path) else ""
+    return mount if _MOUNT.fullmatch(mount) and not {".", ".."} & set(mount.split("/")) else ""
+
+
+def is_api(request: HTTPConnection) -> bool:
+    """Whether a program asks: everything under /api speaks JSON, errors too, and so do those of
+    /metrics.
+    """
+    path = own_path(request.scope)[1]
+    return path.startswith("/api/") or path == "/metrics"
+
+
+def queue_path(name: str) -> str:
+    """A queue's name as one path segment.
+
+    Some names do not survive the way through browsers, proxies and routers, even quoted: dots
+    alone, slashes, control characters. They go quoted twice behind a `~`.
+    """
+    hard = (
+        name in ("", ".", "..")
+        or name.startswith("~")
+        or any(char in "/\\\x7f" or char < " " for char in name)
+    )
+    return quote("~" + quote(name, safe="") if hard else name, safe="")
+
+
+def queue_name(path: str) -> str:
+    """The queue's name from `request.path_params["name"]`: queue_path turned round, after the
+    server unquoted once.
+    """
+    if not path:
+        raise NotFound
+    return unquote(path[1:]) if path.startswith("~") else path
+
+
+def local_path(request: HTTPConnection, text: str | None, *, default: str) -> str:
+    """`text` where it is a path (with query) below our base path, else `default`: for `next` in
+    forms.
+    """
+    base = base_path(request)
+    if not text or len(text) > _LONGEST or not text.startswith(base + "/") or text.startswith("//"):
+        return default
+    # Browsers read a backslash as a slash and drop tabs and newlines, so "/\evil" would leave the
+    # origin.
+    if "\\" in text or any(ord(char) < 0x21 or ord(char) == 0x7F for char in text):
+        return default
+    # To browsers an escaped dot is a dot, too.
+    path = re.split(r"[?#]", text, maxsplit=1)[0].lower().replace("%2e", ".")
+    if any(part in (".", "..") for part in path.split("/")):
+        return default
+    return text
+
+
+class Urls:
+    """Paths of the routes of one app by name, without the base path."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._formats = {route.name: route.path_format for route in routes}
+
+    def path(self, name: str, /, **params: Any) -> str:
+        """The path of the route, its parameters quoted."""
+        path = self._formats[name]
+        if not params:
+            return path
+        return path.format_map(
+            {key: self._quote(name, key, value) for key, value in params.items()}
+        )
+
+    def _quote(self, name: str, key: str, value: Any) -> str:
+        if name == "queues.show":
+            return queue_path(str(value))
+        return quote(str(value), safe="/" if name == "static" and key == "path" else "")

@@ -1,0 +1,1 @@
+"""What changes while somebody looks: counts, notices, figures."""

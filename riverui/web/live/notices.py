@@ -1,0 +1,68 @@
+"""Notices: what an action did, shown on the page it came back to. Across a redirect they ride in a
+signed cookie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from itsdangerous import BadData
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.web.http.context import dashboard
+from riverui.web.view.preferences import cookie_name, set_cookie
+
+LEVELS = ("info", "success", "warning", "error")
+
+_PURPOSE = "notice"
+_SALT = "notice"
+_SECONDS = 60
+_DETAILS = 5
+_TEXT = 300
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Notice:
+    """One message to the person: what happened, and where there is one, the next step."""
+
+    level: str
+    """info, success, warning or error."""
+    title: str
+    details: tuple[str, ...] = ()
+    link: tuple[str, str] | None = None
+    """Label and address (a path of ours)."""
+
+
+def keep(request: Request, response: Response, notice: Notice) -> None:
+    """Puts the notice into the cookie that the next page reads once."""
+    short = asdict(notice) | {
+        "title": notice.title[:_TEXT],
+        "details": [detail[:_TEXT] for detail in notice.details[:_DETAILS]],
+    }
+    cookie = dashboard(request).signer.dumps(short, salt=_SALT)
+    set_cookie(request, response, _PURPOSE, str(cookie), max_age=_SECONDS)
+
+
+def take(request: Request) -> tuple[Notice, ...]:
+    """The notice that the cookie brought; nothing where it is missing, old or forged."""
+    if not (cookie := request.cookies.get(cookie_name(request, _PURPOSE))):
+        return ()
+    try:
+        kept = dashboard(request).signer.loads(cookie, salt=_SALT, max_age=_SECONDS)
+        link = kept["link"]
+        return (
+            Notice(
+                level=kept["level"] if kept["level"] in LEVELS else "info",
+                title=str(kept["title"]),
+                details=tuple(map(str, kept["details"])),
+                link=(str(link[0]), str(link[1])) if link else None,
+            ),
+        )
+    except (BadData, KeyError, IndexError, TypeError):
+        return ()
+
+
+def clear(request: Request, response: Response) -> None:
+    """Forgets the cookie, so that a notice is shown once."""
+    set_cookie(request, response, _PURPOSE, "", max_age=0)

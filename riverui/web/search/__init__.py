@@ -1,0 +1,1 @@
+"""The search box: its grammar, its queries, its suggestions and the addresses of lists."""

@@ -1,0 +1,256 @@
+"""The address of a job list: what it shows, in which order, from where; and its neighbours'
+addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from urllib.parse import quote, urlencode
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+
+from riverui.domain.jobs import FINALIZED, WAITING, JobState
+from riverui.errors import BadRequest
+from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrder
+from riverui.web.http.urls import url
+from riverui.web.search import grammar, query
+from riverui.web.search.query import Search
+from riverui.web.view.format import plain
+from riverui.web.view.preferences import PAGE_SIZES
+
+_OURS = frozenset({"after", "before", "limit", "order", "q"})
+_MOST_ROWS = 1_000
+"""Rows that an address may ask for: as many as River's API gives. A page takes the nearest of its
+sizes.
+"""
+_WHEN = {"waiting": "Due", "running": "Running", "finalized": "Finished", "mixed": "When"}
+_ORDER_LABELS = {
+    "waiting": ("Earliest due", "Latest due"),
+    "running": ("Longest running", "Latest started"),
+    "finalized": ("Earliest finished", "Latest finished"),
+    "mixed": ("Earliest", "Latest"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """One view of the job list, as its address says it."""
+
+    search: Search
+    states: tuple[JobState, ...]
+    """As chosen on the rail; empty is All."""
+    order: JobOrder
+    limit: int
+    default_limit: int
+    cursor: JobCursor | None = None
+    problem: str = ""
+    """What is not understood of the address, in words: without it the list might hold more than was
+    asked for.
+    """
+
+    @property
+    def filter(self) -> JobFilter:
+        """What is shown. Raises BadRequest where the address or the search text makes no sense."""
+        if self.problem:
+            raise BadRequest(self.problem)
+        return self.search.filter(self.states)
+
+    def query(
+        self,
+        *,
+        q: str | None = None,
+        states: Sequence[JobState] | None = None,
+        order: JobOrder | None = None,
+        limit: int | None = None,
+        cursor: JobCursor | None = None,
+    ) -> str:
+        """The query string of this list with some parts changed; "" where it is the plain list of
+        all jobs.
+
+        Where the states change, their own default order applies. The place in the list has to be
+        given. A text that is too long for a search is left out: each of a page's many links would
+        repeat it.
+        """
+        if q is None:
+            q = "" if self.search.too_long else self.search.text
+        if states is None:
+            states, order = self.states, order or self.order
+        pairs = [("q", q)] if q else []
+        pairs += [("state", state.value) for state in states]
+        if order and order is not default_order(states):
+            pairs.append(("order", order.value))
+        if (limit or self.limit) != self.default_limit:
+            pairs.append(("limit", str(limit or self.limit)))
+        if cursor:
+            pairs.append(("before" if cursor.before else "after", query.encode_cursor(cursor)))
+        return urlencode(pairs, quote_via=quote, safe=":*~")
+
+    @property
+    def when(self) -> str:
+        """What the time is that a row shows, as a heading."""
+        return _WHEN[_group(self.states)]
+
+    def orders(self) -> list[tuple[JobOrder, str]]:
+        """The orders to choose from, in words that fit the states shown."""
+        first, last = _ORDER_LABELS[_group(self.states)]
+        by_id = [(JobOrder.ID_DESC, "Newest"), (JobOrder.ID, "Oldest")]
+        by_time = [(JobOrder.TIME, first), (JobOrder.TIME_DESC, last)]
+        return by_time + by_id if self.states else by_id + by_time
+
+    def place(self, row_id: int, at: datetime, *, before: bool = False) -> JobCursor:
+        """The place just after (or before) a row."""
+        timed = self.order in (JobOrder.TIME, JobOrder.TIME_DESC)
+        return JobCursor(at=at if timed else None, id=row_id, before=before)
+
+
+def read(
+    params: QueryParams, *, now: datetime, default_limit: int, besides: Collection[str] = ()
+) -> tuple[Listing, bool]:
+    """Return the list that an address asks for, and whether the address is its canonical one.
+
+    Plain form fields (River UI's names and those of the API among them) and states within the text
+    are taken into their places. `besides` are parameters that mean something else than the list.
+    Raises BadRequest for nonsense outside the text, which has its own errors; what is not
+    understood at all is told in `problem`.
+    """
+    text = params.get("q", "")
+    search = query.parse(text, now=now)
+    states = _states([*params.getlist("state"), *params.getlist("states")])
+    problem = _problem(params, besides)
+    fields = {} if problem else _fields(params)
+    canonical = not fields and "states" not in params
+    if fields:
+        search = query.parse(query.merge_fields(search, fields), now=now)
+        # An address cannot tell of it.
+        canonical = search.too_long
+    if search.states is not None and not search.errors:
+        # The rail shows the states; the text need not say them again.
+        states, canonical = query.normal_states(search.states), False
+        search = query.parse(search.without_states(), now=now)
+    order = _order(params.get("order", ""), states)
+    asked, limit = _limit(params.get("limit", ""), default_limit)
+    canonical = canonical and asked == limit
+    listing = Listing(
+        search=search,
+        states=states,
+        order=order,
+        limit=limit,
+        default_limit=default_limit,
+        cursor=_cursor(params, order) if canonical else None,
+        problem=problem,
+    )
+    # Where something is not understood, its address is the only one that says so.
+    return listing, canonical or bool(problem)
+
+
+def first_page(listing: Listing) -> Listing:
+    """The same list from its beginning."""
+    return replace(listing, cursor=None)
+
+
+def list_url(request: Request, listing: Listing, text: str | None = None) -> str:
+    """The address of a job list; `text` is the query string where it is not that list's own."""
+    text = listing.query(cursor=listing.cursor) if text is None else text
+    return url(request, "jobs.index") + (f"?{text}" if text else "")
+
+
+def search_url(request: Request, q: str, states: Sequence[JobState] = ()) -> str:
+    """The address of the list for a search text."""
+    found = query.parse(q, now=datetime.now(UTC))
+    order = default_order(states)
+    listing = Listing(search=found, states=tuple(states), order=order, limit=0, default_limit=0)
+    return list_url(request, listing)
+
+
+def default_order(states: Sequence[JobState]) -> JobOrder:
+    """The order that people want: the newest, the next due, the longest running, the latest
+    ended.
+    """
+    return {
+        "": JobOrder.ID_DESC,
+        "waiting": JobOrder.TIME,
+        "running": JobOrder.TIME,
+        "finalized": JobOrder.TIME_DESC,
+        "mixed": JobOrder.TIME_DESC,
+    }[_group(states) if states else ""]
+
+
+def _group(states: Sequence[JobState]) -> str:
+    if states and set(states) <= WAITING:
+        return "waiting"
+    if set(states) == {JobState.RUNNING}:
+        return "running"
+    return "finalized" if states and set(states) <= FINALIZED else "mixed"
+
+
+def _states(values: Sequence[str]) -> tuple[JobState, ...]:
+    try:
+        return query.normal_states([JobState(value.lower()) for value in values if value])
+    except ValueError:
+        raise BadRequest(f"Unknown state; the states are {', '.join(JobState)}.") from None
+
+
+def _order(value: str, states: Sequence[JobState]) -> JobOrder:
+    if not value:
+        return default_order(states)
+    try:
+        return JobOrder(value)
+    except ValueError:
+        raise BadRequest(f"Unknown order; the orders are {', '.join(JobOrder)}.") from None
+
+
+def _limit(value: str, default: int) -> tuple[int, int]:
+    """Return the number of rows asked for, and the page size that comes nearest to it."""
+    if not value:
+        return default, default
+    if not (value.isascii() and value.isdigit() and len(value) <= 4 and int(value) <= _MOST_ROWS):
+        raise BadRequest(f"`limit` must be a whole number, at most {_MOST_ROWS:,}.")
+    asked = int(value)
+    return asked, min(PAGE_SIZES, key=lambda size: abs(size - asked))
+
+
+def _field(name: str) -> Field | None:
+    """Return the field that a parameter filters by, under its own name or another that people know
+    it by.
+    """
+    field = grammar.KEYS.get(name)
+    return None if field is Field.STATE else field
+
+
+def _fields(params: QueryParams) -> dict[str, str]:
+    """Return the plain form fields of an address by their own names."""
+    found: dict[str, str] = {}
+    for name, value in params.multi_items():
+        if field := _field(name):
+            found[field.value] = value or found.get(field.value, "")
+    return found
+
+
+def _problem(params: QueryParams, besides: Collection[str]) -> str:
+    """Return in words what of an address is not understood; empty where everything is."""
+    given: dict[str, set[str]] = {}
+    for name, value in params.multi_items():
+        if name in ("state", "states") or name in besides:
+            continue
+        field = _field(name)
+        if field is None and name not in _OURS:
+            told = f"Unknown filter “{plain(name[:40])}”."
+            return f"{told} It may have been meant to narrow the list, so no jobs are shown."
+        values = given.setdefault(field.value if field else name, set())
+        if value:
+            values.add(value)
+        if len(values) > 1:
+            told = f"“{plain(name[:40])}” is given more than once."
+            return f"{told} Join the values with a comma to mean any of them." if field else told
+    return ""
+
+
+def _cursor(params: QueryParams, order: JobOrder) -> JobCursor | None:
+    if after := params.get("after"):
+        return query.decode_cursor(after, order)
+    if before := params.get("before"):
+        return query.decode_cursor(before, order, before=True)
+    return None

@@ -1,0 +1,457 @@
+"""The search box's grammar: reads a text term by term. docs/search.md describes it to people."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from riverui.domain.jobs import JobState
+from riverui.errors import BadRequest
+from riverui.storage.interface.params import Field, Op, Term
+from riverui.web.search import json_terms, time_terms
+
+MAX_TERMS = 50
+MAX_VALUES = 100
+
+ALIASES = {
+    "attempted": Field.STARTED,
+    "attempts": Field.ATTEMPT,
+    "errors": Field.ERROR,
+    "finalized": Field.FINISHED,
+    "ids": Field.ID,
+    "kinds": Field.KIND,
+    "meta": Field.METADATA,
+    "priorities": Field.PRIORITY,
+    "queues": Field.QUEUE,
+    "states": Field.STATE,
+    "tags": Field.TAG,
+    "workers": Field.WORKER,
+}
+KEYS = {field.value: field for field in Field} | ALIASES
+JSON = frozenset({Field.ARGS, Field.METADATA})
+TIMES = frozenset({Field.CREATED, Field.SCHEDULED, Field.STARTED, Field.FINISHED})
+NUMBERS = {Field.ATTEMPT: (0, 32_767), Field.ID: (-(2**63), 2**63 - 1), Field.PRIORITY: (1, 4)}
+
+_STATE_WORDS = {
+    "canceled": "cancelled",
+    "dead": "discarded",
+    "delayed": "scheduled",
+    "done": "completed",
+    "error": "retryable",
+    "failed": "discarded",
+    "queued": "available",
+    "success": "completed",
+    "waiting": "available",
+}
+_COMPARISON = re.compile(r"<=|>=|<|>")
+_INTEGER = re.compile(r"[0-9]{1,19}")
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_SPAN = re.compile(r"(?:[0-9.]+[smhdw])+")
+_SEEN_KEY = re.compile(r"([^:*]+):")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchError:
+    """What is wrong with a piece of the search text, and where it begins and ends."""
+
+    start: int
+    end: int
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """One term of the text as written; a range gives two conditions, nonsense gives none."""
+
+    start: int
+    end: int
+    field: Field | None
+    value_start: int
+    """Where the value begins: after the key and its colon, or (for a path into JSON) after the
+    first dot.
+    """
+    bare: bool
+    """Was written without a key."""
+    negated: bool
+    terms: tuple[Term, ...] = ()
+    error: SearchError | None = None
+
+
+def read(text: str, now: datetime) -> list[Part]:
+    """The terms of the text, at most MAX_TERMS + 1. Never raises: a part says what is wrong with
+    it.
+    """
+    return _Scanner(text, now).parts()
+
+
+def token_end(text: str, at: int) -> int:
+    """Where the term that begins at `at` ends: the next white space outside quotes."""
+    inside = False
+    while at < len(text):
+        char = text[at]
+        if inside and char == "\\":
+            at += 1
+        elif char == '"':
+            inside = not inside
+        elif not inside and char.isspace():
+            return at
+        at += 1
+    return len(text)
+
+
+def skip_space(text: str, at: int) -> int:
+    """Where the next term begins."""
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+class _Nonsense(Exception):
+    def __init__(self, message: str, start: int, end: int) -> None:
+        super().__init__(message)
+        self.error = SearchError(start=start, end=max(end, start + 1), message=message)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Value:
+    """One value of a list: its text, whether any of it was quoted, and where its wildcards are."""
+
+    start: int
+    end: int
+    text: str = ""
+    quoted: bool = False
+    wild: bool = False
+    """Has a `*` outside quotes."""
+    starred: bool = False
+    """Has a `*` inside quotes."""
+    json: object = None
+    structured: bool = False
+    """Was written as a JSON object or array, which `json` holds."""
+
+
+class _Scanner:
+    """Walks the text term by term; a term that makes no sense is noted and the walk goes on after
+    it.
+    """
+
+    def __init__(self, text: str, now: datetime) -> None:
+        self.text = text
+        self.now = now
+        self.at = 0
+        self.bare = False
+        self.field: Field | None = None
+        self.negated = False
+        self.value_start = 0
+
+    def parts(self) -> list[Part]:
+        found: list[Part] = []
+        self.at = skip_space(self.text, 0)
+        while self.at < len(self.text) and len(found) <= MAX_TERMS:
+            start = self.at
+            self.field, self.negated, self.bare, self.value_start = None, False, False, start
+            terms: tuple[Term, ...] = ()
+            error = None
+            try:
+                terms = self.term()
+            except _Nonsense as nonsense:
+                error = nonsense.error
+                self.at = max(self.at, token_end(self.text, start))
+            found.append(
+                Part(
+                    start=start,
+                    end=self.at,
+                    field=self.field,
+                    value_start=self.value_start,
+                    bare=self.bare,
+                    negated=self.negated,
+                    terms=terms,
+                    error=error,
+                )
+            )
+            self.at = skip_space(self.text, self.at)
+        return found
+
+    def term(self) -> tuple[Term, ...]:
+        """The conditions of the term that begins here."""
+        after = self.text[self.at + 1 : self.at + 2]
+        if self.text[self.at] == "-" and after and not after.isspace():
+            self.negated = True
+            self.at += 1
+        self.value_start = self.at
+        key = _KEY.match(self.text, self.at)
+        if key is None or key.end() == len(self.text):
+            return self.word()
+        field, after = KEYS.get(key.group().lower()), self.text[key.end()]
+        if after == ":":
+            if field is None:
+                raise _Nonsense(_unknown_key(key.group()), key.start(), key.end())
+            self.field = field
+            self.at = self.value_start = key.end() + 1
+            return self.contained(field, ()) if field in JSON else self.keyed(field)
+        if after in ".[" and field in JSON:
+            self.field = field
+            self.at = key.end()
+            self.value_start = key.end() + 1
+            return self.contained(field, self.path(key.group()))
+        return self.word()
+
+    def word(self) -> tuple[Term, ...]:
+        """A term without a key: numbers are ids, words are parts of kinds."""
+        self.bare = True
+        values = self.values("-", json=False)
+        if all(_INTEGER.fullmatch(value.text) and not value.quoted for value in values):
+            self.field = Field.ID
+            return self.numbers(Field.ID, values)
+        self.field = Field.KIND
+        for value in values:
+            if not value.quoted and (key := _SEEN_KEY.match(value.text)):
+                raise _Nonsense(_unknown_key(key.group(1)), value.start, value.end)
+            if value.starred or not value.text.strip("*"):
+                raise _Nonsense("This cannot be searched for in kinds.", value.start, value.end)
+        patterns = (value.text if value.wild else f"*{value.text}*" for value in values)
+        return (self.make(Field.KIND, Op.LIKE, patterns),)
+
+    def keyed(self, field: Field) -> tuple[Term, ...]:
+        """The conditions of a term on anything but JSON; the scanner stands behind the colon."""
+        values = self.values(f"{field.value}:", json=False)
+        start, end = values[0].start, values[-1].end
+        if field in TIMES:
+            return self.times(field, values)
+        if field in NUMBERS:
+            return self.numbers(field, values)
+        if field is Field.STATE:
+            return (self.make(field, Op.EQ, [_state(value) for value in values]),)
+        if field is Field.ERROR:
+            if not all(value.text.strip("* ") for value in values):
+                raise _Nonsense("error: needs some text to find.", start, end)
+            return (self.make(field, Op.LIKE, [value.text for value in values]),)
+        wild = any(value.wild for value in values)
+        if wild and any(value.starred for value in values):
+            raise _Nonsense("A pattern cannot also contain a quoted *.", start, end)
+        return (self.make(field, Op.LIKE if wild else Op.EQ, [value.text for value in values]),)
+
+    def numbers(self, field: Field, values: list[_Value]) -> tuple[Term, ...]:
+        first = values[0]
+        compared = _COMPARISON.match(first.text)
+        if not compared and ".." not in first.text:
+            return (
+                self.make(field, Op.EQ, [_integer(field, value.text, value) for value in values]),
+            )
+        if len(values) > 1:
+            raise _Nonsense(
+                f"{field.value}: a comparison takes one value.", first.start, values[-1].end
+            )
+        if compared:
+            number = _integer(field, first.text[compared.end() :], first)
+            return (self.make(field, Op(compared.group()), [number]),)
+        return self.range(field, first, lambda op, text: (op, _integer(field, text, first)))
+
+    def times(self, field: Field, values: list[_Value]) -> tuple[Term, ...]:
+        first = values[0]
+        if len(values) > 1:
+            raise _Nonsense(f"{field.value}: takes one time or range.", first.start, values[-1].end)
+        try:
+            if compared := _COMPARISON.match(first.text):
+                op, instant = time_terms.compare(
+                    Op(compared.group()), first.text[compared.end() :], self.now
+                )
+                return (self.make(field, op, [instant]),)
+            if ".." in first.text:
+                return self.range(field, first, self.bound)
+            moment = time_terms.parse(first.text, self.now)
+        except BadRequest as error:
+            raise _Nonsense(str(error), first.start, first.end) from None
+        if moment.exact:
+            return (self.make(field, Op.EQ, [moment.start]),)
+        self.refuse_negated_range(first)
+        return (self.make(field, Op.GE, [moment.start]), self.make(field, Op.LT, [moment.end]))
+
+    def bound(self, op: Op, text: str) -> tuple[Op, datetime]:
+        # In a range a span is the instant that long ago: 2h..1h runs from two hours to one hour
+        # ago.
+        return time_terms.compare(op, f"-{text}" if _SPAN.fullmatch(text) else text, self.now)
+
+    def range(
+        self, field: Field, value: _Value, bound: Callable[[Op, str], tuple[Op, int | datetime]]
+    ) -> tuple[Term, ...]:
+        low, _, high = value.text.partition("..")
+        if not low and not high:
+            raise _Nonsense(
+                "A range needs a beginning or an end: 2..5, 2.. or ..5.", value.start, value.end
+            )
+        if low and high:
+            self.refuse_negated_range(value)
+        terms = []
+        for op, text in ((Op.GE, low), (Op.LE, high)):
+            if text:
+                op, found = bound(op, text)
+                terms.append(self.make(field, op, [found]))
+        return tuple(terms)
+
+    def refuse_negated_range(self, value: _Value) -> None:
+        if self.negated:
+            raise _Nonsense("A minus cannot exclude a range: use < or >.", value.start, value.end)
+
+    def contained(self, field: Field, path: tuple[json_terms.PathPart, ...]) -> tuple[Term, ...]:
+        """The condition of a term on args or metadata; the scanner stands behind the colon."""
+        texts = []
+        for value in self.values(f"{field.value}:", json=True):
+            try:
+                found = value.json
+                if not value.structured:
+                    found = value.text if value.quoted else json_terms.scalar(value.text)
+                if path:
+                    found = json_terms.nest(path, found)
+            except BadRequest as error:
+                raise _Nonsense(str(error), value.start, value.end) from None
+            if not isinstance(found, dict):
+                name, word = field.value, value.text[:60] if ":" in value.text else "customer.id:42"
+                message = f'{name} is an object: write {name}.{word} or {name}:{{"key":1}}'
+                raise _Nonsense(message, value.start, value.end)
+            if value.wild:
+                message = (
+                    f"{field.value} matches whole values only. Quote the * to search for it as"
+                    " it is."
+                )
+                raise _Nonsense(message, value.start, value.end)
+            texts.append(json_terms.dump(found))
+        return (self.make(field, Op.CONTAINS, texts),)
+
+    def path(self, key: str) -> tuple[json_terms.PathPart, ...]:
+        """The path between `args` and the colon; the scanner stands on the first dot."""
+        parts: list[json_terms.PathPart] = []
+        start = self.at
+        while self.text.startswith(".", self.at):
+            self.at += 1
+            if self.text.startswith('"', self.at):
+                name = self.quoted()
+            elif found := json_terms.BARE_PART.match(self.text, self.at):
+                name = found.group()
+                self.at = found.end()
+            else:
+                raise _Nonsense(
+                    f"A part of the path is empty: write {key}.customer.id:42", start, self.at
+                )
+            each = self.text.startswith("[]", self.at)
+            self.at += 2 * each
+            parts.append(json_terms.PathPart(name=name, each=each))
+        written = key + self.text[start : self.at][:60]
+        if not parts:
+            raise _Nonsense(f"{key} is an object: write {key}.customer.id:42", start, self.at)
+        if not self.text.startswith(":", self.at):
+            if self.text.startswith("[", self.at):
+                raise _Nonsense(
+                    "Only [] works here: it means any element of an array.", start, self.at + 1
+                )
+            raise _Nonsense(f"{written} needs a value: {written}:42", start, self.at)
+        self.at += 1
+        return tuple(parts)
+
+    def values(self, key: str, *, json: bool) -> list[_Value]:
+        """A list of values, up to the white space after it."""
+        values = [self.value(key, json=json)]
+        while self.text.startswith(",", self.at):
+            self.at += 1
+            values.append(self.value("a comma", json=json))
+        if self.at < len(self.text) and not self.text[self.at].isspace():
+            raise _Nonsense("A space is missing before this.", self.at, self.at + 1)
+        if len(values) > MAX_VALUES:
+            raise _Nonsense(f"A term takes at most {MAX_VALUES} values.", values[0].start, self.at)
+        return values
+
+    def value(self, after: str, *, json: bool) -> _Value:
+        start = self.at
+        if json and self.text[start : start + 1] in ("{", "["):
+            try:
+                found, self.at = json_terms.scan(self.text, start)
+            except BadRequest as error:
+                self.at = len(self.text)
+                raise _Nonsense(str(error), start, len(self.text)) from None
+            return _Value(start=start, end=self.at, json=found, structured=True)
+        pieces: list[str] = []
+        quoted = wild = starred = False
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char == "," or char.isspace():
+                break
+            if char == '"':
+                piece = self.quoted()
+                quoted = True
+                starred = starred or "*" in piece
+            else:
+                end = self.at
+                while (
+                    end < len(self.text)
+                    and self.text[end] not in ',"'
+                    and not self.text[end].isspace()
+                ):
+                    end += 1
+                piece = self.text[self.at : end]
+                self.at = end
+                wild = wild or "*" in piece
+            pieces.append(piece)
+        if not pieces:
+            raise _Nonsense(
+                f"A value is missing after {after} (without a space).", max(0, start - 1), start
+            )
+        return _Value(
+            start=start,
+            end=self.at,
+            text="".join(pieces),
+            quoted=quoted,
+            wild=wild,
+            starred=starred,
+        )
+
+    def quoted(self) -> str:
+        """The text between the quote that the scanner stands on and the next one."""
+        start = self.at
+        pieces: list[str] = []
+        at = start + 1
+        while at < len(self.text):
+            char = self.text[at]
+            if char == '"':
+                self.at = at + 1
+                return "".join(pieces)
+            if char == "\\" and self.text[at + 1 : at + 2] in ('"', "\\"):
+                at += 1
+                char = self.text[at]
+            pieces.append(char)
+            at += 1
+        self.at = len(self.text)
+        raise _Nonsense("The closing quote is missing.", start, len(self.text))
+
+    def make(self, field: Field, op: Op, values: Iterable[int | str | datetime]) -> Term:
+        return Term(field=field, op=op, values=tuple(dict.fromkeys(values)), negated=self.negated)
+
+
+def _integer(field: Field, text: str, value: _Value) -> int:
+    low, high = NUMBERS[field]
+    if not _INTEGER.fullmatch(text.removeprefix("-")):
+        raise _Nonsense(
+            f"{field.value}: must be a whole number, not “{text[:40]}”.", value.start, value.end
+        )
+    if not low <= (number := int(text)) <= high:
+        raise _Nonsense(f"{field.value}: must be from {low} to {high}.", value.start, value.end)
+    return number
+
+
+def _state(value: _Value) -> str:
+    text = value.text.lower()
+    if text in list(JobState):
+        return text
+    meant = _STATE_WORDS.get(text)
+    near = [meant] if meant else difflib.get_close_matches(text, list(JobState), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"use {', '.join(JobState)}."
+    raise _Nonsense(f"“{value.text[:40]}” is not a state: {hint}", value.start, value.end)
+
+
+def _unknown_key(key: str) -> str:
+    near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=0.6)
+    if near:
+        return f"“{key[:40]}:” is not a search term: did you mean {KEYS[near[0]].value}:?"
+    keys = ", ".join(f"{field.value}:" for field in Field)
+    return f"“{key[:40]}:” is not a search term. Terms begin with {keys}."

@@ -1,0 +1,147 @@
+"""Search terms on args and metadata: JSON objects to contain, with every number kept as it was
+written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from riverui.errors import BadRequest
+
+MAX_DEPTH = 32
+"""Levels of nesting in a search term."""
+
+BARE_PART = re.compile(r"[^\s.:,\[\]\"]+")
+"""A part of a path that needs no quotes."""
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE]([+-]?[0-9]+))?")
+
+
+class Number(str):
+    """A JSON number as its text, so that no digit is lost."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PathPart:
+    """One step of a dotted path; `each` is the `[]` that looks into an array."""
+
+    name: str
+    each: bool = False
+
+
+def scan(text: str, at: int) -> tuple[object, int]:
+    """The JSON value that begins at `at`, and where it ends. Raises BadRequest with words."""
+    try:
+        value, end = _DECODER.raw_decode(text, at)
+    except RecursionError:
+        raise BadRequest(f"This JSON is nested more than {MAX_DEPTH} levels deep.") from None
+    except json.JSONDecodeError as error:
+        raise BadRequest(
+            f"This is not valid JSON: {error.msg[:1].lower()}{error.msg[1:]}."
+        ) from None
+    _check(value, 0)
+    return value, end
+
+
+def scalar(text: str) -> object:
+    """An unquoted value: a number, true, false or null where it reads as one, else the text
+    itself.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if _NUMBER.fullmatch(text):
+        number = _number(text)
+        _check(number, 0)
+        return number
+    return text
+
+
+def dump(value: object) -> str:
+    """Compact JSON, numbers as they were written."""
+    if isinstance(value, Number):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{dump(key)}:{dump(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(dump(item) for item in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def nest(path: Sequence[PathPart], value: object) -> dict[str, object]:
+    """The object that holds `value` at `path`: what args must contain. Raises BadRequest with
+    words.
+    """
+    nested: object = value
+    for part in reversed(path):
+        nested = {part.name: [nested] if part.each else nested}
+    assert isinstance(nested, dict)
+    _check(nested, 0)
+    return nested
+
+
+def unnest(value: object) -> tuple[tuple[PathPart, ...], object] | None:
+    """The path and the scalar that an object holds when it holds exactly one; None otherwise."""
+    path: list[PathPart] = []
+    while isinstance(value, dict):
+        if len(value) != 1:
+            return None
+        [(name, value)] = value.items()
+        each = isinstance(value, list)
+        if isinstance(value, list):
+            if len(value) != 1:
+                return None
+            value = value[0]
+        path.append(PathPart(name=name, each=each))
+    return None if isinstance(value, list) or not path else (tuple(path), value)
+
+
+def path_text(path: Sequence[PathPart]) -> str:
+    """A path as the search box takes it, each part quoted where it has to be."""
+    return ".".join(
+        (part.name if BARE_PART.fullmatch(part.name) else quoted(part.name))
+        + ("[]" if part.each else "")
+        for part in path
+    )
+
+
+def quoted(text: str) -> str:
+    """In double quotes, with quotes and backslashes escaped."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _number(text: str) -> Number:
+    found = _NUMBER.fullmatch(text)
+    # Postgres keeps numbers as numeric: an enormous exponent would cost memory or fail there.
+    if found is None or abs(int(found.group(1) or 0)) > 1000:
+        raise BadRequest(f"The number {text[:40]} is out of range.")
+    return Number(text)
+
+
+def _constant(text: str) -> object:
+    raise BadRequest(f"{text} is not a JSON value.")
+
+
+def _check(value: object, depth: int) -> None:
+    """Refuses what jsonb would refuse, with words instead of a database error."""
+    if depth > MAX_DEPTH:
+        raise BadRequest(f"This JSON is nested more than {MAX_DEPTH} levels deep.")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check(key, depth)
+            _check(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            _check(item, depth + 1)
+    elif isinstance(value, str) and (
+        "\0" in value or any("\ud800" <= char <= "\udfff" for char in value)
+    ):
+        raise BadRequest("Postgres cannot store NUL or a lone surrogate in JSON.")
+
+
+_WORDS: dict[str, object] = {"true": True, "false": False, "null": None}
+_DECODER = json.JSONDecoder(parse_int=_number, parse_float=_number, parse_constant=_constant)

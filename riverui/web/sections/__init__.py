@@ -1,0 +1,1 @@
+"""The sections of the dashboard, one folder each; none imports another."""

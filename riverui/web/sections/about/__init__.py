@@ -1,0 +1,1 @@
+"""About: versions, the database, preferences, help."""

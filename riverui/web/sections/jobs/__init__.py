@@ -1,0 +1,1 @@
+"""Jobs: the list, one job, search, export."""

@@ -1,0 +1,215 @@
+"""Actions on all matching jobs: the preview, and the start."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from itsdangerous import BadData
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.actions.jobs import Verb
+from riverui.domain.jobs import JobListRow, JobState
+from riverui.errors import BadRequest, QueryTimeout
+from riverui.storage.interface.params import (
+    Count,
+    CountKind,
+    JobCutoff,
+    JobFilter,
+    JobListParams,
+    JobPage,
+)
+from riverui.web.auth.access import access, need
+from riverui.web.http.context import dashboard
+from riverui.web.http.forms import form
+from riverui.web.http.urls import local_path, url
+from riverui.web.live import action_notices
+from riverui.web.live.notices import Notice
+from riverui.web.search import addresses, query, time_terms
+from riverui.web.search.addresses import Listing
+from riverui.web.sections.jobs.index import Problem, listing_problem
+from riverui.web.view.render import done, respond
+
+_SALT = "riverui.bulk"
+_SECONDS = 15 * 60
+"""How long a preview may be acted on."""
+_LOOKED_AT = 200
+"""Matching jobs that the preview looks at for its kinds."""
+_SAMPLES = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BulkPreview:
+    """What an action on all matching jobs would touch, before it starts."""
+
+    template: ClassVar[str] = "jobs/bulk.html"
+    fragments: ClassVar[Mapping[str, str]] = {"dialog": "jobs/_bulk.html"}
+
+    verb: str
+    filter_text: str
+    """The filter in words, e.g. `state:retryable kind:mail`; "every job" when empty."""
+    count: Count
+    kinds: tuple[tuple[str, int], ...]
+    """The commonest kinds, with their numbers among the jobs looked at."""
+    looked_at: int
+    samples: tuple[JobListRow, ...]
+    cutoff_at: datetime
+    token: str
+    """Signed: verb, filter and cutoff. Posting it back starts the operation. Empty when no job
+    matches.
+    """
+    next: str
+    problem: Problem | None
+
+
+async def index(request: Request) -> Response:
+    """What a verb would do to all jobs of a list."""
+    verb = _verb(request.query_params.get("verb", ""))
+    need(request, f"jobs.{verb.value}")
+    board, now = dashboard(request), datetime.now(UTC)
+    listing, _ = addresses.read(
+        request.query_params, now=now, default_limit=_LOOKED_AT, besides=("next", "verb")
+    )
+    next_url = local_path(
+        request, request.query_params.get("next"), default=url(request, "jobs.index")
+    )
+    if problem := listing_problem(listing):
+        raise BadRequest(problem.detail)
+    states = tuple(
+        state for state in listing.states or JobState if state in action_notices.FITS[verb]
+    )
+    if not states:
+        return respond(request, _nothing(verb, listing, now, next_url))
+    matching = JobFilter(states=query.normal_states(states), terms=listing.search.terms)
+    async with board.driver.reading() as executor:
+        cutoff = await executor.job_cutoff()
+        page = await executor.job_list(
+            JobListParams(
+                filter=matching,
+                order=addresses.default_order(matching.states),
+                limit=_LOOKED_AT,
+                window=board.config.search_window,
+                cutoff=cutoff,
+            )
+        )
+    count = await _count(request, matching, cutoff, page)
+    text = query.format(matching)
+    return respond(
+        request,
+        BulkPreview(
+            verb=verb,
+            filter_text=text,
+            count=count,
+            kinds=tuple(Counter(row.kind for row in page.rows).most_common(8)),
+            looked_at=len(page.rows),
+            samples=page.rows[:_SAMPLES],
+            cutoff_at=cutoff.at,
+            token="" if count == Count(value=0) else _token(request, verb, text, cutoff, count),
+            next=next_url,
+            problem=None,
+        ),
+    )
+
+
+async def retry(request: Request) -> Response:
+    """Starts to retry all jobs of a preview."""
+    return await _start(request, Verb.RETRY)
+
+
+async def cancel(request: Request) -> Response:
+    """Starts to cancel all jobs of a preview."""
+    return await _start(request, Verb.CANCEL)
+
+
+async def delete(request: Request) -> Response:
+    """Starts to delete all jobs of a preview."""
+    return await _start(request, Verb.DELETE)
+
+
+async def _start(request: Request, verb: Verb) -> Response:
+    board = dashboard(request)
+    posted = await form(request)
+    try:
+        found = board.signer.loads(posted.get("token", ""), salt=_SALT, max_age=_SECONDS)
+    except BadData:
+        raise BadRequest("This preview has expired or was changed: open it again.") from None
+    if found["verb"] != verb.value:
+        raise BadRequest("This preview was made for another action.")
+    matching = query.parse(
+        found["filter"], now=datetime.now(UTC), max_length=len(found["filter"])
+    ).filter()
+    operation = board.operations.start(
+        verb,
+        matching,
+        id=found["id"],
+        cutoff=JobCutoff(
+            id=found["cutoff_id"], at=time_terms.parse(found["cutoff_at"], datetime.now(UTC)).start
+        ),
+        filter_text=found["filter"],
+        order=addresses.default_order(matching.states),
+        total=Count(value=found["count"], kind=CountKind(found["count_kind"])),
+        user=access(request).user,
+    )
+    board.counts.expire()
+    notice = Notice(level="info", title=f"{verb.value.capitalize()} all matching: started")
+    next_url = url(request, "operations.show", id=operation.id)
+    return done(request, notice, next=next_url, changed="operations")
+
+
+def _token(request: Request, verb: Verb, text: str, cutoff: JobCutoff, count: Count) -> str:
+    """What the preview promised, signed. Its id becomes the operation's, so sent twice it starts
+    only one.
+    """
+    promised = {
+        "id": secrets.token_urlsafe(9),
+        "verb": verb.value,
+        "filter": text,
+        "cutoff_id": cutoff.id,
+        "cutoff_at": time_terms.exact_text(cutoff.at),
+        "count": count.value,
+        "count_kind": count.kind.value,
+    }
+    return str(dashboard(request).signer.dumps(promised, salt=_SALT))
+
+
+async def _count(request: Request, matching: JobFilter, cutoff: JobCutoff, page: JobPage) -> Count:
+    if page.searched is not None:
+        # Counting would look at the same part of the table once more, and know as little of the
+        # rest.
+        return Count(value=len(page.rows), kind=CountKind.AT_LEAST)
+    if not page.more:
+        return Count(value=len(page.rows))
+    board = dashboard(request)
+    try:
+        async with board.driver.reading() as executor:
+            return await executor.job_count(matching, cap=board.config.count_cap, cutoff=cutoff)
+    except QueryTimeout:
+        return Count(value=len(page.rows), kind=CountKind.AT_LEAST)
+
+
+def _nothing(verb: Verb, listing: Listing, now: datetime, next_url: str) -> BulkPreview:
+    shown = " and ".join(listing.states)
+    return BulkPreview(
+        verb=verb,
+        filter_text=query.format(listing.filter),
+        count=Count(value=0),
+        kinds=(),
+        looked_at=0,
+        samples=(),
+        cutoff_at=now,
+        token="",
+        next=next_url,
+        problem=Problem(title=f"There is nothing to {verb.value} among {shown} jobs."),
+    )
+
+
+def _verb(text: str) -> Verb:
+    try:
+        return Verb(text)
+    except ValueError:
+        raise BadRequest(f"Choose one of {', '.join(Verb)}.") from None

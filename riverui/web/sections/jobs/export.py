@@ -1,0 +1,178 @@
+"""A filter's jobs as a file, however many they are: page by page, each in a short transaction."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from riverui.domain.jobs import FINALIZED, JobMinimalRow
+from riverui.errors import BadRequest, QueryTimeout
+from riverui.storage.interface.params import (
+    Field,
+    JobFilter,
+    JobListParams,
+    JobMinimalPage,
+    JobOrder,
+    Op,
+    Term,
+)
+from riverui.web.api import requests, serializers
+from riverui.web.http.context import dashboard
+from riverui.web.sections.jobs.selection import Selection, selected
+from riverui.web.view.redaction import Redaction
+
+_FIRST = 50
+_MOST = 1_000
+"""Jobs of a page: fewer where they are big."""
+_LARGE, _SMALL = 4_000_000, 1_000_000
+"""Characters of args above which a page was too large, and below which the next one may be larger.
+"""
+_UNPACKED = 64_000_000
+"""Bytes that a page's args may take at most, unless a single job has more."""
+_ARGS = 50_000_000
+"""Characters above which a job's args are left out: they would have to be in memory several times
+over.
+"""
+_LEAST_WINDOW = 1_000
+"""Rows that a page looks at even where the database is slow."""
+_FORMULA = re.compile(r"[\t\r\n]|[\s\x01-\x1f\u200b-\u200f\u2060\ufeff]*[-=+@＝＋－＠﹦﹢﹣﹫]")
+"""What makes a spreadsheet take a text for a formula: its signs, full-width and small ones too,
+behind whatever a spreadsheet skips or does not show.
+"""
+
+Write = Callable[[Sequence[dict[str, Any]]], str]
+
+
+async def show(request: Request) -> Response:
+    """All jobs of a selection, of every state unless some are named, as they come."""
+    name = requests.first(request, "format") or "ndjson"
+    if name not in _FORMATS:
+        raise BadRequest(f"Unknown format {name[:40]!r}; the formats are {' and '.join(_FORMATS)}.")
+    media, header, write = _FORMATS[name]
+    headers = {"Content-Disposition": f'attachment; filename="jobs.{name}"'}
+    selection = await _frozen(request, _linear(request, selected(request, "format", listing=False)))
+    wanted = JobListParams(
+        filter=selection.filter,
+        order=selection.order,
+        limit=_FIRST,
+        window=dashboard(request).config.search_window,
+    )
+    # Before anything is sent, so that what cannot be read is an error like any other.
+    first = await _page(request, wanted)
+    if request.method == "HEAD":
+        return Response(media_type=media, headers=headers)
+    redaction = Redaction(dashboard(request).config.redact_keys)
+
+    async def chunks() -> AsyncIterator[str]:
+        yield header
+        async for rows in _pages(request, selection, wanted, first):
+            yield write([_line(row, redaction) for row in rows])
+
+    return StreamingResponse(chunks(), media_type=media, headers=headers)
+
+
+async def _pages(
+    request: Request, selection: Selection, wanted: JobListParams, page: JobMinimalPage
+) -> AsyncIterator[Sequence[JobMinimalRow]]:
+    while True:
+        if page.rows:
+            yield page.rows
+        if page.searched is not None:
+            wanted = replace(wanted, cursor=page.searched.resume)
+        elif page.more and page.rows:
+            wanted = replace(wanted, cursor=selection.behind(page.rows[-1]))
+        else:
+            return
+        # How many there were, not how many were asked for: a page ends early where jobs are large.
+        size = len(page.rows) if page.more else wanted.limit
+        wanted = replace(wanted, limit=_next_size(max(size, 1), page.rows))
+        page = await _page(request, wanted)
+
+
+async def _page(request: Request, wanted: JobListParams) -> JobMinimalPage:
+    """Return the page, or a smaller one where it cannot be read in time; the args of a job that
+    cannot be read by itself are left out.
+    """
+    args = _ARGS
+    while True:
+        try:
+            async with dashboard(request).driver.reading() as executor:
+                return await executor.job_minimal_list(wanted, args=args, unpacked=_UNPACKED)
+        except QueryTimeout:
+            if wanted.limit > 1 or wanted.window > _LEAST_WINDOW:
+                window = max(_LEAST_WINDOW, wanted.window // 10)
+                wanted = replace(wanted, limit=max(1, wanted.limit // 10), window=window)
+            elif args:
+                args = 0
+            else:
+                raise
+
+
+def _linear(request: Request, selection: Selection) -> Selection:
+    """Return the selection, by id where no order is asked for and that of its states has no index.
+
+    Each page would look at all waiting and running jobs anew: a hundred times at a hundred thousand
+    of them.
+    """
+    states = selection.filter.states
+    if requests.first(request, "order") or (states and FINALIZED.issuperset(states)):
+        return selection
+    return replace(selection, order=JobOrder.ID_DESC)
+
+
+async def _frozen(request: Request, selection: Selection) -> Selection:
+    """The selection without jobs that are inserted from now on, which might never end."""
+    async with dashboard(request).driver.reading() as executor:
+        cutoff = await executor.job_cutoff()
+    until = Term(field=Field.ID, op=Op.LE, values=(cutoff.id,))
+    found = selection.filter
+    return replace(selection, filter=JobFilter(states=found.states, terms=(*found.terms, until)))
+
+
+def _next_size(size: int, rows: Sequence[JobMinimalRow]) -> int:
+    read = sum(len(row.args) for row in rows)
+    if read > _LARGE:
+        return max(1, size // 4)
+    return min(_MOST, size * 2) if read < _SMALL else size
+
+
+def _line(row: JobMinimalRow, redaction: Redaction) -> dict[str, Any]:
+    found = serializers.job_minimal(row)
+    found.pop("cut", None)
+    return found if "args" in row.cut else found | {"args": redaction.text(row.args)}
+
+
+def _ndjson(lines: Iterable[dict[str, Any]]) -> str:
+    return "".join(f"{serializers.dump(line)}\n" for line in lines)
+
+
+def _csv(lines: Iterable[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerows([_cell(value) for value in line.values()] for line in lines)
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A value as a spreadsheet takes it for what it is: texts never as formulas, lists as JSON."""
+    if isinstance(value, list):
+        return serializers.dump(value)
+    if isinstance(value, str):
+        text = value.replace("\0", "")
+        return f"'{text}" if _FORMULA.match(text) else text
+    return value
+
+
+_FIELDS = tuple(name for name in JobMinimalRow._fields if name != "cut")
+
+_FORMATS: dict[str, tuple[str, str, Write]] = {
+    "ndjson": ("application/x-ndjson", "", _ndjson),
+    "csv": ("text/csv; charset=utf-8", ",".join(_FIELDS) + "\r\n", _csv),
+}
+"""By name: the media type, what stands first, and what writes a page."""

@@ -1,0 +1,470 @@
+"""Jobs: the list, and the verbs for chosen ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import ClassVar
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from riverui.actions import jobs as actions
+from riverui.actions.jobs import MAX_IDS, Verb
+from riverui.domain.jobs import JobListRow, JobState
+from riverui.domain.numbers import is_bigint
+from riverui.errors import BadRequest, QueryTimeout
+from riverui.storage.interface import Executor
+from riverui.storage.interface.params import (
+    Count,
+    Field,
+    JobChanges,
+    JobCursor,
+    JobFilter,
+    JobListParams,
+    JobPage,
+    Op,
+    Term,
+)
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.forms import Form, form
+from riverui.web.http.htmx import htmx
+from riverui.web.http.problems import error_page
+from riverui.web.http.urls import here, local_path, url
+from riverui.web.live import action_notices
+from riverui.web.live.counts import Snapshot
+from riverui.web.live.notices import Notice
+from riverui.web.search import addresses, query
+from riverui.web.search.addresses import Listing, list_url, search_url
+from riverui.web.search.long_searches import SearchNote, first_note
+from riverui.web.view.format import plain
+from riverui.web.view.preferences import PAGE_SIZES, preferences
+from riverui.web.view.render import done, respond
+
+log = logging.getLogger("riverui.actions")
+
+_RAIL = (
+    JobState.AVAILABLE,
+    JobState.RUNNING,
+    JobState.SCHEDULED,
+    JobState.RETRYABLE,
+    JobState.PENDING,
+    JobState.COMPLETED,
+    JobState.DISCARDED,
+    JobState.CANCELLED,
+)
+"""States as the rail shows them: what is going on first."""
+
+_ID = re.compile(r"-?[0-9]{1,19}")
+_LINKED = 50
+"""Jobs that a notice's link can name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """One entry of a menu that is a link."""
+
+    value: str
+    label: str
+    url: str
+    current: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StateLink:
+    """One entry of the state rail; `state` None is All. `count` None while it is not known."""
+
+    state: JobState | None
+    label: str
+    url: str
+    current: bool
+    count: Count | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chip:
+    """One filter term as shown, with the address of the list without it."""
+
+    text: str
+    remove_url: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """Something went wrong in a region: what, and what to do about it."""
+
+    title: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobsIndex:
+    """The job list. The template's whole contract, besides the shell."""
+
+    template: ClassVar[str] = "jobs/index.html"
+    fragments: ClassVar[Mapping[str, str]] = {
+        "jobs-list": "jobs/_list.html",
+        "jobs-states": "jobs/_states.html",
+    }
+
+    q: str
+    """The search text as typed."""
+    fields: Mapping[str, str]
+    """The same filter as plain form fields: id kind queue priority tag worker args metadata error
+    attempt created scheduled started finished → text of the field ("" when unused).
+    """
+    states: tuple[JobState, ...]
+    """States shown; empty is All."""
+    rail: tuple[StateLink, ...]
+    chips: tuple[Chip, ...]
+    clear_url: str
+    """This list without any filter term (the state stays)."""
+    rows: tuple[JobListRow, ...]
+    when: str
+    """What the time is that a row shows."""
+    orders: tuple[Choice, ...]
+    limits: tuple[Choice, ...]
+    order: str
+    limit: int
+    newer_url: str | None
+    older_url: str | None
+    first_url: str
+    """The first page; also what live refresh asks for while on it."""
+    self_url: str
+    """This very view: what live refresh asks for, and where actions come back to."""
+    on_first_page: bool
+    search: SearchNote | None
+    problem: Problem | None
+    understood_url: str | None
+    """Where the address is not understood: the list that is left without what is not."""
+    final: bool
+    """Asking again tells nothing new: the search is not understood."""
+    matching: Count | None
+    """How many jobs match, where that is known cheaply; for "select all N matching"."""
+    hide_args: bool
+    filtered: bool
+    """Whether any term besides the state narrows the list."""
+    actions: Mapping[str, str]
+    """Verbs that fit the states shown and the viewer's rights (of retry, cancel, delete), each with
+    the address that shows what it would do to all matching jobs. None for a search that is not
+    understood.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobsConfirm:
+    """Asks before deleting selected jobs; the same page answers a person with or without
+    JavaScript.
+    """
+
+    template: ClassVar[str] = "jobs/confirm.html"
+    fragments: ClassVar[Mapping[str, str]] = {"dialog": "jobs/_confirm.html"}
+
+    verb: str
+    ids: tuple[int, ...]
+    samples: tuple[JobListRow, ...]
+    next: str
+    """Where to go afterwards (a path below the base path)."""
+
+
+async def index(request: Request) -> Response:
+    """The job list."""
+    board, asked = dashboard(request), htmx(request)
+    now = datetime.now(UTC)
+    listing, canonical = addresses.read(
+        request.query_params, now=now, default_limit=preferences(request).limit
+    )
+    if not canonical and not asked.request:
+        return RedirectResponse(list_url(request, listing), status_code=302)
+    problem, status = listing_problem(listing), 400
+    page = JobPage(rows=(), more=False)
+    counting = asyncio.ensure_future(board.counts.get())
+    try:
+        if problem is None and asked.target != "jobs-states":
+            async with board.driver.reading() as executor:
+                listing, page = await _list(executor, listing, window=board.config.search_window)
+    except QueryTimeout as error:
+        status, problem = _problem(request, error)
+    finally:
+        # Counting goes on for others whatever becomes of this list.
+        snapshot = await counting
+    return respond(
+        request,
+        await _index(request, listing, page, snapshot, problem),
+        status=status if problem else 200,
+        headers={} if canonical else {"HX-Push-Url": list_url(request, listing)},
+    )
+
+
+async def retry(request: Request) -> Response:
+    """Makes the chosen jobs available now."""
+    return await _act(request, Verb.RETRY, await form(request))
+
+
+async def cancel(request: Request) -> Response:
+    """Cancels the chosen jobs; running ones are asked to stop."""
+    return await _act(request, Verb.CANCEL, await form(request))
+
+
+async def delete(request: Request) -> Response:
+    """Deletes the chosen jobs, once that is confirmed."""
+    posted = await form(request)
+    ids = _ids(posted)
+    if posted.get("confirmed") != "1" and ids:
+        return respond(
+            request,
+            JobsConfirm(
+                verb=Verb.DELETE,
+                ids=ids,
+                samples=await _samples(request, ids[:5]),
+                next=local_path(request, posted.get("next"), default=url(request, "jobs.index")),
+            ),
+        )
+    return await _act(request, Verb.DELETE, posted)
+
+
+def listing_problem(listing: Listing) -> Problem | None:
+    """Return what is wrong with the address of a list, in words; None when nothing is."""
+    if listing.problem:
+        return Problem(title="This address is not valid.", detail=listing.problem)
+    return search_problem(listing.search)
+
+
+def search_problem(search: query.Search) -> Problem | None:
+    """What is wrong with the search text, in words; None when nothing is."""
+    if not search.errors:
+        return None
+    told = []
+    for error in search.errors[:3]:
+        piece = search.text[error.start : error.end].strip()[:40]
+        clear = search.too_long or piece in error.message
+        told.append(error.message if clear else f"“{piece}”: {error.message}")
+    return Problem(title="This search is not valid.", detail=plain(" ".join(told)))
+
+
+def _problem(request: Request, error: Exception) -> tuple[int, Problem]:
+    status, page = error_page(request, error)
+    return status, Problem(title=page.title, detail=page.detail)
+
+
+async def _list(executor: Executor, listing: Listing, *, window: int) -> tuple[Listing, JobPage]:
+    """The rows, and the place where they really are: going back ends on the first page, which is
+    full.
+    """
+    params = JobListParams(
+        filter=listing.filter,
+        order=listing.order,
+        cursor=listing.cursor,
+        limit=listing.limit,
+        window=window,
+    )
+    page = await executor.job_list(params)
+    if listing.cursor and listing.cursor.before and not page.more and not page.searched:
+        listing = addresses.first_page(listing)
+        if len(page.rows) < listing.limit:
+            page = await executor.job_list(replace(params, cursor=None))
+        else:
+            page = replace(page, more=True)
+    return listing, page
+
+
+async def _index(
+    request: Request, listing: Listing, page: JobPage, snapshot: Snapshot, problem: Problem | None
+) -> JobsIndex:
+    config, search = dashboard(request).config, listing.search
+    newer, older = _neighbours(request, listing, page)
+    shown = preferences(request).show_args
+    return JobsIndex(
+        q=search.text,
+        fields=search.fields(),
+        states=listing.states,
+        rail=_rail(request, listing, snapshot),
+        chips=tuple(
+            Chip(
+                text=search.text[part.start : part.end],
+                remove_url=list_url(request, listing, listing.query(q=search.without(part))),
+            )
+            for part in search.parts
+        ),
+        clear_url=list_url(request, listing, listing.query(q="")),
+        rows=page.rows,
+        when=listing.when,
+        orders=tuple(
+            Choice(
+                value=order.value,
+                label=label,
+                url=list_url(request, listing, listing.query(order=order)),
+                current=order is listing.order,
+            )
+            for order, label in listing.orders()
+        ),
+        limits=tuple(
+            Choice(
+                value=str(size),
+                label=f"{size} per page",
+                url=list_url(request, listing, listing.query(limit=size)),
+                current=size == listing.limit,
+            )
+            for size in PAGE_SIZES
+        ),
+        order=listing.order.value,
+        limit=listing.limit,
+        newer_url=newer,
+        older_url=older,
+        first_url=list_url(request, listing, listing.query()),
+        self_url=here(request)
+        if listing.problem
+        else list_url(request, listing, listing.query(q=search.text, cursor=listing.cursor)),
+        on_first_page=listing.cursor is None,
+        search=first_note(request, listing, page.searched, len(page.rows), snapshot)
+        if page.searched
+        else None,
+        problem=problem,
+        understood_url=list_url(request, listing, listing.query()) if listing.problem else None,
+        final=bool(listing.problem or search.errors),
+        matching=None if problem else await _matching(request, listing, page, snapshot),
+        hide_args=config.hide_args if shown is None else not shown,
+        filtered=bool(search.text.strip()),
+        actions={} if listing.problem or search.errors else _actions(request, listing),
+    )
+
+
+def _neighbours(request: Request, listing: Listing, page: JobPage) -> tuple[str | None, str | None]:
+    """Addresses of the page before and the page after. They hold where rows have vanished
+    meanwhile.
+    """
+    cursor = listing.cursor
+
+    def at(place: JobCursor) -> str:
+        return list_url(request, listing, listing.query(cursor=place))
+
+    newer = older = None
+    if cursor:
+        first, last = (page.rows[0], page.rows[-1]) if page.rows else (None, None)
+        if page.more or not cursor.before:
+            newer = at(
+                listing.place(first.id, first.matters_at, before=True)
+                if first
+                else replace(cursor, before=True)
+            )
+        if page.more or cursor.before:
+            older = at(
+                listing.place(last.id, last.matters_at) if last else replace(cursor, before=False)
+            )
+    elif page.more and page.rows:
+        older = at(listing.place(page.rows[-1].id, page.rows[-1].matters_at))
+    return newer, older
+
+
+def _rail(request: Request, listing: Listing, snapshot: Snapshot) -> tuple[StateLink, ...]:
+    every = StateLink(
+        state=None,
+        label="All",
+        url=list_url(request, listing, listing.query(states=())),
+        current=not listing.states,
+        count=snapshot.total(),
+    )
+    return (
+        every,
+        *(
+            StateLink(
+                state=state,
+                label=state.value.capitalize(),
+                url=list_url(request, listing, listing.query(states=(state,))),
+                current=state in listing.states,
+                count=snapshot.of(state),
+            )
+            for state in _RAIL
+        ),
+    )
+
+
+def _actions(request: Request, listing: Listing) -> dict[str, str]:
+    preview = url(request, "jobs.bulk")
+    fixed = urlencode(
+        [
+            ("q", listing.search.text),
+            *(("state", state.value) for state in listing.states),
+            ("next", list_url(request, listing)),
+        ],
+        safe="/",
+        quote_via=quote,
+    )
+    return {
+        verb: f"{preview}?verb={verb}&{fixed}"
+        for verb in action_notices.allowed(request, listing.states)
+    }
+
+
+async def _matching(
+    request: Request, listing: Listing, page: JobPage, snapshot: Snapshot
+) -> Count | None:
+    """How many jobs match: from the rows or the shared counts where they tell, else counted up to
+    the cap.
+    """
+    if listing.cursor is None and not page.more and page.searched is None:
+        return Count(value=len(page.rows))
+    if not listing.search.terms:
+        return snapshot.total(listing.states)
+    if page.searched is not None:
+        return None
+    key = listing.query(order=addresses.default_order(listing.states), limit=listing.default_limit)
+    return await dashboard(request).counts.matching(key, listing.filter)
+
+
+async def _act(request: Request, verb: Verb, posted: Form) -> Response:
+    board, ids = dashboard(request), _ids(posted)
+    home = url(request, "jobs.index")
+    next_url = local_path(request, posted.get("next"), default=home)
+    if not ids:
+        return done(request, Notice(level="warning", title="No job was selected"), next=next_url)
+    changes = await actions.apply(board.driver, verb, ids, time_limit=board.config.action_timeout)
+    board.counts.expire()
+    log.info(
+        "%s by %r: %d changed, %d requested, %d skipped of jobs %s",
+        verb.value,
+        access(request).user,
+        len(changes.changed),
+        len(changes.requested),
+        len(changes.skipped),
+        ids[:_LINKED],
+    )
+    if verb is Verb.DELETE and any(
+        next_url.partition("?")[0] == url(request, "jobs.show", id=job_id)
+        for job_id in changes.changed
+    ):
+        next_url = home
+    notice = action_notices.notice(verb, changes, link=_link(request, verb, changes))
+    return done(request, notice, next=next_url, changed="jobs")
+
+
+def _link(request: Request, verb: Verb, changes: JobChanges) -> tuple[str, str] | None:
+    """Where the jobs can be seen that an action changed."""
+    ids = changes.changed + changes.requested
+    if verb is Verb.DELETE or not ids or len(ids) > _LINKED:
+        return None
+    if len(ids) == 1:
+        return f"Job {ids[0]}", url(request, "jobs.show", id=ids[0])
+    return "Show them", search_url(request, f"id:{','.join(map(str, ids))}")
+
+
+async def _samples(request: Request, ids: Sequence[int]) -> tuple[JobListRow, ...]:
+    wanted = JobFilter(terms=(Term(field=Field.ID, op=Op.EQ, values=tuple(ids)),))
+    async with dashboard(request).driver.reading() as executor:
+        return (await executor.job_list(JobListParams(filter=wanted, limit=len(ids)))).rows
+
+
+def _ids(posted: Form) -> tuple[int, ...]:
+    """The ids that a form names, each once. BadRequest where they are no ids or too many."""
+    texts = posted.getlist("ids")
+    if len(texts) > MAX_IDS:
+        raise BadRequest(f"One request takes at most {MAX_IDS:,} jobs.")
+    if not all(_ID.fullmatch(text) and is_bigint(int(text)) for text in texts):
+        raise BadRequest("A job id must be a whole number.")
+    return tuple(dict.fromkeys(map(int, texts)))

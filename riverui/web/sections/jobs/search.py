@@ -1,0 +1,163 @@
+"""One step of a search that no index serves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from riverui.domain.jobs import JobListRow
+from riverui.errors import BadRequest, QueryTimeout
+from riverui.storage.interface.params import JobListParams, JobPage, SearchedWindow
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.htmx import htmx
+from riverui.web.search import addresses, long_searches
+from riverui.web.search.addresses import Listing, list_url
+from riverui.web.search.long_searches import Going, SearchNote, SearchProgress, Turn
+from riverui.web.view.preferences import preferences
+from riverui.web.view.render import respond
+
+_OWN = frozenset({"begin", "found", "looked", "search"})
+"""Parameters of a step; all others are those of the list."""
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_NAME = re.compile(r"[0-9a-f]{8}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchStep:
+    """What one step of a search adds to the job list."""
+
+    template: ClassVar[str] = "jobs/_step.html"
+    fragments: ClassVar[Mapping[str, str]] = {"search-note": "jobs/_step.html"}
+
+    rows: tuple[JobListRow, ...]
+    search: SearchNote
+    older_url: str | None
+    """The page after this one, once this one is full."""
+    hide_args: bool
+
+
+async def step(request: Request) -> Response:
+    """Look at the next window of a search and answer with what it found and how to go on."""
+    board = dashboard(request)
+    listing, progress = _read(request)
+    if not htmx(request).request:
+        return RedirectResponse(list_url(request, listing), status_code=302)
+    viewer = access(request).user or progress.search
+    here = _standing(listing)
+    turn = board.searches.turn(
+        viewer,
+        progress.search,
+        begin="begin" in request.query_params,
+        step=board.config.page_timeout.total_seconds(),
+    )
+    if turn is Turn.BUSY:
+        begin = "begin" in request.query_params
+        return await _answer(request, listing, here, progress, Going.WAITING, begin=begin)
+    if turn is Turn.OVERTAKEN:
+        reason = f"Stopped: {viewer} has started another search."
+        return await _answer(request, listing, here, progress, Going.STOPPED, reason=reason)
+    over = True
+    try:
+        async with board.driver.reading() as executor:
+            page = await executor.job_list(
+                JobListParams(
+                    filter=listing.filter,
+                    order=listing.order,
+                    cursor=listing.cursor,
+                    limit=listing.limit - progress.found,
+                    window=board.config.search_window,
+                )
+            )
+        over = page.searched is None
+    except QueryTimeout:
+        reason = "Stopped: the database took too long."
+        return await _answer(request, listing, here, progress, Going.STOPPED, reason=reason)
+    finally:
+        board.searches.rest(viewer, progress.search, over=over)
+    window = page.searched or here
+    progress = replace(
+        progress,
+        looked=progress.looked
+        + (page.searched.rows if page.searched else board.config.search_window),
+        found=progress.found + len(page.rows),
+    )
+    state = Going.GOING if page.searched else Going.FULL if page.more else Going.ENDED
+    return await _answer(request, listing, window, progress, state, page=page)
+
+
+def _read(request: Request) -> tuple[Listing, SearchProgress]:
+    """The list and its place, and what the search has behind it. BadRequest where the address is
+    not ours.
+    """
+    given = request.query_params
+    listing, canonical = addresses.read(
+        QueryParams([(name, value) for name, value in given.multi_items() if name not in _OWN]),
+        now=datetime.now(UTC),
+        default_limit=preferences(request).limit,
+    )
+    numbers = [given.get(name, "") for name in ("looked", "found")]
+    name = given.get("search", "")
+    if (
+        not canonical
+        or listing.cursor is None
+        or listing.cursor.before
+        or not _NAME.fullmatch(name)
+        or not all(map(_NUMBER.fullmatch, numbers))
+        or int(numbers[1]) >= listing.limit
+    ):
+        raise BadRequest("This is not the next step of a search.")
+    return listing, SearchProgress(search=name, looked=int(numbers[0]), found=int(numbers[1]))
+
+
+def _standing(listing: Listing) -> SearchedWindow:
+    """The place where this step begins, for a search that does not get on."""
+    assert listing.cursor is not None
+    return SearchedWindow(rows=0, until=None, resume=listing.cursor)
+
+
+async def _answer(
+    request: Request,
+    listing: Listing,
+    window: SearchedWindow,
+    progress: SearchProgress,
+    state: Going,
+    *,
+    page: JobPage | None = None,
+    begin: bool = False,
+    reason: str = "",
+) -> Response:
+    board = dashboard(request)
+    rows = page.rows if page else ()
+    older = None
+    if state is Going.FULL:
+        last = rows[-1]
+        older = list_url(
+            request, listing, listing.query(cursor=listing.place(last.id, last.matters_at))
+        )
+    shown = preferences(request).show_args
+    return respond(
+        request,
+        SearchStep(
+            rows=rows,
+            search=long_searches.note(
+                request,
+                listing,
+                window,
+                progress,
+                await board.counts.get(),
+                state=state,
+                begin=begin,
+                reason=reason,
+            ),
+            older_url=older,
+            hide_args=board.config.hide_args if shown is None else not shown,
+        ),
+    )

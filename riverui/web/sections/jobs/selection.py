@@ -1,0 +1,124 @@
+"""Which jobs a request means: River UI's own parameters, and the search text that the pages
+know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import Request
+
+from riverui.actions.jobs import MAX_IDS
+from riverui.domain.jobs import FINALIZED, JobMinimalRow, JobState
+from riverui.errors import BadRequest
+from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrder, Op, Term
+from riverui.web.api import requests
+from riverui.web.http.urls import only
+from riverui.web.search import query
+from riverui.web.search.addresses import default_order
+from riverui.web.sections.jobs.index import search_problem
+
+_NAMES = {"kinds": (Field.KIND, 100), "queues": (Field.QUEUE, 100), "tags": (Field.TAG, 100)}
+"""Parameters that are names: the field that they filter and how many there may be."""
+_PRIORITIES = 10
+_SMALLINT = 2**15
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """Jobs in an order."""
+
+    filter: JobFilter
+    order: JobOrder
+    ours: bool
+    """Whether it was asked for in a way that River UI does not know."""
+
+    def cursor(self, text: str) -> JobCursor | None:
+        """The place that a cursor stands for; None for none. BadRequest where it fits another
+        order.
+        """
+        return query.decode_cursor(text, self.order) if text else None
+
+    def behind(self, row: JobMinimalRow) -> JobCursor:
+        """The place just after a job."""
+        timed = self.order in (JobOrder.TIME, JobOrder.TIME_DESC)
+        return JobCursor(at=row.matters_at if timed else None, id=row.id)
+
+
+def selected(request: Request, *besides: str, listing: bool = True) -> Selection:
+    """The jobs that a request's parameters mean; in a listing as River UI has it, unless more is
+    asked for.
+
+    There, without a state, these are the running ones; with a search text or an order, or where it
+    is no listing, those of every state. `besides` are parameters that do not choose jobs. Raises
+    BadRequest for any others: they may have been meant to choose fewer.
+    """
+    only(request, "q", "order", *besides, many=("state", "ids", "priorities", *_NAMES))
+    text, order = requests.first(request, "q"), requests.first(request, "order")
+    named = states(request.query_params.getlist("state"))
+    ours = not listing or bool(text or order or len(named) > 1)
+    if not ours:
+        found = JobFilter(states=named or (JobState.RUNNING,), terms=_terms(request))
+        return Selection(filter=found, order=_rivers_order(named), ours=False)
+    found = searched(text, named)
+    found = JobFilter(states=found.states, terms=(*found.terms, *_terms(request)))
+    return Selection(filter=found, order=_order(order, found.states), ours=True)
+
+
+def searched(text: str, named: Sequence[JobState]) -> JobFilter:
+    """The filter that a search text means; its own states win over those named. BadRequest says in
+    words what is wrong with it.
+    """
+    search = query.parse(text, now=datetime.now(UTC))
+    if problem := search_problem(search):
+        raise BadRequest(f"{problem.title} {problem.detail}")
+    return search.filter(named)
+
+
+def states(values: Sequence[Any]) -> tuple[JobState, ...]:
+    """States by their names; BadRequest where there is none of that name."""
+    try:
+        named = {JobState(value) for value in values if value != ""}
+    except ValueError:
+        raise BadRequest(f"Unknown state; the states are {', '.join(sorted(JobState))}.") from None
+    return tuple(state for state in JobState if state in named)
+
+
+def _terms(request: Request) -> tuple[Term, ...]:
+    terms = []
+    if ids := requests.listed(request, "ids", MAX_IDS):
+        terms.append(_equal(Field.ID, tuple(requests.integer(text) or 0 for text in ids)))
+    for name, (field, most) in _NAMES.items():
+        if values := requests.listed(request, name, most):
+            terms.append(_equal(field, tuple(values)))
+    if priorities := requests.listed(request, "priorities", _PRIORITIES):
+        found = [requests.integer(text) or 0 for text in priorities]
+        terms.append(
+            _equal(Field.PRIORITY, tuple(n if -_SMALLINT <= n < _SMALLINT else 0 for n in found))
+        )
+    return tuple(terms)
+
+
+def _equal(field: Field, values: tuple[int | str, ...]) -> Term:
+    return Term(field=field, op=Op.EQ, values=values)
+
+
+def _rivers_order(named: Sequence[JobState]) -> JobOrder:
+    """The longest running first where no state is named; the latest ended first; all others by
+    id.
+    """
+    if not named:
+        return JobOrder.TIME
+    return JobOrder.TIME_DESC if FINALIZED.issuperset(named) else JobOrder.ID
+
+
+def _order(text: str, named: Sequence[JobState]) -> JobOrder:
+    if not text:
+        return default_order(named)
+    try:
+        return JobOrder(text)
+    except ValueError:
+        raise BadRequest(f"Unknown order; the orders are {', '.join(JobOrder)}.") from None

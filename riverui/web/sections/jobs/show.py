@@ -1,0 +1,206 @@
+"""One job: its page, its raw JSON and its logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from riverui.domain.jobs import FINALIZED, MOST_NAME, WAITING, JobShowRow, JobState
+from riverui.domain.numbers import is_bigint
+from riverui.errors import DatabaseError, NotFound, QueryTimeout
+from riverui.storage.interface import Executor
+from riverui.storage.interface.params import Field, TextPiece
+from riverui.web.http.context import dashboard
+from riverui.web.http.urls import url
+from riverui.web.live import action_notices
+from riverui.web.search import query
+from riverui.web.search.addresses import search_url
+from riverui.web.sections.jobs import diagnosis
+from riverui.web.view import timeline
+from riverui.web.view.facts import fact
+from riverui.web.view.render import respond
+from riverui.web.view.timeline import Attempt, Step
+
+_RAW = ("args", "errors", "job", "metadata", "output")
+_ATTEMPT = re.compile(r"-?[0-9]{1,18}")
+_PIECE = 4_000_000
+"""Bytes of a text that are in memory at once; reading each piece makes the database write the whole
+text.
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobsShow:
+    """One job."""
+
+    template: ClassVar[str] = "jobs/show.html"
+    fragments: ClassVar[Mapping[str, str]] = {"job": "jobs/_job.html"}
+
+    job: JobShowRow
+    steps: tuple[Step, ...]
+    attempts: tuple[Attempt, ...]
+    """Newest first."""
+    actions: tuple[str, ...]
+    """Verbs that fit the state and the viewer's rights: of retry, cancel, delete."""
+    stuck: str | None
+    """Why a running job looks stuck, in words; None when it does not."""
+    waiting: str | None
+    """Why a waiting job is not worked yet, where that can be told (queue paused or unserved, due
+    later).
+    """
+    unread: tuple[tuple[str, str], ...]
+    """What of its surroundings could not be read (queue, leader), and why."""
+    final: bool
+    """Nothing will change any more: live refresh may stop."""
+    self_url: str
+    back_url: str
+    kind_url: str
+    queue_url: str
+    tag_urls: Mapping[str, str]
+    worker_urls: Mapping[str, str]
+    """By each name that is not cut."""
+    earlier: int = 0
+    """Attempts that are older than those shown."""
+    too_large: bool = False
+    """The row's JSON could not be read in time, and is left out."""
+
+
+async def show(request: Request) -> Response:
+    """One job."""
+    board = dashboard(request)
+    job_id = _path_id(request)
+    queue = leader = served = None
+    job, too_large = await _job(request, job_id)
+    name = job.queue
+    if job.state in WAITING:
+        queue = await fact(board.driver, lambda executor: executor.queue_get(name, cap=1_000))
+    if job.state in (JobState.SCHEDULED, JobState.RETRYABLE):
+        leader = await fact(board.driver, lambda executor: executor.leader_get())
+    if job.state is JobState.RUNNING:
+        served = await fact(board.driver, lambda executor: executor.queue_row_get(name))
+    found = (("queue", queue), ("leader", leader), ("queue", served))
+    now = datetime.now(UTC)
+    attempts = timeline.attempts(job, now)
+    return respond(
+        request,
+        JobsShow(
+            job=job,
+            steps=timeline.steps(job, now),
+            attempts=attempts,
+            earlier=timeline.attempt_count(job) - len(attempts),
+            too_large=too_large,
+            actions=action_notices.allowed(request, (job.state,)),
+            stuck=diagnosis.stuck(job, served, now),
+            waiting=diagnosis.waiting(job, queue, leader, now),
+            unread=tuple(
+                (what, error.public) for what, error in found if isinstance(error, DatabaseError)
+            ),
+            final=job.state in FINALIZED,
+            self_url=url(request, "jobs.show", id=job.id),
+            back_url=url(request, "jobs.index") + f"?state={job.state.value}",
+            kind_url=search_url(request, query.term(Field.KIND, job.kind)),
+            queue_url=url(request, "queues.show", name=job.queue),
+            tag_urls={tag: search_url(request, query.term(Field.TAG, tag)) for tag in job.tags},
+            worker_urls={
+                worker: search_url(request, query.term(Field.WORKER, worker))
+                for worker in reversed(job.attempted_by)
+                if len(worker) <= MOST_NAME
+            },
+        ),
+    )
+
+
+async def raw(request: Request) -> Response:
+    """One JSON field of a job, or the whole job, as text."""
+    job_id, field = _path_id(request), request.path_params["field"]
+    if field not in _RAW:
+        raise NotFound
+    missing = f"Job {job_id} not found, or it has no {field}."
+    return await _whole(request, missing, partial(_field_piece, job_id, field))
+
+
+async def log(request: Request) -> Response:
+    """The whole log of one attempt as text; 0 are those that name no attempt."""
+    job_id, attempt = _path_id(request), request.path_params["attempt"]
+    if not _ATTEMPT.fullmatch(attempt):
+        raise NotFound
+    missing = f"Job {job_id} not found, or its attempt {attempt} has no log."
+    return await _whole(request, missing, partial(_log_piece, job_id, int(attempt)))
+
+
+async def _job(request: Request, job_id: int) -> tuple[JobShowRow, bool]:
+    """Return the job, and whether its JSON had to be left out to read it in time."""
+    driver, too_large = dashboard(request).driver, False
+    try:
+        async with driver.reading() as executor:
+            job = await executor.job_get(job_id)
+    except QueryTimeout:
+        too_large = True
+        async with driver.reading() as executor:
+            job = await executor.job_get(job_id, lean=True)
+    if job is None:
+        raise NotFound(_no_job(job_id))
+    return job, too_large
+
+
+_Piece = Callable[[Executor, int], Awaitable[TextPiece | None]]
+"""Reads the part of a text that begins at that byte."""
+
+
+async def _field_piece(job_id: int, field: str, executor: Executor, start: int) -> TextPiece | None:
+    return await executor.job_get_text(job_id, field, start=start, size=_PIECE)
+
+
+async def _log_piece(job_id: int, attempt: int, executor: Executor, start: int) -> TextPiece | None:
+    return await executor.job_get_log(job_id, attempt, start=start, size=_PIECE)
+
+
+async def _whole(request: Request, missing: str, read: _Piece) -> Response:
+    """Answer with a text of any length piece by piece, each out of a transaction of its own.
+
+    So neither memory nor a connection is held for whoever reads slowly. A row that changes in
+    between breaks the answer off, which its length tells.
+    """
+    board = dashboard(request)
+
+    async def piece(start: int) -> TextPiece | None:
+        async with board.driver.reading(timeout=board.config.action_timeout) as executor:
+            return await read(executor, start)
+
+    first = await piece(0)
+    if first is None:
+        raise NotFound(missing)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield first.data
+        sent = len(first.data)
+        while sent < first.size:
+            found = await piece(sent)
+            if found is None or found.version != first.version or not found.data:
+                raise RuntimeError("the job changed while its text was being sent")
+            yield found.data
+            sent += len(found.data)
+
+    headers = {"Content-Length": str(first.size)}
+    return StreamingResponse(pieces(), media_type="text/plain; charset=utf-8", headers=headers)
+
+
+def _path_id(request: Request) -> int:
+    job_id: int = request.path_params["id"]
+    if not is_bigint(job_id):
+        raise NotFound(_no_job(job_id))
+    return job_id
+
+
+def _no_job(job_id: int) -> str:
+    return (
+        f"Job not found: {job_id}. It may have been deleted: River's cleaner removes completed and "
+        "cancelled jobs after a day, and discarded ones after a week, unless configured otherwise."
+    )

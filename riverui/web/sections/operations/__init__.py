@@ -1,0 +1,1 @@
+"""Operations: actions on all jobs that match a search."""

@@ -1,0 +1,132 @@
+"""Actions on all matching jobs while they run, and what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.errors import NotFound
+from riverui.storage.interface.params import CountKind, JobFilter
+from riverui.web.auth.access import access, need
+from riverui.web.http.context import dashboard
+from riverui.web.http.forms import form
+from riverui.web.http.urls import local_path, url
+from riverui.web.live.notices import Notice
+from riverui.web.search import query
+from riverui.web.search.addresses import search_url
+from riverui.web.sections.operations.runner import Operation, Status
+from riverui.web.view.render import done, respond
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperationView:
+    """One operation as shown."""
+
+    id: str
+    verb: str
+    filter_text: str
+    user: str
+    started_at: datetime
+    ended_at: datetime | None
+    status: str
+    """running, stopping, done, stopped or failed."""
+    total: int
+    total_exact: bool
+    changed: int
+    requested: int
+    skipped: Mapping[str, int]
+    """Skip reason → how many."""
+    skipped_samples: Mapping[str, tuple[int, ...]]
+    """Skip reason → first few ids."""
+    error: str
+    url: str
+    jobs_url: str
+    """The list it was started from."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperationsIndex:
+    """Operations since this process started, newest first."""
+
+    template: ClassVar[str] = "operations/index.html"
+    fragments: ClassVar[Mapping[str, str]] = {"operations-list": "operations/_list.html"}
+
+    operations: tuple[OperationView, ...]
+    self_url: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperationsShow:
+    """One operation."""
+
+    template: ClassVar[str] = "operations/show.html"
+    fragments: ClassVar[Mapping[str, str]] = {"operation": "operations/_operation.html"}
+
+    operation: OperationView
+    self_url: str
+
+
+async def index(request: Request) -> Response:
+    """The operations of this process."""
+    operations = dashboard(request).operations.list()
+    return respond(
+        request,
+        OperationsIndex(
+            operations=tuple(_view(request, operation) for operation in operations),
+            self_url=url(request, "operations.index"),
+        ),
+    )
+
+
+async def show(request: Request) -> Response:
+    """One operation."""
+    view = _view(request, _operation(request))
+    return respond(request, OperationsShow(operation=view, self_url=view.url))
+
+
+async def stop(request: Request) -> Response:
+    """Stops an operation after the chunk at hand."""
+    board, operation = dashboard(request), _operation(request)
+    need(request, f"jobs.{operation.verb.value}")
+    posted = await form(request)
+    ended = operation.ended
+    board.operations.stop(operation, user=access(request).user)
+    title = "It had already finished" if ended else "Stopping after the current batch"
+    here = url(request, "operations.show", id=operation.id)
+    next_url = local_path(request, posted.get("next"), default=here)
+    return done(request, Notice(level="info", title=title), next=next_url, changed="operations")
+
+
+def _operation(request: Request) -> Operation:
+    operation = dashboard(request).operations.get(request.path_params["id"])
+    if operation is None:
+        raise NotFound("Operation not found: operations are forgotten when the dashboard restarts.")
+    return operation
+
+
+def _view(request: Request, operation: Operation) -> OperationView:
+    terms = query.format(JobFilter(terms=operation.filter.terms))
+    through = operation.status is Status.DONE
+    return OperationView(
+        id=operation.id,
+        verb=operation.verb.value,
+        filter_text=operation.filter_text,
+        user=operation.user,
+        started_at=operation.started_at,
+        ended_at=operation.ended_at,
+        status=operation.status.value,
+        total=operation.seen if through else max(operation.total.value, operation.seen),
+        total_exact=through or operation.total.kind is CountKind.EXACT,
+        changed=operation.changed,
+        requested=operation.requested,
+        skipped={reason.value: number for reason, number in operation.skipped.items()},
+        skipped_samples={reason.value: ids for reason, ids in operation.skipped_samples.items()},
+        error=operation.error,
+        url=url(request, "operations.show", id=operation.id),
+        jobs_url=search_url(request, terms, operation.filter.states),
+    )

@@ -1,0 +1,340 @@
+"""Actions on all matching jobs: they run in this process, chunk by chunk, whether or not a browser
+looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from riverui.actions import jobs
+from riverui.actions.jobs import Verb
+from riverui.errors import BadRequest, DatabaseUnavailable, QueryTimeout, RiveruiError
+from riverui.storage.interface import Driver
+from riverui.storage.interface.params import (
+    Count,
+    CountKind,
+    Field,
+    JobChanges,
+    JobCursor,
+    JobCutoff,
+    JobFilter,
+    JobListParams,
+    JobOrder,
+    Op,
+    SkipReason,
+    Term,
+)
+from riverui.web.config import DashboardConfig
+
+log = logging.getLogger("riverui.operations")
+
+AT_ONCE = 3
+"""Operations that run at the same time."""
+KEPT = 100
+"""Ended operations that are remembered."""
+SAMPLES = 10
+"""Ids of skipped jobs that are remembered for each reason."""
+
+_AHEAD = 20_000
+"""Jobs that one search finds at most, to be acted on chunk by chunk."""
+_PAUSE = 0.05
+"""Seconds between chunks, at least: workers and autovacuum get their turn."""
+_AWAY = 60.0
+"""Seconds that an operation waits for a database that went away."""
+_LONG = 0.5
+"""Seconds above which a chunk counts as too large."""
+_SMALLEST = 10
+_TIMEOUTS = 6
+"""Timeouts in a row after which it gives up."""
+
+
+class Status(StrEnum):
+    """Where an operation is."""
+
+    RUNNING = "running"
+    STOPPING = "stopping"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Operation:
+    """One verb on all jobs that match a filter and are not newer than the cutoff."""
+
+    id: str
+    verb: Verb
+    filter: JobFilter
+    filter_text: str
+    order: JobOrder
+    cutoff: JobCutoff
+    user: str
+    total: Count
+    """How many matched when it was started."""
+    started_at: datetime
+    ended_at: datetime | None = None
+    status: Status = Status.RUNNING
+    changed: int = 0
+    requested: int = 0
+    skipped: dict[SkipReason, int] = field(default_factory=dict)
+    skipped_samples: dict[SkipReason, tuple[int, ...]] = field(default_factory=dict)
+    error: str = ""
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.ended_at is not None
+
+    @property
+    def seen(self) -> int:
+        """Jobs dealt with so far, skipped ones included."""
+        return self.changed + self.requested + sum(self.skipped.values())
+
+    def note(self, changes: JobChanges) -> None:
+        """Adds what one chunk did."""
+        self.changed += len(changes.changed)
+        self.requested += len(changes.requested)
+        for job_id, reason in changes.skipped:
+            self.skipped[reason] = self.skipped.get(reason, 0) + 1
+            samples = self.skipped_samples.get(reason, ())
+            if len(samples) < SAMPLES:
+                self.skipped_samples[reason] = (*samples, job_id)
+
+
+class Operations:
+    """The operations of one dashboard. They live as long as the process and need no lifespan."""
+
+    def __init__(self, driver: Driver, config: DashboardConfig) -> None:
+        self._driver = driver
+        self._config = config
+        self._operations: dict[str, Operation] = {}
+
+    def list(self) -> Sequence[Operation]:
+        """Every remembered operation, newest first."""
+        return tuple(reversed(self._operations.values()))
+
+    def get(self, id: str) -> Operation | None:
+        """The operation; None where it is unknown or forgotten."""
+        return self._operations.get(id)
+
+    def start(
+        self,
+        verb: Verb,
+        filter: JobFilter,
+        *,
+        cutoff: JobCutoff,
+        filter_text: str,
+        id: str,
+        order: JobOrder,
+        total: Count | None = None,
+        user: str = "",
+    ) -> Operation:
+        """Starts to act on every job that matches; gives the operation of that id where there is
+        one.
+
+        BadRequest when enough operations are running already.
+        """
+        if known := self._operations.get(id):
+            return known
+        if sum(not operation.ended for operation in self._operations.values()) >= AT_ONCE:
+            raise BadRequest(
+                f"{AT_ONCE} actions on all matching jobs are already running: wait for one, or stop"
+                " one."
+            )
+        operation = Operation(
+            id=id,
+            verb=verb,
+            filter=filter,
+            filter_text=filter_text,
+            order=order,
+            cutoff=cutoff,
+            user=user,
+            total=total or Count(value=0, kind=CountKind.AT_LEAST),
+            started_at=datetime.now(UTC),
+        )
+        self._operations[operation.id] = operation
+        self._forget()
+        operation.task = asyncio.create_task(self._run(operation))
+        log.info(
+            "%s started by %r: %r", verb.value, user, filter_text, extra={"operation": operation.id}
+        )
+        return operation
+
+    def stop(self, operation: Operation, *, user: str = "") -> None:
+        """Asks it to stop after the chunk at hand; nothing where it has ended."""
+        if operation.status is Status.RUNNING:
+            operation.status = Status.STOPPING
+            log.info(
+                "%s stopped by %r", operation.verb.value, user, extra={"operation": operation.id}
+            )
+
+    async def close(self) -> None:
+        """Ends them all after their chunk at hand has been given up."""
+        tasks = {operation.task for operation in self._operations.values() if operation.task}
+        while tasks:
+            for task in tasks:
+                task.cancel()
+            # A pool that hands out a connection at this very moment forgets that its client was
+            # cancelled.
+            _, tasks = await asyncio.wait(tasks, timeout=0.5)
+
+    def _forget(self) -> None:
+        ended = [operation.id for operation in self._operations.values() if operation.ended]
+        for operation_id in ended[: max(0, len(ended) - KEPT)]:
+            del self._operations[operation_id]
+
+    async def _run(self, operation: Operation) -> None:
+        status = Status.FAILED
+        try:
+            status = await _Walk(self._driver, self._config, operation).run()
+        except asyncio.CancelledError:
+            operation.error = "The dashboard was shut down."
+            raise
+        except RiveruiError as error:
+            operation.error = error.public
+            log.warning(
+                "%s stopped: %s", operation.verb.value, error, extra={"operation": operation.id}
+            )
+        except Exception:
+            operation.error = "Something went wrong; see the server's log."
+            log.exception("%s failed", operation.verb.value, extra={"operation": operation.id})
+        finally:
+            operation.status = status
+            operation.ended_at = datetime.now(UTC)
+            operation.task = None
+            skipped = {reason.value: number for reason, number in operation.skipped.items()}
+            log.info(
+                "%s %s: %d changed, %d requested, skipped %s, asked by %r for %r%s",
+                operation.verb.value,
+                status.value,
+                operation.changed,
+                operation.requested,
+                skipped,
+                operation.user,
+                operation.filter_text,
+                f": {operation.error}" if operation.error else "",
+                extra={"operation": operation.id},
+            )
+
+
+class _Walk:
+    """Goes once through the jobs that match, from one end to the other, and acts on each chunk.
+
+    It moves by keyset, so a job that stays in the filter (skipped, or asked to stop) is passed for
+    good.
+    """
+
+    def __init__(self, driver: Driver, config: DashboardConfig, operation: Operation) -> None:
+        self._driver = driver
+        self._config = config
+        self._operation = operation
+        self._ahead = _AHEAD
+        self._chunk = jobs.MAX_IDS
+        self._window = config.search_window
+        self._cursor: JobCursor | None = None
+        """Where to look on."""
+        self._found: list[int] = []
+        """Jobs to act on before that."""
+        self._more = True
+        self._timeouts = 0
+        self._away_since: float | None = None
+
+    async def run(self) -> Status:
+        """Until the last job, or until it is asked to stop; raises what could not be waited out."""
+        more = True
+        while more:
+            if self._operation.status is Status.STOPPING:
+                return Status.STOPPED
+            started = time.monotonic()
+            try:
+                more = await self._step()
+            except QueryTimeout:
+                self._shrink()
+                await asyncio.sleep(_PAUSE * 10)
+            except DatabaseUnavailable:
+                await self._wait_for_database()
+            else:
+                self._timeouts, self._away_since = 0, None
+                await asyncio.sleep(_PAUSE + (time.monotonic() - started) / 4)
+        return Status.DONE
+
+    async def _step(self) -> bool:
+        """Acts on one chunk; whether more may follow. What was found is let go only when that is
+        done.
+        """
+        fresh = not self._found
+        if fresh:
+            await self._look()
+        chunk = self._found[: self._chunk]
+        if ids := chunk if fresh else await self._still_matching(chunk):
+            started = time.monotonic()
+            changes = await jobs.apply(
+                self._driver, self._operation.verb, ids, time_limit=self._config.action_timeout
+            )
+            self._operation.note(changes)
+            if time.monotonic() - started > _LONG:
+                # Rows stay locked for as long as a chunk takes.
+                self._chunk = max(self._chunk // 2, min(self._chunk, _SMALLEST * 10))
+        del self._found[: len(chunk)]
+        return bool(self._found) or self._more
+
+    async def _look(self) -> None:
+        """Finds many jobs at once: without an index, each search would look at the same rows
+        again.
+        """
+        operation = self._operation
+        params = self._params(operation.filter, cursor=self._cursor, limit=self._ahead)
+        async with self._driver.reading(timeout=self._config.action_timeout) as executor:
+            page = await executor.job_list(params)
+        self._found = [row.id for row in page.rows]
+        self._more = page.searched is not None or (page.more and bool(page.rows))
+        if page.searched is not None:
+            self._cursor = page.searched.resume
+        elif page.rows:
+            last = page.rows[-1]
+            by_time = operation.order in (JobOrder.TIME, JobOrder.TIME_DESC)
+            self._cursor = JobCursor(at=last.matters_at if by_time else None, id=last.id)
+
+    async def _still_matching(self, ids: Sequence[int]) -> Sequence[int]:
+        """Those that match now: since they were found, some may have been worked."""
+        given = self._operation.filter
+        found = Term(field=Field.ID, op=Op.EQ, values=tuple(ids))
+        these = JobFilter(states=given.states, terms=(found, *given.terms))
+        async with self._driver.reading(timeout=self._config.action_timeout) as executor:
+            page = await executor.job_list(self._params(these, cursor=None, limit=len(ids)))
+        return [row.id for row in page.rows]
+
+    def _params(self, filter: JobFilter, *, cursor: JobCursor | None, limit: int) -> JobListParams:
+        return JobListParams(
+            cursor=cursor,
+            cutoff=self._operation.cutoff,
+            filter=filter,
+            lean=True,
+            limit=limit,
+            order=self._operation.order,
+            window=self._window,
+        )
+
+    def _shrink(self) -> None:
+        self._timeouts += 1
+        if self._timeouts > _TIMEOUTS:
+            raise QueryTimeout(f"The database did not answer in time, even for {self._chunk} jobs.")
+        self._ahead = max(_SMALLEST, self._ahead // 2)
+        self._chunk = max(_SMALLEST, self._chunk // 2)
+        self._window = max(1_000, self._window // 2)
+
+    async def _wait_for_database(self) -> None:
+        now = time.monotonic()
+        if self._away_since is None:
+            self._away_since = now
+        away = now - self._away_since
+        if away > _AWAY:
+            raise DatabaseUnavailable("The database could not be reached for a minute.")
+        await asyncio.sleep(min(5.0, 0.25 + away))

@@ -1,0 +1,1 @@
+"""What a front end asks for first: counts, features, names."""

@@ -1,0 +1,1 @@
+"""Queues: the list, one queue, pause and resume."""

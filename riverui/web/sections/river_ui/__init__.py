@@ -1,0 +1,1 @@
+"""River UI's page addresses, each leading to what comes nearest here."""

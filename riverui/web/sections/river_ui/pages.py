@@ -1,0 +1,73 @@
+"""River UI's own page addresses that are none of ours: each leads to what comes nearest here."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from riverui.domain.jobs import JobState
+from riverui.storage.interface.params import Field
+from riverui.web.auth.access import access
+from riverui.web.http.urls import url
+from riverui.web.live import notices
+from riverui.web.live.notices import Notice
+from riverui.web.search import query
+from riverui.web.search.addresses import search_url
+
+_JOBS_PARAMETERS = frozenset({"id", "kind", "limit", "priority", "queue", "tags"})
+"""What an address of River UI's job list may say besides a state."""
+
+
+async def jobs(request: Request) -> Response:
+    """River UI's job list, whose address ends in a slash: of running jobs where no state is
+    named.
+    """
+    text = request.scope.get("query_string", b"").decode("latin-1")
+    if text and _JOBS_PARAMETERS.issuperset(request.query_params):
+        text += f"&state={JobState.RUNNING}"
+    where = url(request, "jobs.index")
+    return RedirectResponse(f"{where}?{text}" if text else where, status_code=307)
+
+
+async def settings(request: Request) -> Response:
+    """What a browser prefers: on the page About here, or in the help where that page may not be
+    seen.
+    """
+    where = "about" if access(request).may("about.read") else "help"
+    return RedirectResponse(url(request, where), status_code=302)
+
+
+async def periodic_jobs(request: Request) -> Response:
+    """The jobs that periodic jobs inserted."""
+    return _told(
+        request,
+        search_url(request, "metadata.periodic:true"),
+        "There is no page for periodic jobs yet: these are the jobs they inserted.",
+    )
+
+
+async def workflows(request: Request) -> Response:
+    """The jobs, as no search finds those of all workflows."""
+    return _told(
+        request,
+        url(request, "jobs.index"),
+        "There is no page for workflows yet: this is the list of all jobs.",
+        "The search metadata.workflow_id:ID finds the jobs of one workflow, "
+        "and GET /api/pro/workflows lists them all.",
+    )
+
+
+async def workflow(request: Request) -> Response:
+    """The jobs of a workflow."""
+    name = query.value_text(request.path_params["id"])
+    return _told(
+        request,
+        search_url(request, f"{Field.METADATA.value}.workflow_id:{name}"),
+        "There is no page for workflows yet: these are the jobs of this one.",
+    )
+
+
+def _told(request: Request, where: str, title: str, *details: str) -> Response:
+    response = RedirectResponse(where, status_code=302)
+    notices.keep(request, response, Notice(level="info", title=title, details=details))
+    return response

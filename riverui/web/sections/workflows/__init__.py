@@ -1,0 +1,1 @@
+"""River Pro's workflows, periodic jobs and producers."""

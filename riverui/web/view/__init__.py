@@ -1,0 +1,1 @@
+"""From values and rows to markup."""

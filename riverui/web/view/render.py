@@ -1,0 +1,277 @@
+"""From a page's dataclass to an answer: the whole page, the fragment that htmx named, or a
+notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, ClassVar, Protocol
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from riverui import __version__
+from riverui.web.assets import TEMPLATES
+from riverui.web.auth.access import access as who
+from riverui.web.http.context import dashboard, visit
+from riverui.web.http.error_pages import ErrorShow
+from riverui.web.http.htmx import VARY, htmx
+from riverui.web.http.urls import here, url
+from riverui.web.live import notices
+from riverui.web.live.notices import Notice
+from riverui.web.view import charts, format as shown, long_text
+from riverui.web.view.preferences import (
+    LIVE_SECONDS,
+    PAGE_SIZES,
+    THEMES,
+    TIMES,
+    Preferences,
+    preferences,
+)
+
+_NAV = (
+    ("jobs", "Jobs", "jobs.index", "jobs.read", "layers", "g j"),
+    ("queues", "Queues", "queues.index", "queues.read", "inbox", "g q"),
+    ("operations", "Operations", "operations.index", "jobs.read", "list-checks", ""),
+    ("about", "About", "about", "about.read", "info", ""),
+)
+"""Section, label, route, right, icon and keys of each entry of the navigation."""
+
+
+class Page(Protocol):
+    """What every page's dataclass says about itself."""
+
+    template: ClassVar[str]
+    fragments: ClassVar[Mapping[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NavEntry:
+    """One entry of the navigation."""
+
+    section: str
+    label: str
+    url: str
+    icon: str
+    keys: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shell:
+    """What stands around every page."""
+
+    base: str
+    nav: tuple[NavEntry, ...]
+    env_name: str
+    env_color: str
+    user: str
+    signed_in: bool
+    read_only: str
+    """Why nothing can be changed, as a sentence; empty where it can."""
+    version: str
+    database: str
+    schema: str
+    preferences: Preferences
+    notices: tuple[Notice, ...]
+    here: str
+    """The address that a preferences form comes back to."""
+    now: datetime
+    """The server's clock, for browsers whose own is wrong."""
+    live_choices: tuple[int, ...] = LIVE_SECONDS
+    page_sizes: tuple[int, ...] = PAGE_SIZES
+    themes: tuple[str, ...] = THEMES
+    times: tuple[str, ...] = TIMES
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Drawing:
+    """What the global functions of these names do for the page being drawn.
+
+    They are not in the template's context, so that macros are imported without one: Jinja then
+    makes them once. Making them anew for each page costs about as much as the rest of the shell.
+    """
+
+    ago: Callable[..., str]
+    icon: Callable[[str], str]
+    job_rows: Callable[..., str]
+    may: Callable[[str], bool]
+    since: Callable[[datetime], str]
+    state_badge: Callable[[str], str]
+    state_icon: Callable[[str], str]
+    static: Callable[[str], str]
+    url: Callable[..., str]
+
+
+_DRAWING: ContextVar[_Drawing] = ContextVar("drawing")
+
+
+class _Environment(Environment):
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        """A plain dict: Jinja's own ChainMap is walked through, name by name, for every import of a
+        page.
+        """
+        return {**self.globals, **(d or {})}
+
+
+def environment() -> Environment:
+    """The Jinja environment: everything escaped, every unknown name an error."""
+    env = _Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.loopcontrols"],
+    )
+    env.filters |= {
+        "count": shown.count,
+        "count_text": shown.count_text,
+        "duration": shown.duration,
+        "estimate": shown.estimate,
+        "json_tree": long_text.json_tree,
+        "log": long_text.log,
+        "newest_error": shown.newest_error,
+        "number": shown.number,
+        "plain": shown.plain,
+        "setting": shown.setting,
+        "short": shown.short,
+        "size": shown.size,
+        "trace": long_text.trace,
+        "visible": shown.visible,
+        "widest": shown.widest,
+        "word": shown.word,
+    }
+    env.globals |= {"stacked_bar": charts.stacked_bar, "state_icons": charts.STATE_ICONS}
+    env.globals |= {field.name: _of_page(field.name) for field in fields(_Drawing)}
+    return env
+
+
+def respond(
+    request: Request, page: Page, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """The page, or only the fragment that htmx names among `page.fragments`."""
+    fragment = page.fragments.get(htmx(request).target, "")
+    shell = _shell(request, whole=not fragment)
+    body = _draw(request, fragment or page.template, shell, page=page, fragment=bool(fragment))
+    response = HTMLResponse(body, status_code=status, headers={"Vary": VARY, **(headers or {})})
+    if shell.notices:
+        notices.clear(request, response)
+    return response
+
+
+def done(request: Request, notice: Notice, *, next: str, changed: str = "") -> Response:
+    """Answers a POST that did its work.
+
+    htmx gets the notice and `HX-Trigger: <changed>-changed`, so that live regions fetch themselves
+    again. A plain form is sent to `next` (checked by the caller) with the notice kept; so is htmx
+    where `next` is another page than the one the person is on.
+    """
+    asked = htmx(request)
+    if asked.request and asked.current_path == urlsplit(next).path:
+        return _notice_response(
+            request, notice, headers={"HX-Trigger": f"{changed}-changed"} if changed else {}
+        )
+    headers = {"Vary": VARY}
+    if asked.request:
+        response: Response = Response(status_code=200, headers={"HX-Redirect": next, **headers})
+    else:
+        response = RedirectResponse(next, status_code=303, headers=headers)
+    notices.keep(request, response, notice)
+    return response
+
+
+def fail(
+    request: Request, page: ErrorShow, *, status: int, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answers a request that failed: a page of its own, or for htmx a notice, so that no page
+    disappears.
+    """
+    if not htmx(request).request:
+        return respond(request, page, status=status, headers=headers)
+    details = tuple(text for text in (page.detail, page.command and f"Run {page.command}") if text)
+    if status == 404:
+        # What a page in a browser asks about was there when that page was drawn.
+        notice = Notice(level="warning", title="No longer exists", details=details, link=page.back)
+    else:
+        notice = Notice(level="error", title=page.title, details=details)
+    return _notice_response(request, notice, status=status, headers=headers or {})
+
+
+def _notice_response(
+    request: Request, notice: Notice, *, headers: Mapping[str, str], status: int = 200
+) -> Response:
+    html = dashboard(request).environment.get_template("_notice.html").render(notice=notice)
+    # The notice goes into the shell wherever the form that was sent wanted its answer.
+    place = {
+        "HX-Retarget": "#notices",
+        "HX-Reswap": "beforeend",
+        "HX-Push-Url": "false",
+        "Vary": VARY,
+    }
+    return HTMLResponse(html, status_code=status, headers={**place, **headers})
+
+
+def _shell(request: Request, *, whole: bool) -> Shell:
+    board, seen = dashboard(request), visit(request)
+    access = who(request)
+    config = board.config
+    return Shell(
+        base=seen.base,
+        nav=tuple(
+            NavEntry(section=section, label=label, url=url(request, route), icon=icon, keys=keys)
+            for section, label, route, right, icon, keys in _NAV
+            if whole and access.may(right)
+        ),
+        env_name=config.env_name,
+        env_color=config.env_color or "grey",
+        user=access.user,
+        signed_in=seen.access is not None,
+        read_only=_read_only(request),
+        version=__version__,
+        database=board.driver.database,
+        schema=board.driver.schema_in_use,
+        preferences=preferences(request),
+        notices=notices.take(request) if whole else (),
+        here=here(request),
+        now=datetime.now(UTC),
+    )
+
+
+def _read_only(request: Request) -> str:
+    board = dashboard(request)
+    if board.config.read_only:
+        return "This dashboard is read-only."
+    return board.driver.read_only if visit(request).access else ""
+
+
+def _of_page(name: str) -> Callable[..., Any]:
+    return lambda *values, **named: getattr(_DRAWING.get(), name)(*values, **named)
+
+
+def _draw(request: Request, template: str, shell: Shell, **more: Any) -> bytes:
+    board = dashboard(request)
+    times = shown.Times(now=shell.now, mode=shell.preferences.time)
+    icons = charts.Icons(board.static.url(request, "icons.svg"))
+    _DRAWING.set(
+        _Drawing(
+            ago=times.ago,
+            icon=icons.icon,
+            job_rows=times.job_rows,
+            may=who(request).may,
+            since=times.since,
+            state_badge=icons.state_badge,
+            state_icon=icons.state_icon,
+            static=partial(board.static.url, request),
+            url=partial(url, request),
+        )
+    )
+    # Encoded piece by piece: in one string, a single "…" would widen every character of the page.
+    pieces = board.environment.get_template(template).generate(shell=shell, **more)
+    return b"".join(map(str.encode, pieces))

@@ -1,0 +1,332 @@
+"""A job's life as River's row tells it: its steps and attempts. What River does not keep stays
+unknown.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from riverui.domain.jobs import FINALIZED, AttemptError, JobLog, JobShowRow, JobState
+from riverui.web.view.bounds import Budget
+from riverui.web.view.format import cancel_reason
+
+RESCUE_ERROR = "Stuck job rescued by JobRescuer"
+"""What River's rescuer writes as the error of an attempt that it gives up."""
+
+_CANCEL_ERROR = "JobCancelError"
+_INSTANT = timedelta(seconds=1)
+_LINES = 1_500
+"""Lines of one attempt's log, the last ones."""
+_SHOWN = 100
+"""Attempts on the page, the newest: four times as many as River makes by default."""
+_TEXTS = 300_000
+"""Bytes of markup that all errors, tracebacks and logs of a page may take together."""
+_ERROR, _TRACE, _LOG = 60_000, 90_000, 200_000
+"""Bytes of markup that one of them may take."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One node of a job's timeline."""
+
+    name: str
+    """created, scheduled, waited, attempt, snoozed, retry, completed, discarded, cancelled,
+    pending.
+    """
+    label: str
+    state: str
+    """done, active, waiting, failed, cancelled, todo; or unknown, where River tells no end of an
+    attempt.
+    """
+    at: datetime | None
+    """When it began, or is due."""
+    span: timedelta | None
+    """How long it took (or has taken so far since `at`, when `ticking`)."""
+    ticking: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One attempt with all that is known of it; what River does not store is None, never
+    guessed.
+    """
+
+    number: int
+    outcome: str
+    """running, failed, completed, cancelled, discarded, snoozed or unknown."""
+    started_at: datetime | None
+    span: timedelta | None
+    worker: str | None
+    error: str | None
+    trace: str
+    log: str | None
+    log_cut: bool
+    error_cut: bool = False
+    """Whether error or traceback are longer than what is here."""
+
+
+def attempts(job: JobShowRow, now: datetime) -> tuple[Attempt, ...]:
+    """Return the newest of all attempts that left a trace or that the row counts, the newest first.
+
+    Long texts are cut so that all of them together fit into a page.
+    """
+    budget = Budget(_TEXTS)
+    return tuple(_fitted(attempt, budget) for attempt in _attempts(job, now))
+
+
+def attempt_count(job: JobShowRow) -> int:
+    """Return how many attempts left a trace or are counted by the row."""
+    odd = {number for number in _traced(job) if not 1 <= number <= job.attempt}
+    return max(job.attempt, 0) + len(odd)
+
+
+def _traced(job: JobShowRow) -> set[int]:
+    last = _last_number(job)
+    found = {error.attempt for error in job.errors} | {log.attempt for log in job.logs}
+    return found if last is None else found | {last}
+
+
+def _fitted(attempt: Attempt, budget: Budget) -> Attempt:
+    error = None if attempt.error is None else budget.fit(attempt.error, _ERROR)
+    trace = budget.fit(attempt.trace, _TRACE)
+    log = None if attempt.log is None else budget.fit(attempt.log, _LOG, last=True)
+    return replace(
+        attempt,
+        error=error,
+        trace=trace,
+        log=log,
+        log_cut=attempt.log_cut or log != attempt.log,
+        error_cut=error != attempt.error or trace != attempt.trace,
+    )
+
+
+def _attempts(job: JobShowRow, now: datetime) -> tuple[Attempt, ...]:
+    errors: dict[int, list[AttemptError]] = defaultdict(list)
+    for error in job.errors:
+        errors[error.attempt].append(error)
+    logs: dict[int, list[JobLog]] = defaultdict(list)
+    for log in job.logs:
+        logs[log.attempt].append(log)
+    last = _last_number(job)
+    counted = range(max(1, job.attempt - _SHOWN + 1), job.attempt + 1)
+    numbers = {*counted, *_traced(job)}
+    return tuple(
+        _attempt(job, number, errors[number], logs[number], now, last=number == last)
+        for number in sorted(numbers, reverse=True)[:_SHOWN]
+    )
+
+
+def steps(job: JobShowRow, now: datetime) -> tuple[Step, ...]:
+    """The way from its insertion to where it is, and what comes next."""
+    worked = tuple(reversed(_attempts(job, now)))
+    first = next((attempt.started_at for attempt in worked if attempt.started_at), None)
+    found = [Step(name="created", label="Created", state="done", at=job.created_at, span=None)]
+    if job.state is JobState.PENDING:
+        held = now - job.created_at
+        found.append(
+            Step(
+                name="pending",
+                label="Pending",
+                state="waiting",
+                at=job.created_at,
+                span=held,
+                ticking=True,
+            )
+        )
+    elif not worked:
+        found += _before_first(job, now)
+    elif first:
+        found.append(
+            Step(name="waited", label="Waited", state="done", at=None, span=first - job.created_at)
+        )
+    for attempt in worked:
+        found.append(_attempt_step(attempt))
+    if worked and job.state not in FINALIZED and job.state is not JobState.RUNNING:
+        found.append(_between(job, now))
+    found.append(_end(job))
+    return tuple(found)
+
+
+def _last_number(job: JobShowRow) -> int | None:
+    """The number of the attempt that `attempted_at` belongs to; None where the row does not tell.
+
+    A snooze or a stopping client takes the attempt back, so the number is one more than the row's.
+    """
+    if job.attempted_at is None:
+        return None
+    if job.state is JobState.SCHEDULED or job.attempt == 0:
+        return job.attempt + 1
+    if job.state not in (JobState.AVAILABLE, JobState.PENDING) or _starts(job) == job.attempt:
+        return job.attempt
+    started = (error.at for error in job.errors if error.attempt == job.attempt and error.at)
+    told = any(abs(at - job.attempted_at) < _INSTANT for at in started)
+    return job.attempt if told else None
+
+
+def _attempt(
+    job: JobShowRow,
+    number: int,
+    errors: Sequence[AttemptError],
+    logs: Sequence[JobLog],
+    now: datetime,
+    *,
+    last: bool,
+) -> Attempt:
+    error = errors[-1] if errors else None
+    started_at = job.attempted_at if last else None
+    if started_at is None and error and error.error != RESCUE_ERROR:
+        started_at = error.at
+    outcome = _outcome(job, number, error, last=last)
+    span = None
+    if last and outcome == "running" and started_at:
+        span = now - started_at
+    elif (
+        last
+        and started_at
+        and job.finalized_at
+        and outcome in ("completed", "cancelled", "discarded")
+    ):
+        span = job.finalized_at - started_at
+    lines = "\n".join(log.log.rstrip("\n") for log in logs).splitlines(keepends=True)
+    return Attempt(
+        number=number,
+        outcome=outcome,
+        started_at=started_at,
+        span=max(span, timedelta(0)) if span is not None else None,
+        worker=_worker(job, number, last=last),
+        error=_words(error, outcome),
+        trace=error.trace if error else "",
+        log="".join(lines[-_LINES:]) if logs else None,
+        log_cut=len(lines) > _LINES or any(len(log.log) < log.size for log in logs),
+    )
+
+
+def _words(error: AttemptError | None, outcome: str) -> str | None:
+    """What went wrong; of a cancelled attempt the reason alone, as the page says that it was
+    cancelled.
+    """
+    if error is None:
+        return None
+    return cancel_reason(error.error) if outcome == "cancelled" else error.error
+
+
+def _outcome(job: JobShowRow, number: int, error: AttemptError | None, *, last: bool) -> str:
+    taken_back = last and number > job.attempt
+    if last and job.state is JobState.RUNNING:
+        return "running"
+    if taken_back:
+        return "snoozed" if job.snoozes else "unknown"
+    if last and job.state is JobState.COMPLETED:
+        return "completed"
+    if error is None:
+        return "unknown"
+    if last and job.state is JobState.CANCELLED and error.error.startswith(_CANCEL_ERROR):
+        return "cancelled"
+    if last and job.state is JobState.DISCARDED and job.attempt >= job.max_attempts:
+        return "discarded"
+    return "failed"
+
+
+def _worker(job: JobShowRow, number: int, *, last: bool) -> str | None:
+    if last:
+        return job.attempted_by[-1] if job.attempted_by else None
+    # Each start adds an entry; they can be told apart by number only while none was snoozed or
+    # dropped.
+    place = number - 1 - job.attempted_by_dropped
+    if _starts(job) == job.attempt and 0 <= place < len(job.attempted_by):
+        return job.attempted_by[place]
+    return None
+
+
+def _starts(job: JobShowRow) -> int:
+    """Return how many entries `attempted_by` has in the row."""
+    return len(job.attempted_by) + job.attempted_by_dropped
+
+
+def _before_first(job: JobShowRow, now: datetime) -> list[Step]:
+    found = []
+    later = job.scheduled_at - job.created_at > _INSTANT
+    due = job.scheduled_at <= now
+    if later or job.state is JobState.SCHEDULED:
+        found.append(
+            Step(
+                name="scheduled",
+                label="Scheduled",
+                state="done" if due else "waiting",
+                at=job.scheduled_at,
+                span=None,
+            )
+        )
+    if job.state not in FINALIZED and due:
+        waited = now - job.scheduled_at
+        found.append(
+            Step(
+                name="waited",
+                label="Waiting",
+                state="waiting",
+                at=job.scheduled_at,
+                span=waited,
+                ticking=True,
+            )
+        )
+    return found
+
+
+def _attempt_step(attempt: Attempt) -> Step:
+    state = {
+        "running": "active",
+        "cancelled": "cancelled",
+        "completed": "done",
+        "snoozed": "done",
+        "failed": "failed",
+        "discarded": "failed",
+    }
+    return Step(
+        name="snoozed" if attempt.outcome == "snoozed" else "attempt",
+        label="Snoozed" if attempt.outcome == "snoozed" else f"Attempt {attempt.number}",
+        state=state.get(attempt.outcome, "unknown"),
+        at=attempt.started_at,
+        span=attempt.span,
+        ticking=attempt.outcome == "running",
+        note=(attempt.error or "").partition("\n")[0][:200],
+    )
+
+
+def _between(job: JobShowRow, now: datetime) -> Step:
+    """What it waits for after an attempt."""
+    due = job.scheduled_at <= now
+    if job.state is JobState.RETRYABLE:
+        name, label = "retry", "Retry"
+    elif job.state is JobState.PENDING:
+        return Step(name="pending", label="Pending", state="waiting", at=None, span=None)
+    else:
+        name, label = ("waited", "Waiting") if due else ("scheduled", "Scheduled")
+    return Step(
+        name=name,
+        label=label,
+        state="waiting",
+        at=job.scheduled_at,
+        span=now - job.scheduled_at if due else None,
+        ticking=due,
+    )
+
+
+def _end(job: JobShowRow) -> Step:
+    if job.state not in FINALIZED:
+        return Step(name="completed", label="Completed", state="todo", at=None, span=None)
+    total = job.finalized_at - job.created_at if job.finalized_at else None
+    note = "" if total is None else "including waiting"
+    if job.state is JobState.DISCARDED and '"unique_key_conflict"' in job.metadata.text:
+        note = "another job with the same unique properties was active"
+    return Step(
+        name=job.state.value,
+        label=job.state.value.capitalize(),
+        state="failed" if job.state is JobState.DISCARDED else "done",
+        at=job.finalized_at,
+        span=total,
+        note=note,
+    )
