@@ -23,7 +23,7 @@ PYTHON = sorted([*PACKAGE.rglob("*.py"), *TESTS.rglob("*.py"), *(ROOT / "example
 SQL = PACKAGE / "storage/postgres"
 
 VAGUE = {"base", "common", "helpers", "manager", "misc", "shared", "util", "utils"}
-LONGEST = 700
+LONGEST = 750
 """Lines; most files are 100-400."""
 
 # Where each may read what comes from outside, and why.

@@ -101,7 +101,7 @@ def test_every_statement_is_complete_as_it_stands(database_url: str) -> None:
 
 def test_only_sql_files_hold_sql() -> None:
     """Statements live in .sql files; Python only has the words of transactions."""
-    root = FOLDER.parents[2]
+    root = FOLDER.parents[1]
     pattern = re.compile(
         r"\b(select|insert into|update|delete from)\b.*\b(from|values|set|where)\b", re.IGNORECASE
     )
