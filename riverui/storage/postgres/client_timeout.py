@@ -1,4 +1,6 @@
-"""An end to waiting for a server that has fallen silent, which no timeout of the server's own can give."""
+"""An end to waiting for a server that has fallen silent, which no timeout of the server's own can
+give.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ async def _ask_to_stop(connection: Connection) -> None:
 
 def hang_up(connection: BaseConnection[Any]) -> None:
     """Ends the connection under whoever waits for it."""
-    # Shut down, not closed: whoever waits for the socket sees its end, and psycopg reports a lost connection.
+    # Shut down, not closed: whoever waits for the socket sees its end, and psycopg reports a lost
+    # connection.
     with (
         suppress(OSError, psycopg.Error),
         socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as line,
