@@ -23,7 +23,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from riverui.cli.main import SETTINGS, riverui
+from riverui.cli.main import riverui
+from riverui.cli.settings import SETTINGS
 from riverui.cli.worker.settings import WORKER_SETTINGS
 from tests.needs import need
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from riverui.engine.client import Client
 from riverui.web.http.probe import Probe
 
-log = logging.getLogger("riverui.cli.worker")
+log = logging.getLogger("riverui.worker")
 
 _FILE_INTERVAL = 5.0
 

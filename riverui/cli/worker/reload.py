@@ -8,20 +8,24 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
 import click
 
-_POLL_SECONDS = 0.4
+from riverui.errors import ConfigError
+
 _PR_SET_PDEATHSIG = 1
-_SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
+"""Linux's prctl: which signal a process gets when its parent has ended; from <sys/prctl.h>."""
 
 
 def run_and_reload(command: Sequence[str], folder: Path) -> int:
-    """Until SIGINT or SIGTERM, which are passed on; the exit code of the last run."""
+    """Run the command, again after each change, and return the exit code of its last run.
+
+    SIGINT and SIGTERM are passed on to it and end this.
+    """
     ending = threading.Event()
+    found = changes(folder, ending)
     process = _start(command)
 
     def pass_on(number: int, frame: FrameType | None) -> None:
@@ -30,8 +34,9 @@ def run_and_reload(command: Sequence[str], folder: Path) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, pass_on)
-    for changed in changes(folder, ending):
-        click.echo(f"riverui: {changed.relative_to(folder)} has changed, restarting", err=True)
+    for changed in found:
+        name = min(changed).relative_to(folder)
+        click.echo(f"riverui: {name} has changed, restarting", err=True)
         process.terminate()
         process.wait()
         if ending.is_set():
@@ -40,47 +45,25 @@ def run_and_reload(command: Sequence[str], folder: Path) -> int:
     return process.wait()
 
 
-def changes(folder: Path, ending: threading.Event) -> Iterator[Path]:
-    """A file that changed, each time some did, until the event; by `watchfiles` where that is
-    installed.
+def changes(folder: Path, ending: threading.Event) -> Iterator[set[Path]]:
+    """Yield the Python files below the folder that changed, each time some did, until the event.
+
+    What lies in hidden folders does not count.
+
+    Raise ConfigError where `watchfiles` is not installed.
     """
-    return _watched(folder, ending) if find_spec("watchfiles") else _polled(folder, ending)
+    try:
+        from watchfiles import Change, PythonFilter, watch
+    except ModuleNotFoundError:
+        raise ConfigError("--reload needs watchfiles: pip install 'riverui[reload]'") from None
+    is_python = PythonFilter()
 
+    def counts(change: Change, path: str) -> bool:
+        inside = Path(path).relative_to(folder).parts[:-1]
+        return is_python(change, path) and not any(part.startswith(".") for part in inside)
 
-def _watched(folder: Path, ending: threading.Event) -> Iterator[Path]:
-    from watchfiles import PythonFilter, watch
-
-    found = watch(folder, watch_filter=PythonFilter(), stop_event=ending, raise_interrupt=False)
-    for batch in found:
-        yield Path(min(path for _, path in batch))
-
-
-def _polled(folder: Path, ending: threading.Event) -> Iterator[Path]:
-    known = _stamps(folder)
-    while not ending.wait(_POLL_SECONDS):
-        now = _stamps(folder)
-        if changed := {path for path, _ in known.items() ^ now.items()}:
-            known = now
-            yield min(changed)
-
-
-def _stamps(folder: Path) -> dict[Path, int]:
-    """When each Python file below the folder was last written."""
-    stamps: dict[Path, int] = {}
-    waiting = [folder]
-    while waiting:
-        try:
-            for entry in waiting.pop().iterdir():
-                if entry.suffix == ".py":
-                    stamps[entry] = entry.stat().st_mtime_ns
-                elif (
-                    entry.name not in _SKIPPED and not entry.name.startswith(".") and entry.is_dir()
-                ):
-                    waiting.append(entry)
-        except OSError:
-            # Files come and go while an editor saves them.
-            continue
-    return stamps
+    found = watch(folder, watch_filter=counts, stop_event=ending, raise_interrupt=False)
+    return ({Path(path) for _, path in batch} for batch in found)
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:

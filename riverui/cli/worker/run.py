@@ -9,7 +9,7 @@ from riverui.cli.worker.settings import WorkerConfig
 from riverui.engine.client import Client
 from riverui.engine.shutdown import leave_process, signals, stop_in_phases
 
-log = logging.getLogger("riverui.cli.worker")
+log = logging.getLogger("riverui.worker")
 
 
 async def run(client: Client, config: WorkerConfig) -> None:

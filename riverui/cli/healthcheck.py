@@ -1,0 +1,45 @@
+"""`riverui healthcheck`: asks the server on this machine how it is."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from riverui.cli.server_config import serve_config
+from riverui.cli.settings import choose, settings_options, texts
+from riverui.errors import ConfigError, RiveruiError
+from riverui.web.config import ServeConfig
+
+
+@settings_options("host", "port", "prefix")
+@click.command()
+@click.argument("name", type=click.Choice(["minimal", "complete"]), default="minimal")
+@click.pass_obj
+def healthcheck(environ: Mapping[str, str], /, name: str, **flags: Any) -> int:
+    """Ask the server on this machine for its health: exit code 0 or 1.
+
+    `minimal`: the process answers. `complete`: its database does too.
+    """
+    values = choose(texts(flags), environ)
+    return ask_health(serve_config(values, probing=True), name)
+
+
+def ask_health(config: ServeConfig, name: str) -> int:
+    """Return 0 where the server on this machine is well; raise RiveruiError otherwise."""
+    if name not in ("minimal", "complete"):
+        raise ConfigError(f"--healthcheck is {name!r}: use minimal or complete")
+    connection = http.client.HTTPConnection(config.probe_host, config.port, timeout=4)
+    try:
+        connection.request("GET", f"{config.prefix}/api/health-checks/{name}")
+        answer = connection.getresponse()
+        body = answer.read(1000).decode(errors="replace")
+    except (OSError, http.client.HTTPException) as error:
+        raise RiveruiError(f"{config.probe_host}:{config.port} does not answer: {error}") from None
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise RiveruiError(f"{name} health check: {answer.status} {body}")
+    return 0

@@ -1,0 +1,45 @@
+"""The settings of `riverui serve` as a ServeConfig."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from riverui.cli.settings import Values
+from riverui.errors import ConfigError
+from riverui.web.config import REDACT_KEYS, ServeConfig
+
+
+def serve_config(values: Values, *, probing: bool = False) -> ServeConfig:
+    """The settings of the server; ConfigError where they do not fit together. `probing` another one
+    needs no sign-in.
+    """
+    level = values.text("log_level").lower() or "info"
+    htpasswd = values.text("htpasswd")
+    return ServeConfig(
+        api_tokens=_api_tokens(values),
+        basic_password=values.secret("basic_password"),
+        basic_user=values.text("basic_user"),
+        host=values.text("host"),
+        htpasswd=Path(htpasswd) if htpasswd else None,
+        log_format=values.text("log_format").lower() or "text",
+        log_level="debug" if values.switch("debug") else {"warning": "warn"}.get(level, level),
+        no_auth=probing or bool(values.text("healthcheck")) or values.switch("no_auth"),
+        port=values.number("port"),
+        prefix=values.path("prefix"),
+        root_path=values.path("root_path"),
+        silent_healthchecks=values.switch("silent_healthchecks"),
+        trust_proxy=values.switch("trust_proxy"),
+    )
+
+
+def _api_tokens(values: Values) -> Path | str | None:
+    lines, file = values.text("api_tokens"), values.text("api_tokens_file")
+    if lines and file:
+        raise ConfigError("RIVERUI_API_TOKENS and RIVERUI_API_TOKENS_FILE are both set: choose one")
+    return Path(file) if file else lines or None
+
+
+def redact_keys(values: Values) -> tuple[str, ...]:
+    """The names to look for, those that come to mind where none are set."""
+    names = values.words("redact_keys")
+    return () if names == ("none",) else names or REDACT_KEYS
