@@ -1,0 +1,74 @@
+"""Writes what the documents tell of the settings out of the tables that the command reads.
+
+`python -m tests.documents` rewrites `.env.example` and the tables of docs/configuration.md;
+tests/test_docs.py fails where they are not as this would write them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from riverui.cli.settings import SETTINGS, Setting
+from riverui.cli.worker.settings import WORKER_SETTINGS
+
+ROOT = Path(__file__).parent.parent
+ENV_EXAMPLE = ROOT / ".env.example"
+CONFIGURATION = ROOT / "docs/configuration.md"
+
+_HEAD = """\
+# Settings of `riverui serve`. To set one, remove the # in front of it; the values shown are the
+# defaults. Secrets may also come from a file, which DATABASE_URL_FILE, RIVER_BASIC_AUTH_PASS_FILE,
+# … name.
+"""
+
+
+def env_example() -> str:
+    """Return `.env.example`: every variable of `riverui serve`, by group, with its default."""
+    text = _HEAD
+    for group, settings in _groups(SETTINGS).items():
+        variables = [setting for setting in settings if setting.env]
+        text += f"\n# {group}\n" if variables else ""
+        for setting in variables:
+            default = setting.default_words or setting.default or "off" * setting.switch
+            text += f"# {setting.help}" + (f" Default: {default}.\n" if default else "\n")
+            text += f"#{setting.env}={setting.default}\n"
+    return text
+
+
+def configuration() -> str:
+    """Return docs/configuration.md, the rows of its tables as the settings have them."""
+    own = [setting for setting in WORKER_SETTINGS if setting not in SETTINGS]
+    tables = iter([*_groups(SETTINGS).values(), own])
+    return _TABLE.sub(
+        lambda found: found[1] + "".join(map(_row, next(tables))),
+        CONFIGURATION.read_text(encoding="utf-8"),
+    )
+
+
+_TABLE = re.compile(
+    r"(^\| variable \| flag \| default \| meaning \|\n\|---\|---\|---\|---\|\n)(?:\|.*\n)*",
+    re.MULTILINE,
+)
+
+
+def _row(setting: Setting) -> str:
+    variables = ", ".join(f"`{name}`" for name in setting.env_names)
+    flag = f"`{setting.flag}`" if setting.flag else ""
+    default = f"`{setting.default}`" if setting.default else "off" * setting.switch
+    if not setting.env:
+        default = ""
+    return f"| {variables} | {flag} | {setting.default_words or default} | {setting.help} |\n"
+
+
+def _groups(settings: Iterable[Setting]) -> Mapping[str, list[Setting]]:
+    groups: dict[str, list[Setting]] = {}
+    for setting in settings:
+        groups.setdefault(setting.group, []).append(setting)
+    return groups
+
+
+if __name__ == "__main__":
+    ENV_EXAMPLE.write_text(env_example(), encoding="utf-8")
+    CONFIGURATION.write_text(configuration(), encoding="utf-8")
