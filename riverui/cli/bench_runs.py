@@ -26,6 +26,7 @@ from riverui.errors import RiveruiError
 from riverui.storage.interface import Driver
 
 INSERT_BATCH = 5_000
+"""Jobs in one statement, as River's own benchmark inserts them."""
 MIN_JOBS = 75_000
 """Jobs that continuous mode keeps waiting; also how many events may wait to be counted."""
 _ENDINGS = (EventKind.JOB_CANCELLED, EventKind.JOB_COMPLETED, EventKind.JOB_FAILED)
@@ -41,22 +42,22 @@ class BenchRefused(RiveruiError):
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkArgs:
-    """A number, as River's benchmark has it."""
+    """The args of a job of the benchmark: a number, as River's own benchmark has it."""
 
     kind: ClassVar[str] = "benchmark"
     num: int
 
 
 class BenchmarkWorker(Worker[BenchmarkArgs]):
-    """Does nothing."""
+    """Works a job of the benchmark by doing nothing."""
 
     async def work(self, job: Job[BenchmarkArgs]) -> None:
-        """Nothing."""
+        """Return at once."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Tally:
-    """What was done so far, and, once the benchmark is over, what it did."""
+    """Counts what was done so far and, once the benchmark is over, what it did in all."""
 
     inserted: int = 0
     worked: int = 0
@@ -67,17 +68,17 @@ class Tally:
 
     @property
     def left(self) -> int:
-        """Jobs inserted and not worked yet."""
+        """Return how many jobs are inserted and not worked yet."""
         return self.inserted - self.worked
 
     @property
     def per_second(self) -> float:
-        """Jobs worked."""
+        """Return how many jobs were worked per second."""
         return self.worked / self.seconds if self.seconds else 0.0
 
 
 class Benchmark:
-    """One run on a database whose river_job is nobody else's; `prepare` sees to that."""
+    """Runs one benchmark on a database whose river_job is nobody else's; `prepare` sees to that."""
 
     def __init__(self, driver: Driver, *, say: Callable[[str], None]) -> None:
         self._driver = driver
@@ -186,7 +187,7 @@ class Benchmark:
 
 @contextlib.contextmanager
 def _signals(callback: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM calls back; a second one does what it always does."""
+    """Call back at the first SIGINT or SIGTERM; leave a second one to its default action."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
 

@@ -19,9 +19,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def configure_logging(*, format: str, level: str, filters: Sequence[logging.Filter] = ()) -> None:
-    """One handler on stdout for everything; what we stand on only speaks up when something is
-    wrong.
-    """
+    """Send all log records to stdout through one handler; libraries log from warnings on."""
     handler = logging.StreamHandler(sys.stdout)
     for each in filters:
         handler.addFilter(each)
@@ -32,7 +30,7 @@ def configure_logging(*, format: str, level: str, filters: Sequence[logging.Filt
 
 
 def pairs(record: logging.LogRecord) -> Iterator[tuple[str, object]]:
-    """What a line tells: time (UTC), level, message, then the extras, and a traceback last."""
+    """Return what a line tells: time (UTC), level, message, the extras, and a traceback last."""
     yield "time", datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
     yield "level", "WARN" if record.levelno == logging.WARNING else record.levelname
     yield "msg", record.getMessage()
@@ -47,7 +45,7 @@ class TextFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line; a traceback follows on lines of its own, indented."""
+        """Return the line; a traceback follows on lines of its own, indented."""
         told = dict(pairs(record))
         traceback = told.pop("traceback", None)
         line = " ".join(f"{key}={_plain(value)}" for key, value in told.items())
@@ -55,10 +53,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """Formats a record as one JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, in ASCII."""
+        """Return the line, in ASCII."""
         return json.dumps(dict(pairs(record)), default=str)
 
 

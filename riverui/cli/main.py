@@ -24,7 +24,7 @@ BAD_SETTINGS = 2
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Runs the command line; ends the process with 0, 1 (it did not work) or 2 (bad settings)."""
+    """Run the command line, and end the process with 0, 1 (it did not work) or 2 (bad settings)."""
     arguments = double_dashes(sys.argv[1:] if argv is None else argv)
     try:
         code = riverui.main(arguments, obj=os.environ, prog_name="riverui", standalone_mode=False)
@@ -47,7 +47,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def double_dashes(arguments: Sequence[str]) -> list[str]:
-    """Go's `-prefix /x` as `--prefix /x`, for settings known from River UI and `river`."""
+    """Return the arguments with Go's `-prefix /x` as `--prefix /x`, as River's commands take
+    them.
+    """
     changed = list(arguments)
     for place, argument in enumerate(changed):
         if argument == "--":
@@ -58,10 +60,10 @@ def double_dashes(arguments: Sequence[str]) -> list[str]:
 
 
 class ServeByDefault(click.Group):
-    """`riverui --prefix /x` is `riverui serve --prefix /x`."""
+    """Takes `riverui --prefix /x` for `riverui serve --prefix /x`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Puts `serve` in front where no command is named."""
+        """Put `serve` in front where no command is named."""
         if not args or (args[0].startswith("-") and args[0] not in ("--help", "--version", "-h")):
             args = ["serve", *args]
         return super().parse_args(ctx, args)

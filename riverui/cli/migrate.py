@@ -32,7 +32,7 @@ _database = settings_options("database_url", "schema")
 
 
 def _steps_options(command: click.Command) -> click.Command:
-    """The flags that migrate-up and migrate-down share."""
+    """Add the flags that migrate-up and migrate-down share."""
     for option in (
         click.option(
             "--max-steps", type=click.IntRange(min=1), metavar="N", help="Run at most N migrations."
@@ -220,7 +220,7 @@ def _migrate(
 
 
 async def _drops_jobs(driver: Driver, line: str, steps: Sequence[MigrationStep]) -> bool:
-    """Whether these steps drop the table of jobs, and there are any."""
+    """Return whether these steps drop the table of jobs, and there are any."""
     if line != "main" or not any(step.version == _JOBS_MADE_BY for step in steps):
         return False
     from riverui.storage.interface.params import JobSelectParams
@@ -236,7 +236,7 @@ async def _drops_jobs(driver: Driver, line: str, steps: Sequence[MigrationStep])
 def _with_driver(
     environ: Mapping[str, str], flags: Mapping[str, Any], work: Callable[[Driver], Awaitable[T]]
 ) -> T:
-    """Connects, works, and closes the connection again."""
+    """Connect, work, and close the connection again."""
     from riverui.storage.connect import connect
 
     values = choose(texts(flags), environ)

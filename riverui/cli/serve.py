@@ -24,10 +24,10 @@ log = logging.getLogger("riverui")
 
 
 class SettingsCommand(click.Command):
-    """A command whose help ends with the settings that only the environment can give."""
+    """Ends its help with the settings that only the environment can give."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists flags by group, then the rest."""
+        """List flags by group, then the rest."""
         flags = {parameter.name: parameter for parameter in self.get_params(ctx)}
         for group in dict.fromkeys(setting.group for setting in SETTINGS):
             rows = []

@@ -25,13 +25,15 @@ from riverui.web.http.proxy import Prefix, RootPath, TrustedProxy
 log = logging.getLogger("riverui")
 
 _GRACE_SECONDS = 8
+"""Seconds for requests to end: less than the 10 s that Docker gives a container."""
 _PORTS_TRIED = 100
-"""Ports after the wished one: more than anybody has demos running."""
+"""How many ports after the wished one are tried: more than anybody has demos running."""
 
 
 def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
-    """Serves until SIGINT or SIGTERM, then lets requests end for up to 8 seconds; ListenError where
-    it cannot start.
+    """Serve until SIGINT or SIGTERM, then let requests end for up to 8 seconds.
+
+    Raise ListenError where the address cannot be listened on.
     """
     with listen(config.bind_host, config.port) as sock:
         server = Server(
@@ -53,7 +55,7 @@ def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
 
 
 def surround(app: ASGIApp, config: ServeConfig) -> ASGIApp:
-    """The app with what it needs to stand alone: prefix, proxy, access log."""
+    """Return the app with what it needs to stand alone: prefix, proxy headers, access log."""
     if config.prefix:
         app = Prefix(app, config.prefix)
     if config.root_path:
@@ -89,8 +91,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def listen_from(host: str, port: int) -> socket.socket:
-    """Return a listening socket on `port` or the first free one of the next 100; ListenError as
-    `listen`.
+    """Return a listening socket on `port` or the first free one of the next 100.
+
+    Raise ListenError as `listen` does.
     """
     for number in range(port, min(port + _PORTS_TRIED, 65_535) + 1):
         with contextlib.suppress(PortTaken):
@@ -99,16 +102,14 @@ def listen_from(host: str, port: int) -> socket.socket:
 
 
 def address(sock: socket.socket, config: ServeConfig) -> str:
-    """Where a browser on this machine finds the dashboard."""
+    """Return the address at which a browser on this machine finds the dashboard."""
     host = config.probe_host
     host = f"[{host}]" if ":" in host and not host.startswith("[") else host
     return f"http://{host}:{sock.getsockname()[1]}{config.prefix}/"
 
 
 class Server(uvicorn.Server):
-    """uvicorn's own handlers raise the signal again after the stop; here a stop that was asked for
-    is a success.
-    """
+    """Ends normally after a signal, where uvicorn's own server raises it again."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -132,7 +133,7 @@ async def _run(server: uvicorn.Server, driver: Driver, sock: socket.socket) -> N
 
 
 async def _warn_of_trouble(driver: Driver) -> None:
-    """Says once at the start what the pages would say: no database, no River tables."""
+    """Log once at the start what the pages would say: no database, no River tables."""
     try:
         async with driver.reading() as db:
             await db.queue_row_get("default")

@@ -10,8 +10,9 @@ from riverui.web.config import REDACT_KEYS, ServeConfig
 
 
 def serve_config(values: Values, *, probing: bool = False) -> ServeConfig:
-    """The settings of the server; ConfigError where they do not fit together. `probing` another one
-    needs no sign-in.
+    """Return the settings of the server; raise ConfigError where they do not fit together.
+
+    With `probing`, which only asks another server, nobody needs to sign in.
     """
     level = values.text("log_level").lower() or "info"
     htpasswd = values.text("htpasswd")
@@ -40,6 +41,6 @@ def _api_tokens(values: Values) -> Path | str | None:
 
 
 def redact_keys(values: Values) -> tuple[str, ...]:
-    """The names to look for, those that come to mind where none are set."""
+    """Return the names of keys to redact, the usual ones where none are set."""
     names = values.words("redact_keys")
     return () if names == ("none",) else names or REDACT_KEYS

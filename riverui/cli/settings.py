@@ -18,9 +18,7 @@ from riverui.web.config import ENV_COLORS, LOG_FORMATS, LOG_LEVELS
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """One setting. A flag on the command line wins over the environment, which wins over the
-    default.
-    """
+    """One setting: a flag wins over the environment, which wins over the default."""
 
     name: str
     group: str
@@ -42,7 +40,7 @@ class Setting:
 
     @property
     def env_names(self) -> tuple[str, ...]:
-        """Every environment variable that may give the value."""
+        """Return every environment variable that may give the value."""
         if not self.env:
             return ()
         return (self.env, f"{self.env}_FILE") if self.secret else (self.env,)
@@ -280,7 +278,7 @@ _NO = frozenset({"", "0", "false", "no", "off"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Values:
-    """The text of each setting, already chosen between flag, environment and default."""
+    """Holds the text of each setting, chosen between flag, environment and default."""
 
     texts: Mapping[str, str]
     settings: Sequence[Setting] = SETTINGS
@@ -288,29 +286,29 @@ class Values:
     """The settings whose value came from a flag."""
 
     def text(self, name: str) -> str:
-        """The value without surrounding spaces; empty where nothing is set."""
+        """Return the value without surrounding spaces; empty where nothing is set."""
         return self.texts[name].strip()
 
     def secret(self, name: str) -> str:
-        """The value to the letter."""
+        """Return the value to the letter."""
         return self.texts[name]
 
     def number(self, name: str) -> int:
-        """The value as a whole number."""
+        """Return the value as a whole number; raise ConfigError where it is none."""
         text = self.text(name)
         if not (text.isascii() and text.isdecimal()):
             raise ConfigError(f"{self._told(name)} is {text!r}: it must be a whole number")
         return int(text)
 
     def switch(self, name: str) -> bool:
-        """Whether it is on: 1, true, yes or on."""
+        """Return whether it is on (1, true, yes, on); raise ConfigError for other words."""
         text = self.text(name).lower()
         if text not in _YES | _NO:
             raise ConfigError(f"{self._told(name)} is {text!r}: use 1 or true, 0 or false")
         return text in _YES
 
     def span(self, name: str) -> timedelta:
-        """The value as a time: 20s, 1m30s, 500ms."""
+        """Return the value as a time (20s, 1m30s, 500ms); raise ConfigError where it is none."""
         from riverui.domain.schedules import go_duration
 
         text = self.text(name)
@@ -322,15 +320,15 @@ class Values:
             ) from None
 
     def path(self, name: str) -> str:
-        """A URL path without its trailing slash; empty for the root."""
+        """Return the value as a URL path without its trailing slash; empty for the root."""
         return self.text(name).rstrip("/")
 
     def words(self, name: str) -> tuple[str, ...]:
-        """A comma-separated list."""
+        """Return the parts of a comma-separated list."""
         return tuple(word.strip() for word in self.text(name).split(",") if word.strip())
 
     def _told(self, name: str) -> str:
-        """How a setting is called where something is wrong with it."""
+        """Return what a setting is called where something is wrong with it."""
         setting = next(setting for setting in self.settings if setting.name == name)
         return setting.flag if name in self.flagged or not setting.env else setting.env
 
@@ -340,8 +338,9 @@ def choose(
     environ: Mapping[str, str],
     settings: Sequence[Setting] = SETTINGS,
 ) -> Values:
-    """The text of every setting; ConfigError where a `*_FILE` cannot be read or a value is given
-    twice.
+    """Return the text of every setting.
+
+    Raise ConfigError where a `*_FILE` cannot be read or a value is given twice.
     """
     chosen = {
         setting.name: _choose(setting, flags.get(setting.name), environ) for setting in settings
@@ -351,8 +350,9 @@ def choose(
 
 
 def database_url(values: Values, environ: Mapping[str, str]) -> str | None:
-    """The database's URL, or None where libpq finds it in `PG*`; ConfigError where nothing names
-    one.
+    """Return the database's URL, or None where libpq finds it in `PG*`.
+
+    Raise ConfigError where nothing names a database.
     """
     if url := values.text("database_url"):
         return url
@@ -364,7 +364,7 @@ def database_url(values: Values, environ: Mapping[str, str]) -> str | None:
 
 
 def texts(flags: Mapping[str, Any]) -> dict[str, str | None]:
-    """What click found, as text; a switch that was not given leaves it to the environment."""
+    """Return what click found, as text; None for what was not given, switches among it."""
 
     def text(value: Any) -> str | None:
         if isinstance(value, tuple):
@@ -377,7 +377,10 @@ def texts(flags: Mapping[str, Any]) -> dict[str, str | None]:
 def settings_options(
     *names: str, settings: Sequence[Setting] = SETTINGS
 ) -> Callable[[click.Command], click.Command]:
-    """Adds the flags of these settings (all of them when none is named) to a command."""
+    """Return a decorator that adds the flags of these settings to a command.
+
+    Without names it adds those of all.
+    """
 
     def add(command: click.Command) -> click.Command:
         for setting in settings:
@@ -400,7 +403,7 @@ def _option(setting: Setting) -> click.Option:
 
 
 def help_text(setting: Setting) -> str:
-    """Its help with variable and default, as `--help` tells it."""
+    """Return its help with variable and default, as `--help` tells it."""
     default = setting.default_words or setting.default
     told = [f"env {setting.env}"] if setting.env and setting.flag else []
     told += [f"default {default}"] if default else []

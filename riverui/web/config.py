@@ -136,22 +136,22 @@ class ServeConfig:
 
     @property
     def authenticated(self) -> bool:
-        """Whether anyone has to sign in."""
+        """Return whether anyone has to sign in."""
         return self.for_people or self.api_tokens is not None
 
     @property
     def for_people(self) -> bool:
-        """Whether there are users with passwords."""
+        """Return whether there are users with passwords."""
         return bool(self.basic_user) or self.htpasswd is not None
 
     @property
     def bind_host(self) -> str:
-        """The address to listen on."""
+        """Return the address to listen on."""
         return self.host or ("0.0.0.0" if self.authenticated else "127.0.0.1")  # noqa: S104 - behind sign-in
 
     @property
     def probe_host(self) -> str:
-        """An address of this machine at which `bind_host` can be reached."""
+        """Return an address of this machine at which `bind_host` can be reached."""
         own = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - none is bound
         return own.get(self.bind_host, self.bind_host)
 

@@ -64,7 +64,7 @@ async def _work(found: object, target: str, config: WorkerConfig) -> None:
 
 
 def _again(target: str, flags: Mapping[str, Any]) -> list[str]:
-    """The command line of a worker with the same flags that does not reload."""
+    """Return the command line of a worker with the same flags that does not reload."""
     words = [sys.executable, "-m", "riverui", "worker", target]
     for setting in WORKER_SETTINGS:
         given = flags.get(setting.name)

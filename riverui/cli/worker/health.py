@@ -14,10 +14,13 @@ from riverui.web.http.probe import Probe
 log = logging.getLogger("riverui.worker")
 
 _FILE_INTERVAL = 5.0
+"""Seconds between two touches: a supervisor that looks for the last 15 s allows for one missed."""
 
 
 class Health:
-    """How a client is: well while it is started, is not stopping, and its database answers."""
+    """Tells how a client is: well while it is started, is not stopping, and its database
+    answers.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -25,9 +28,7 @@ class Health:
         self.stopping = False
 
     async def check(self) -> dict[str, object]:
-        """`status` is `ok`, `starting`, `stopping` or `no database`; the rest is there to be looked
-        at.
-        """
+        """Return `status` (`ok`, `starting`, `stopping` or `no database`) and facts to look at."""
         client = self._client
         # A client that stops closes its connections: nobody should open new ones.
         database = not self.stopping and await self._probe.answers()
@@ -50,8 +51,10 @@ class Health:
 
     @asynccontextmanager
     async def told(self, *, host: str, port: int | None, file: Path | None) -> AsyncIterator[str]:
-        """Tells it as long as the block lasts; gives the address. ListenError where the port is
-        taken.
+        """Answer on the port and touch the file as long as the block lasts; yield the port's
+        address.
+
+        Raise ListenError where the port is taken.
         """
         async with AsyncExitStack() as stack:
             address = ""

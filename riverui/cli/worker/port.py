@@ -21,12 +21,14 @@ Check = Callable[[], Awaitable[Mapping[str, object]]]
 """How the process is: well where its `status` is `ok`."""
 
 _GRACE_SECONDS = 1
+"""Seconds for requests to end: a health check is answered at once."""
 
 
 @asynccontextmanager
 async def answering(check: Check, host: str, port: int) -> AsyncIterator[str]:
-    """Answers as long as the block lasts; gives the address. ListenError where the port is
-    taken.
+    """Answer health requests as long as the block lasts; yield the address.
+
+    Raise ListenError where the port is taken.
     """
     with listen(host, port) as sock:
         server = _Server(

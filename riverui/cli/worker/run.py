@@ -13,11 +13,11 @@ log = logging.getLogger("riverui.worker")
 
 
 async def run(client: Client, config: WorkerConfig) -> None:
-    """Works until SIGINT or SIGTERM, then ends in three phases: waits for running jobs, cancels
-    them, exits.
+    """Work until SIGINT or SIGTERM, then end in three phases: wait for jobs, cancel them, exit.
 
-    A further signal begins the next phase at once. SchemaMissing, or another DatabaseError, where
-    it cannot start. Jobs that heed nothing end with the process, which then exits with code 1.
+    A further signal begins the next phase at once. Raise SchemaMissing, or another DatabaseError,
+    where it cannot start. Where jobs do not end even when they are cancelled, the process exits
+    with code 1.
     """
     try:
         async with client.driver.reading() as db:

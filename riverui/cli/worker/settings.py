@@ -82,7 +82,7 @@ WORKER_SETTINGS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerConfig:
-    """How a process works. ConfigError on creation names the setting that is wrong."""
+    """Says how a process works. ConfigError on creation names the setting that is wrong."""
 
     queues: tuple[str, ...] = ()
     """`name` or `name=max_workers`."""
@@ -105,7 +105,7 @@ class WorkerConfig:
 
 
 def worker_config(values: Values) -> WorkerConfig:
-    """The settings as one; ConfigError where one cannot be used."""
+    """Return the settings as one; raise ConfigError where one cannot be used."""
     level = values.text("log_level").lower() or "info"
     return WorkerConfig(
         queues=values.words("queues"),

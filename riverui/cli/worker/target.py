@@ -21,10 +21,10 @@ _RIVERUI = str(Path(__file__).parents[2])
 
 
 def find(target: str, folder: Path) -> object:
-    """What `module:name` (or `module`, for its `client`) names; the module may lie in the folder.
+    """Return what `module:name` names (`module` alone: its `client`); the folder is looked in too.
 
-    ConfigError where there is no such thing. What the module itself raises ends the process: see
-    below.
+    Raise ConfigError where there is no such thing. An error of the module itself ends the process,
+    see `program_errors_told`.
     """
     module_name, _, path = target.partition(":")
     path = path or "client"
@@ -74,7 +74,7 @@ def program_errors_told(
 
 
 def _is_missing(module_name: str, error: Exception) -> bool:
-    """Whether it is the module itself that is not there, and not one that it imports."""
+    """Return whether it is the module itself that is not there, and not one that it imports."""
     return (
         isinstance(error, ModuleNotFoundError)
         and error.name is not None
@@ -87,7 +87,10 @@ def _is_machinery(file: str) -> bool:
 
 
 async def resolve(found: object, target: str) -> Client:
-    """The client itself, or the one that a function without arguments, async or not, gives."""
+    """Return the client itself, or what a function without arguments, async or not, returns.
+
+    Raise ConfigError where that is no client.
+    """
     if callable(found) and not isinstance(found, Client):
         try:
             inspect.signature(found).bind()
@@ -107,8 +110,9 @@ async def resolve(found: object, target: str) -> Client:
 def queues(
     given: Mapping[str, QueueConfig], chosen: Sequence[str], concurrency: int | None
 ) -> dict[str, QueueConfig]:
-    """The queues to work: the client's, or those of `name` and `name=max_workers`; ConfigError for
-    none.
+    """Return the queues to work: the client's, or those of `name` and `name=max_workers`.
+
+    Raise ConfigError where there are none.
     """
     wanted: dict[str, int | None] = {}
     for text in chosen:
