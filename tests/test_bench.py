@@ -47,12 +47,9 @@ async def test_works_so_many_jobs_down(
     assert rows == [{"state": "completed", "count": 300}]
 
 
-async def test_goes_on_until_its_time_is_over(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("riverui.cli.bench_runs.MIN_JOBS", 500)
-    monkeypatch.setattr("riverui.cli.bench_runs.INSERT_BATCH", 100)
-    tally = await Benchmark(driver, say=_nowhere).run(duration=1.0)
+async def test_goes_on_until_its_time_is_over(driver: Driver) -> None:
+    benchmark = Benchmark(driver, say=_nowhere, min_jobs=500, insert_batch=100)
+    tally = await benchmark.run(duration=1.0)
     assert tally.worked > 500, "it inserts while it works"
     assert 0 < tally.seconds <= 2
 

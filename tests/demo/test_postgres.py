@@ -257,24 +257,18 @@ def test_a_folder_without_postgres_is_named(tmp_path: Path) -> None:
 
 
 def test_without_any_postgres_the_next_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.demo.postgres._WHEELS", ())
-    monkeypatch.setattr("riverui.demo.postgres._DEBIAN", Path("/nowhere"))
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(DemoUnavailable, match=r"pip install 'riverui\[demo\]'"):
-        find_binaries()
+        find_binaries(wheels=(), debian=Path("/nowhere"))
 
 
-def test_the_newest_debian_postgres_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("riverui.demo.postgres._WHEELS", ())
-    monkeypatch.setattr("riverui.demo.postgres._DEBIAN", tmp_path)
+def test_the_newest_debian_postgres_is_taken(tmp_path: Path) -> None:
     for major in ("9", "15", "17", "common"):
         folder = tmp_path / major / "bin"
         folder.mkdir(parents=True)
         for program in ("initdb", "postgres"):
             (folder / program).touch()
-    assert find_binaries() == tmp_path / "17" / "bin"
+    assert find_binaries(wheels=(), debian=tmp_path) == tmp_path / "17" / "bin"
 
 
 def test_windows_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
