@@ -27,7 +27,7 @@ _SCHEDULER_INTERVAL = timedelta(seconds=5)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """An attempt, decided before it starts: it ends in `failure`, waits for `snooze`, or
+    """Says before it starts how an attempt goes: it ends in `failure`, waits for `snooze`, or
     succeeds.
     """
 
@@ -45,7 +45,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """An attempt in the past."""
+    """Holds an attempt that lies in the past."""
 
     kind: Kind
     plan: Plan
@@ -60,11 +60,11 @@ class Attempt:
 
     @property
     def ends_at(self) -> datetime:
-        """When the work is done."""
+        """Return when the work is done."""
         return self.started_at + timedelta(seconds=self.plan.seconds)
 
     def logs_at(self, now: datetime) -> list[object]:
-        """The whole of `river:log` at a time."""
+        """Return the whole of `river:log` as it is at a time."""
         elapsed = (now - self.started_at).total_seconds()
         go = LANGUAGE[self.kind.queue] == "go"
         text = ""
@@ -78,8 +78,8 @@ class Attempt:
         return [*self.logs, {"attempt": self.number, "log": text}] if text else list(self.logs)
 
     def outcome(self, ended_at: datetime, rng: Random) -> Row:
-        """The end as River's completer writes it: the new state, `error` to add, `metadata` to
-        merge.
+        """Return the end as River's completer writes it: the new state, `error` to add, `metadata`
+        to merge.
         """
         plan = self.plan
         metadata: Row = {}
@@ -128,7 +128,7 @@ def begin(
     errors: int,
     started_at: datetime,
 ) -> Attempt:
-    """An attempt as it started."""
+    """Return an attempt as it started."""
     logs, snoozes = metadata.get("river:log"), metadata.get("snoozes")
     snoozes = snoozes if isinstance(snoozes, int) else 0
     return Attempt(
@@ -144,7 +144,7 @@ def begin(
 
 
 def plan(kind: Kind, args: Mapping[str, object], fate: str, number: int, snoozes: int) -> Plan:
-    """What an attempt will do. All that becomes of a job hangs on its fate, which is its trace
+    """Return what an attempt will do. Everything follows from the job's fate, which is its trace
     id.
     """
     job = Random(fate)
@@ -176,7 +176,7 @@ def plan(kind: Kind, args: Mapping[str, object], fate: str, number: int, snoozes
 
 
 def _about(args: Mapping[str, object], failure: Failure) -> Failure:
-    """The failure with the job's own args in its words."""
+    """Return the failure with the job's own args in its words."""
     endpoint = args.get("endpoint")
     error = failure.error
     for name, value in {**args, **(endpoint if isinstance(endpoint, dict) else {})}.items():
@@ -185,24 +185,24 @@ def _about(args: Mapping[str, object], failure: Failure) -> Failure:
 
 
 def _spread(lines: Sequence[Line], seconds: float, rng: Random) -> tuple[tuple[float, Line], ...]:
-    """The lines over the run, the first one at once and the last one at the end."""
+    """Spread the lines over the run, the first one at its start and the last one at its end."""
     between = sorted(rng.uniform(0.05, 0.95) for _ in lines[1:-1])
     moments = [0.001, *(seconds * place for place in between), seconds * 0.99]
     return tuple(zip(moments, lines, strict=False))
 
 
 def message_of(message: str, attributes: Args) -> str:
-    """The message with its attributes behind it, as `key=value`."""
+    """Return the message with its attributes behind it, as `key=value`."""
     return message + "".join(f" {key}={_quoted(str(value))}" for key, value in attributes.items())
 
 
 def _go(level: str, message: str, attributes: Args) -> str:
-    """A line as Go's slog writes it."""
+    """Return a line as Go's slog writes it."""
     return f"level={level} msg={message_of(_quoted(message), attributes)}"
 
 
 def _python(kind: Kind, level: str, message: str, attributes: Args) -> str:
-    """A line as riverui keeps what Python's logging is told."""
+    """Return a line as riverui keeps what Python's logging is told."""
     return f"{_LEVELS.get(level, level)} shop.{kind.name}: {message_of(message, attributes)}"
 
 

@@ -27,7 +27,7 @@ _HELD_AT_ONCE = 4
 
 
 class Customers:
-    """Insert jobs through a client, as long as `run` runs."""
+    """Inserts jobs through a client for as long as `run` runs."""
 
     def __init__(self, client: Client, rng: Random) -> None:
         self._client = client
@@ -35,7 +35,7 @@ class Customers:
         self._rng = rng
 
     async def run(self) -> None:
-        """Until cancelled; a database that is away is waited for."""
+        """Insert jobs until cancelled; wait for a database that is away."""
         while True:
             with contextlib.suppress(DatabaseError):
                 await self._order(datetime.now(UTC))
@@ -51,9 +51,7 @@ class Customers:
             await self._hold(now)
 
     async def _hold(self, now: datetime) -> None:
-        """Payments wait for a person to release them: one goes on hold, the oldest is let
-        through.
-        """
+        """Put one payment on hold, which a person has to release, and let the oldest through."""
         await self._client.insert_many(
             [new_job(BY_NAME["payment_capture"], now, self._rng, pending=True)]
         )
@@ -62,14 +60,14 @@ class Customers:
             await self._client.job_retry(job.id)
 
     def _arrivals(self) -> int:
-        """How many jobs arrive within a tick: a Poisson process."""
+        """Return how many jobs arrive within a tick: a Poisson process."""
         count, waited = 0, self._rng.expovariate(_NEW_PER_SECOND)
         while waited < _TICK:
             count, waited = count + 1, waited + self._rng.expovariate(_NEW_PER_SECOND)
         return count
 
     def _is_due(self, what: str, now: datetime, interval: timedelta) -> bool:
-        """Whether it is time; the first time is now."""
+        """Return whether it is time; the first time is now."""
         if now < self._due.get(what, now):
             return False
         self._due[what] = now + interval
@@ -77,7 +75,7 @@ class Customers:
 
 
 def new_job(kind: Kind, now: datetime, rng: Random, *, pending: bool = False) -> InsertManyParams:
-    """A new job of that kind."""
+    """Return a new job of that kind."""
     wait = delay(kind, rng)
     return InsertManyParams(
         args=args_type(kind)(kind.args(rng)),
@@ -95,7 +93,7 @@ def new_job(kind: Kind, now: datetime, rng: Random, *, pending: bool = False) ->
 
 
 def periodic_jobs(rng: Random) -> list[PeriodicJob]:
-    """What the shop does at regular intervals, whichever of its clients leads."""
+    """Return what the shop does at regular intervals, whichever of its clients leads."""
     return [_periodic(kind, kind.periodic, rng) for kind in KINDS if kind.periodic]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """What an attempt leaves behind; Go workers leave a trace only where they panicked.
+    """Holds what an attempt leaves behind; Go workers leave a trace only where they panicked.
 
     `{name}` in the error stands for that one of the job's args.
     """
@@ -19,7 +19,7 @@ class Failure:
 
 
 def _go(*frames: str) -> str:
-    """A Go stack: function and place of each frame, the innermost first."""
+    """Return a Go stack of the function and place of each frame, the innermost first."""
     inner = (
         "runtime/debug.Stack()\n\t/usr/local/go/src/runtime/debug/stack.go:26",
         "panic({0x14e2b00?, 0x20c1f30?})\n\t/usr/local/go/src/runtime/panic.go:792",
@@ -38,7 +38,9 @@ def _go(*frames: str) -> str:
 
 
 def _python(error: str, *frames: tuple[str, int, str, str]) -> str:
-    """A Python traceback: file, line, function and source of each frame, the outermost first."""
+    """Return a Python traceback of file, line, function and source of each frame, the outermost
+    first.
+    """
     steps = "".join(
         f'  File "{file}", line {line}, in {function}\n    {source}\n'
         for file, line, function, source in frames

@@ -42,12 +42,12 @@ def _plain(value: object) -> str:
 
 
 def any_kind(rng: Random) -> Kind:
-    """A kind, each as often as the shop uses it."""
+    """Return a kind, each as often as the shop uses it."""
     return rng.choices(KINDS, [kind.share for kind in KINDS])[0]
 
 
 def origin(rng: Random) -> dict[str, Any]:
-    """The metadata that a job of the shop comes with; what becomes of it hangs on its trace id."""
+    """Return the metadata that a job of the shop comes with; its trace id decides its fate."""
     return {
         "trace_id": f"{rng.getrandbits(128):032x}",
         "tenant": rng.choice(("eu-1", "eu-1", "us-2")),
@@ -55,12 +55,12 @@ def origin(rng: Random) -> dict[str, Any]:
 
 
 def tags(kind: Kind, rng: Random) -> list[str]:
-    """A job's tags; one customer in twenty is important."""
+    """Return a job's tags; one customer in twenty is important."""
     return [*kind.tags, *(["vip"] if rng.random() < 0.05 else [])]
 
 
 def delay(kind: Kind, rng: Random) -> timedelta | None:
-    """For how long a new job is put off; None for those that are due at once."""
+    """Return for how long a new job is put off; None for those that are due at once."""
     if rng.random() >= kind.later:
         return None
     return timedelta(
@@ -69,7 +69,7 @@ def delay(kind: Kind, rng: Random) -> timedelta | None:
 
 
 def new_job(kind: Kind, now: datetime, rng: Random) -> dict[str, Any]:
-    """A job as a client inserted it then."""
+    """Return a job as a client inserted it at that time."""
     args = kind.args(rng)
     row: dict[str, Any] = {
         "args": args,
@@ -118,7 +118,9 @@ def history(
 
 
 def _age(rng: Random) -> timedelta:
-    """Somewhere in the last day: rather lately than long ago, and rather by day than by night."""
+    """Return an age within the last day: more often recent than long ago, and more by day than by
+    night.
+    """
     while True:
         share: float = rng.random() ** 1.4
         if rng.random() < 0.6 + 0.4 * math.cos(2 * math.pi * share):
@@ -126,7 +128,7 @@ def _age(rng: Random) -> timedelta:
 
 
 def _live(row: dict[str, Any], now: datetime, rng: Random) -> None:
-    """Lets everything happen to the job that would have happened to it until now."""
+    """Let everything happen to the job that would have happened to it until now."""
     kind = BY_NAME[row["kind"]]
     row |= {"attempt": 0, "attempted_by": [], "errors": []}
     paused_at = (
@@ -166,9 +168,7 @@ def _live(row: dict[str, Any], now: datetime, rng: Random) -> None:
 
 
 def _stuck(started_at: datetime, now: datetime, rng: Random) -> Row:
-    """A job whose worker has vanished, of a kind without a time limit: the rescuer leaves it
-    alone.
-    """
+    """Return a job whose worker has vanished, of a kind without a time limit: it is not rescued."""
     kind = BY_NAME["video_transcode"]
     row = new_job(kind, started_at - timedelta(seconds=2), rng)
     attempt = begin(

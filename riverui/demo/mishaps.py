@@ -187,5 +187,5 @@ MISHAPS: dict[str, tuple[Mishap, ...]] = {
 
 
 def happen(kind: str, mishap: int, args: Args) -> None:
-    """Lets it go wrong."""
+    """Raise the failure that was planned."""
     MISHAPS[kind][mishap](args)

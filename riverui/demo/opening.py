@@ -23,7 +23,7 @@ _RESCUED_AFTER = timedelta(minutes=10)
 
 @contextmanager
 def _logging_for_the_dashboard() -> Iterator[None]:
-    """Jobs log all they have to say, and nothing of it goes to the terminal."""
+    """Keep what jobs log in the database, and off the terminal."""
     silence, shop = logging.NullHandler(), logging.getLogger("shop")
     loggers = (shop, logging.getLogger("riverui.engine"))
     for logger in loggers:
@@ -39,7 +39,9 @@ def _logging_for_the_dashboard() -> Iterator[None]:
 
 @asynccontextmanager
 async def working(driver: Driver) -> AsyncIterator[list[Client]]:
-    """The shop is open as long as the block lasts; what is under way at its end is given back."""
+    """Work the shop's jobs as long as the block lasts, and give back what is under way at
+    its end.
+    """
     now, rng = datetime.now(UTC), Random()
     with _logging_for_the_dashboard():
         clients = [
@@ -57,9 +59,7 @@ async def working(driver: Driver) -> AsyncIterator[list[Client]]:
 
 
 async def give_back(driver: Driver) -> None:
-    """Makes jobs available that a killed demo has left running, without waiting for their
-    rescue.
-    """
+    """Make jobs available that a killed demo has left running, without waiting for their rescue."""
     now = datetime.now(UTC)
     async with driver.transaction() as db:
         running = await db.job_row_list(JobSelectParams(states=(JobState.RUNNING,), limit=1_000))

@@ -12,7 +12,9 @@ Line = tuple[str, str, dict[str, object]]
 
 
 def _id(rng: Random) -> int:
-    """Larger than 2**53, so that a viewer who takes JSON numbers for floats shows it wrong."""
+    """Return an id larger than 2**53, which a viewer that takes JSON numbers for floats shows
+    wrong.
+    """
     return 1_840_021_394_850_918_403 + rng.randrange(10**12)
 
 

@@ -125,11 +125,13 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        """Address of the maintenance database `postgres`, whose user may do everything."""
+        """Return the address of the maintenance database `postgres`, whose user may do
+        everything.
+        """
         return self._url
 
     def database_url(self, name: str) -> str:
-        """Address of another database of this server."""
+        """Return the address of another database of this server."""
         return self._url.replace("/postgres?", f"/{quote(name, safe='')}?", 1)
 
     def _stop(self) -> None:

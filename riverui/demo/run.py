@@ -115,7 +115,7 @@ async def _create_database(url: str) -> None:
 
 
 class DemoServer(Server):
-    """Speaks up when it is ready."""
+    """Tells on the terminal when it is ready."""
 
     words = ""
 

@@ -23,7 +23,7 @@ Connection = AsyncConnection[dict[str, Any]]
 
 
 async def seed(url: str, rng: Random, *, jobs: int) -> None:
-    """Inserts a past of so many jobs a day, up to now."""
+    """Insert a past of so many jobs a day, up to now."""
     now = datetime.now(UTC)
     sql = read_blocks(Path(__file__).with_name("seed.sql").read_text(encoding="utf-8"))
     async with (

@@ -15,7 +15,9 @@ from riverui.demo.payloads import Args, Line
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Queue:
-    """A queue, the language of the workers that serve it, and how many jobs they work at once."""
+    """Describes a queue, the language of the workers that serve it, and how many jobs they work at
+    once.
+    """
 
     name: str
     language: str
@@ -25,7 +27,7 @@ class Queue:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """A kind of job; `share` of all new jobs are of it."""
+    """Describes a kind of job; `share` of all new jobs are of it."""
 
     name: str
     queue: str
@@ -74,7 +76,7 @@ _HOSTS = (
 
 @cache
 def client_ids(language: str, started_at: datetime) -> tuple[str, ...]:
-    """Ids of the clients of one language that were deployed at that time, as River names
+    """Return the ids of the clients of one language that were deployed at that time, as River names
     clients.
     """
     return tuple(

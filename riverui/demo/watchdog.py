@@ -54,7 +54,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Runner:
-    """How Postgres programs are run: it refuses to be root, so root lends it another identity."""
+    """Runs Postgres programs: they refuse to run as root, so root lends them another identity."""
 
     binaries: Path
     prepare: Callable[[], None]
@@ -64,9 +64,7 @@ class Runner:
     group: int | None = None
 
     def start(self, program: str, *arguments: str | Path, output: int) -> subprocess.Popen[bytes]:
-        """Starts a program of the Postgres installation, its output going to the file
-        descriptor.
-        """
+        """Start a program of the Postgres installation, its output going to the file descriptor."""
         return subprocess.Popen(
             [self.binaries / program, *arguments],
             preexec_fn=self.prepare,
@@ -81,7 +79,7 @@ class Runner:
         )
 
     def run(self, program: str, *arguments: str | Path) -> str:
-        """The output of a program that ends by itself; Refused where it fails."""
+        """Return the output of a program that ends by itself; raise Refused where it fails."""
         process = self.start(program, *arguments, output=subprocess.PIPE)
         output = process.communicate()[0].decode(errors="replace").strip()
         if process.returncode:
@@ -90,8 +88,8 @@ class Runner:
 
 
 def main() -> int:
-    """Reads the request from the command line, answers with a line of JSON, stays until the
-    lifeline ends.
+    """Read the request from the command line, answer with a line of JSON, and stay until the parent
+    ends.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("binaries", type=Path)
@@ -128,7 +126,7 @@ def _answer(**fields: object) -> None:
 
 @contextlib.contextmanager
 def _home(data_dir: Path | None) -> Iterator[Path]:
-    """The folder for everything, locked: at most one server at a time."""
+    """Yield the folder for everything, locked: at most one server runs at a time."""
     home = data_dir or Path(tempfile.mkdtemp(prefix="riverui-data-"))
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -144,8 +142,8 @@ def _home(data_dir: Path | None) -> Iterator[Path]:
 
 
 def _runner(binaries: Path, home: Path) -> Runner:
-    """As oneself; as root (or a user without a name) inside a user namespace; without those, as
-    `nobody`.
+    """Return a runner as oneself; as root inside a user namespace, or without those as another
+    user.
     """
     plain = Runner(binaries=binaries, prepare=_die_with_parent)
     if os.geteuid() and _named(os.geteuid()):
@@ -173,7 +171,7 @@ def _runner(binaries: Path, home: Path) -> Runner:
 
 
 def _works(runner: Runner, home: Path) -> bool:
-    """Whether programs run this way and can reach the data."""
+    """Return whether programs run this way and can reach the data."""
 
     def prepare() -> None:
         runner.prepare()
@@ -200,7 +198,7 @@ def _die_with_parent() -> None:
 
 
 def _enter_namespace(uid: int, gid: int) -> None:
-    """Inside, the process counts as another user; its files still belong to the real one."""
+    """Make the process count as another user inside; its files still belong to the real one."""
     real_uid, real_gid = os.geteuid(), os.getegid()
     if ctypes.CDLL(None).unshare(_NEW_USER_NAMESPACE):
         raise PermissionError("user namespaces are not available")
@@ -212,7 +210,7 @@ def _enter_namespace(uid: int, gid: int) -> None:
 
 
 def _copy(binaries: Path, place: Path) -> Path:
-    """Copies a Postgres installation so that every user can run it; gives the copy's folder of
+    """Copy a Postgres installation so that every user can run it; return the copy's folder of
     programs.
     """
     installation = binaries.resolve().parent
@@ -263,7 +261,7 @@ def _cluster(runner: Runner, home: Path, *, fresh: bool) -> Path:
 
 
 def _give(folder: Path, runner: Runner) -> None:
-    """Makes the folder's owner the one Postgres will run as: root may change its way between two
+    """Make the folder's owner the one Postgres will run as: root may change its way between two
     starts.
     """
     owner = os.geteuid() if runner.user is None else runner.user
@@ -274,7 +272,7 @@ def _give(folder: Path, runner: Runner) -> None:
 
 
 def _end_leftover(cluster: Path) -> None:
-    """Ends or forgets the server of a watchdog that was killed; the lock says that it is nobody
+    """End or forget the server of a watchdog that was killed; the lock says that it is nobody
     else's.
     """
     note = cluster / "postmaster.pid"
@@ -293,7 +291,7 @@ def _end_leftover(cluster: Path) -> None:
 
 
 def _serves(pid: int, cluster: Path) -> bool:
-    """Whether the process is a Postgres on this cluster."""
+    """Return whether the process is a Postgres on this cluster."""
     if sys.platform == "linux":
         try:
             return Path(f"/proc/{pid}/cwd").resolve(strict=True) == cluster.resolve()
@@ -330,7 +328,9 @@ def _socket_folder(runner: Runner, home: Path) -> Iterator[Path]:
 def _server(
     runner: Runner, home: Path, cluster: Path, socket: Path, *, durable: bool
 ) -> Iterator[None]:
-    """A server that takes connections; stopped the quick way, then the hard way."""
+    """Yield a server that takes connections; stop it by a fast shutdown, then by an
+    immediate one.
+    """
     settings = (*_SETTINGS, *(_DURABLE if durable else _THROWAWAY))
     arguments = ["-D", str(cluster), "-k", str(socket), "-h", "", "-p", str(PORT)]
     for setting in settings:
@@ -369,7 +369,7 @@ def _ready(cluster: Path, pid: int) -> bool:
 
 
 def _in_use(log: Path) -> bool:
-    """Whether Postgres gave up because it took the cluster for another server's."""
+    """Return whether Postgres gave up because it took the cluster for another server's."""
     told = log.read_text(errors="replace")
     return "lock file" in told or "still in use" in told
 

@@ -39,7 +39,7 @@ _NAP = 0.1
 
 
 class ShopArgs:
-    """Args of any kind of the shop, whose decimals keep all their digits as JSON numbers."""
+    """Holds args of any kind of the shop, whose decimals keep all their digits as JSON numbers."""
 
     kind: str
 
@@ -47,18 +47,18 @@ class ShopArgs:
         self.data = data
 
     def to_json(self) -> str:
-        """The args as they are stored."""
+        """Return the args as they are stored."""
         return encode(self.data)
 
     @classmethod
     def from_json(cls, text: str) -> ShopArgs:
-        """The args as they were stored."""
+        """Return the args as they were stored."""
         return cls(json.loads(text, parse_float=Decimal))
 
 
 @cache
 def args_type(kind: Kind) -> type[ShopArgs]:
-    """The args of one kind."""
+    """Return the type of the args of one kind."""
     return type(kind.name, (ShopArgs,), {"kind": kind.name})
 
 
@@ -71,7 +71,7 @@ class ShopWorker(Worker[Any]):
         self.timeout = NO_LIMIT if kind.unlimited else None
 
     async def work(self, job: Job[ShopArgs]) -> None:
-        """Does what the plan says."""
+        """Do what the plan says."""
         plan = self.plan(job)
         for seconds, line in self.steps(plan):
             await asyncio.sleep(seconds)
@@ -79,13 +79,13 @@ class ShopWorker(Worker[Any]):
         self.end(plan, job)
 
     def plan(self, job: Job[ShopArgs]) -> Plan:
-        """What this attempt will do."""
+        """Return what this attempt will do."""
         metadata = json.loads(job.metadata)
         fate = str(metadata.get("trace_id", job.id))
         return plan(self.kind, job.args.data, fate, job.attempt, metadata.get("snoozes", 0))
 
     def steps(self, plan: Plan) -> Iterator[tuple[float, Line | None]]:
-        """Seconds to wait for, and the line to log after that; no line at the end."""
+        """Yield seconds to wait for, and the line to log after that; no line at the end."""
         elapsed = 0.0
         for moment, line in plan.lines:
             if line[0] in _LEVELS:
@@ -94,13 +94,13 @@ class ShopWorker(Worker[Any]):
         yield plan.seconds - elapsed, None
 
     def tell(self, line: Line | None) -> None:
-        """Logs a line."""
+        """Log a line."""
         if line:
             level, message, attributes = line
             self.log.log(_LEVELS[level], "%s", message_of(message, attributes))
 
     def end(self, plan: Plan, job: Job[ShopArgs]) -> None:
-        """The attempt's end: an output, or an exception."""
+        """Return the attempt's output, or raise."""
         if plan.snooze is not None:
             raise JobSnooze(plan.snooze)
         if plan.failure is None:
@@ -112,7 +112,7 @@ class ShopWorker(Worker[Any]):
             self.go_wrong(plan, job)
 
     def go_wrong(self, plan: Plan, job: Job[ShopArgs]) -> None:
-        """Raises what the plan has in store."""
+        """Raise what the plan has in store."""
         try:
             happen(self.kind.name, plan.mishap, job.args.data)
         except Exception as error:
@@ -121,12 +121,12 @@ class ShopWorker(Worker[Any]):
 
 
 class ThreadWorker(ShopWorker):
-    """One whose work would block the loop, so that it runs in a thread and has to look for
-    itself.
+    """Works in a thread, since its work would block the loop, and looks for itself whether
+    to end.
     """
 
     def work(self, job: Job[ShopArgs]) -> None:  # type: ignore[override]  # either way is a worker
-        """Does what the plan says."""
+        """Do what the plan says."""
         plan = self.plan(job)
         for seconds, line in self.steps(plan):
             ends_at = time.monotonic() + seconds
@@ -138,10 +138,10 @@ class ThreadWorker(ShopWorker):
 
 
 class TranscodeWorker(ShopWorker):
-    """One in steps: after a failure it goes on with the rendition that failed."""
+    """Works in steps: after a failure it goes on with the rendition that failed."""
 
     async def work(self, job: Job[ShopArgs]) -> None:
-        """Makes one rendition after the other."""
+        """Make one rendition after the other."""
         plan = self.plan(job)
         fate = Random(f"{job.id} {job.attempt}")
         lines = self.kind.lines(fate, job.args.data)
@@ -167,10 +167,10 @@ class TranscodeWorker(ShopWorker):
 
 
 class ImportWorker(ShopWorker):
-    """One with a cursor: after a failure it goes on behind the batch that was committed last."""
+    """Keeps a cursor: after a failure it goes on behind the batch that was committed last."""
 
     async def work(self, job: Job[ShopArgs]) -> None:
-        """Imports batch by batch."""
+        """Import batch by batch."""
         plan = self.plan(job)
         rows = int(job.args.data.get("rows", 20_000))  # type: ignore[call-overload]
 
@@ -196,7 +196,7 @@ _SPECIAL = {
 
 
 def shop_workers() -> Workers:
-    """One for each kind of the shop."""
+    """Return a worker for each kind of the shop."""
     workers = Workers()
     for kind in KINDS:
         workers.add(_SPECIAL.get(kind.name, ShopWorker)(kind), args_type=args_type(kind))
