@@ -108,6 +108,10 @@ class SchemaTooOld(SchemaMissing):
     """River's tables are older than migration 5: run `riverui migrate-up`."""
 
 
+class NotSupported(DatabaseError):
+    """This database, or the driver for it, does not support that."""
+
+
 class UniqueConflict(DatabaseError):
     """Another active job has the same unique properties."""
 

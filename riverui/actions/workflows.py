@@ -9,7 +9,7 @@ from riverui.domain.jobs import FINALIZED, JobTextRow
 from riverui.domain.stored_json import read_object
 from riverui.domain.workflows import Task, to_retry
 from riverui.errors import LockTimeout
-from riverui.storage.interface import Driver
+from riverui.storage.interface import WORKFLOWS, Driver
 from riverui.storage.interface.params import SkipReason
 
 
@@ -20,10 +20,9 @@ async def cancel(
     id.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
+        pro = WORKFLOWS.on(transaction)
         unfinished = [
-            row.job.id
-            for row in await transaction.workflow_task_list(id)
-            if row.job.state not in FINALIZED
+            row.job.id for row in await pro.workflow_task_list(id) if row.job.state not in FINALIZED
         ]
         if not unfinished:
             return []
@@ -31,7 +30,7 @@ async def cancel(
         if any(reason is SkipReason.LOCKED for _, reason in changes.skipped):
             raise LockTimeout
         touched = {*changes.changed, *changes.requested}
-        return [row for row in await transaction.workflow_task_list(id) if row.job.id in touched]
+        return [row for row in await pro.workflow_task_list(id) if row.job.id in touched]
 
 
 async def retry(
@@ -43,13 +42,12 @@ async def retry(
     UniqueConflict.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
-        ready, waiting = to_retry(tasks(await transaction.workflow_task_list(id)), mode)
+        pro = WORKFLOWS.on(transaction)
+        ready, waiting = to_retry(tasks(await pro.workflow_task_list(id)), mode)
         if not ready and not waiting:
             return []
-        changed = set(
-            await transaction.workflow_retry([*ready, *waiting], waiting=waiting, reset=reset)
-        )
-        return [row for row in await transaction.workflow_task_list(id) if row.job.id in changed]
+        changed = set(await pro.workflow_retry([*ready, *waiting], waiting=waiting, reset=reset))
+        return [row for row in await pro.workflow_task_list(id) if row.job.id in changed]
 
 
 def tasks(rows: Sequence[JobTextRow]) -> list[Task]:

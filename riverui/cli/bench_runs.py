@@ -23,7 +23,7 @@ from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind, Subscription
 from riverui.engine.work.worker import Job, Worker, Workers
 from riverui.errors import RiveruiError
-from riverui.storage.interface import Driver
+from riverui.storage.interface import BENCHMARKS, Driver
 
 INSERT_BATCH = 5_000
 """Jobs in one statement, as River's own benchmark inserts them."""
@@ -119,7 +119,7 @@ class Benchmark:
                     raise BenchRefused
                 if await executor.leader_get():
                     raise BenchRefused
-            await executor.job_truncate()
+            await BENCHMARKS.on(executor).job_truncate()
 
     async def run(self, *, total: int = 0, duration: float = 0.0) -> Tally:
         """Inserts `total` jobs and works them down; with 0, inserts and works on and on.

@@ -18,7 +18,8 @@ from riverui.errors import ConfigError, DatabaseError
 
 if TYPE_CHECKING:
     from riverui.storage.interface import Driver
-    from riverui.storage.migrations import Direction, MigrationStep
+    from riverui.storage.interface.migrations import Direction
+    from riverui.storage.migrations import MigrationStep
 
 T = TypeVar("T")
 
@@ -130,6 +131,7 @@ def migrate_get(
     riverui migrate-get --version 3 --up > river_3.up.sql
     riverui migrate-get --all --exclude-version 1 --up > river_all.up.sql
     """
+    from riverui.storage.connect import migrations
     from riverui.storage.migrations import migration_sql
 
     if up == down:
@@ -138,6 +140,7 @@ def migrate_get(
         raise ConfigError("give either --all or --version")
     chosen: Sequence[int] | Literal["all"] = "all" if every else _numbers("--version", versions)
     steps = migration_sql(
+        migrations(),
         line,
         chosen,
         "up" if up else "down",

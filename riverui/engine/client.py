@@ -12,9 +12,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
-
-from psycopg_pool import AsyncConnectionPool
+from typing import TYPE_CHECKING, Any, Self
 
 from riverui.engine.admin import Administration
 from riverui.engine.config import ClientConfig, QueueConfig
@@ -28,9 +26,11 @@ from riverui.engine.runtime import Machinery
 from riverui.engine.shutdown import serve
 from riverui.engine.work import attempt
 from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound
-from riverui.storage.connect import connect, connect_engine
+from riverui.storage.connect import driver_of
+from riverui.storage.interface import WORKING
 
 if TYPE_CHECKING:
+    from psycopg_pool import AsyncConnectionPool
     from sqlalchemy.ext.asyncio import AsyncEngine
 
     from riverui.storage.interface import Driver
@@ -311,31 +311,14 @@ def default_client_id(host: str, now: datetime) -> str:
     return f"{host or 'unknown_host'}_{now.astimezone(UTC):%Y_%m_%dT%H_%M_%S_%f}"
 
 
-def _driver(
-    database: str | AsyncConnectionPool[Any] | Driver | AsyncEngine | None, config: ClientConfig
-) -> tuple[Driver, bool]:
-    """The driver, and whether it is the client's own."""
-    schema = config.schema
-    if database is None or isinstance(database, str):
-        return connect(database, schema=schema), True
-    if isinstance(database, AsyncConnectionPool):
-        return connect(pool=database, schema=schema), True
-    if hasattr(database, "autocommit"):
-        driver = cast("Driver", database)
-        if schema is not None and schema != driver.schema:
-            raise ConfigError("schema differs from the driver's: set it on the driver only.")
-        return driver, False
-    if found := connect_engine(database, schema=schema):
-        if config.queues:
-            raise ConfigError(
-                "A SQLAlchemy engine can insert and manage jobs; to work them, give a URL or a"
-                " pool."
-            )
-        return found, True
-    raise ConfigError(
-        f"{type(database).__module__}.{type(database).__qualname__} is not a database: give a URL,"
-        " a psycopg_pool.AsyncConnectionPool, a SQLAlchemy AsyncEngine, or riverui.connect(…)."
-    )
+def _driver(database: object, config: ClientConfig) -> tuple[Driver, bool]:
+    """Return the driver, and whether it is the client's own; ConfigError where it cannot work
+    jobs and is to.
+    """
+    driver, is_own = driver_of(database, schema=config.schema)
+    if config.queues and WORKING not in driver.capabilities:
+        raise ConfigError(WORKING.missing)
+    return driver, is_own
 
 
 def _utc_now() -> datetime:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from riverui.errors import DatabaseError, DatabaseUnavailable
-from riverui.storage.interface import Driver, EngineExecutor
+from riverui.storage.interface import WORKING, Driver, EngineExecutor
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Line:
         async with self._lock:
             if self._executor is None:
                 self._executor = await self._stack.enter_async_context(
-                    self._driver.session(timeout=self._timeout)
+                    WORKING.on(self._driver).session(timeout=self._timeout)
                 )
             try:
                 return await statement(self._executor)

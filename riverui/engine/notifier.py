@@ -13,7 +13,7 @@ from typing import Any
 
 from riverui.engine.waiting import backoff
 from riverui.errors import DatabaseError
-from riverui.storage.interface import Driver, Listener
+from riverui.storage.interface import LISTENING, Driver, Listener
 
 INSERT = "river_insert"
 CONTROL = "river_control"
@@ -51,7 +51,7 @@ class Notifier:
         """Begins to listen: what is notified from now on is heard once it runs. Raises where it
         cannot.
         """
-        listener = await self._driver.listener()
+        listener = await LISTENING.on(self._driver).listener()
         try:
             await listener.listen(INSERT, CONTROL, LEADERSHIP)
         except BaseException:

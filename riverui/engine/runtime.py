@@ -25,6 +25,14 @@ from riverui.engine.work.producer import Producer
 from riverui.engine.work.queue_reports import QueueReports
 from riverui.engine.work.threads import Threads
 from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound, TooManyConnections
+from riverui.storage.interface import (
+    LISTENING,
+    NOTIFYING,
+    REINDEXING,
+    TRANSACTION_STATUS,
+    WORKING,
+    missing,
+)
 
 if TYPE_CHECKING:
     from riverui.engine.client import Client
@@ -34,6 +42,8 @@ _LAST_SECONDS = 60.0
 """How long a stop tries to write the last outcomes, should the database be away."""
 _LAST_SECONDS_ABANDONED = 3.0
 _MOST_THREADS = 64
+_NEEDED = (LISTENING, NOTIFYING, REINDEXING, TRANSACTION_STATUS)
+"""Optional parts of a driver that the engine makes use of."""
 _CONNECTIONS = (
     "A running client keeps up to four connections of its own besides its pool, however many queues"
     " it works: one client with many queues needs fewer than many clients."
@@ -63,7 +73,8 @@ class Machinery:
         self.fetching = Line(self.driver)
         self.polls = Polls(self)
         self.reports = QueueReports(self)
-        self.notifier = None if config.poll_only else Notifier(self.driver, self.logger)
+        listens = not config.poll_only and LISTENING in self.driver.capabilities
+        self.notifier = Notifier(self.driver, self.logger) if listens else None
         self._abandoned = asyncio.Event()
         self._changing = asyncio.Lock()
         self._completing = Line(self.driver)
@@ -97,6 +108,9 @@ class Machinery:
 
     async def start(self) -> None:
         """Brings everything up, or takes down what came up and raises why."""
+        for part in missing(self.driver):
+            if part in _NEEDED:
+                self.logger.info("not supported by %s: %s", self.driver.product, part.missing)
         try:
             if self._logs is not None:
                 self._logs.begin()
@@ -190,7 +204,7 @@ class Machinery:
         client = self.client
         aside = Beside("riverui-leader")
         elector = Elector(
-            self.driver.apart(),
+            WORKING.on(self.driver).apart(),
             self.client_id,
             maintainer(
                 self.driver,

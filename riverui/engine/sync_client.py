@@ -6,9 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
-
-from psycopg_pool import ConnectionPool
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.config import ClientConfig
@@ -24,12 +22,13 @@ from riverui.engine.insert.job_builder import (
 )
 from riverui.engine.work.context import completion_of
 from riverui.engine.work.worker import Job
-from riverui.errors import ConfigError, InsertError, NotFound
-from riverui.storage.connect import connect_engine_sync, connect_sync
+from riverui.errors import InsertError, NotFound
+from riverui.storage.connect import sync_driver_of
 from riverui.storage.interface import SyncDriver
 from riverui.storage.interface.params import JobInserted
 
 if TYPE_CHECKING:
+    from psycopg_pool import ConnectionPool
     from sqlalchemy.engine import Engine
 
 T = TypeVar("T")
@@ -72,16 +71,8 @@ class SyncClient:
     ) -> None:
         self.config = config or ClientConfig()
         self.driver: SyncDriver
-        if database is None or isinstance(database, str):
-            self.driver = connect_sync(database, schema=self.config.schema)
-        elif isinstance(database, ConnectionPool):
-            self.driver = connect_sync(pool=database, schema=self.config.schema)
-        elif hasattr(database, "insert_many_tx"):
-            self.driver = cast(SyncDriver, database)
-        else:
-            self.driver = _engine_driver(database, self.config.schema)
+        self.driver, self._own_driver = sync_driver_of(database, schema=self.config.schema)
         self._clock = clock
-        self._own_driver = self.driver is not database
         inserter = Inserter(self.config, clock, NotifyLimiter(self.config.fetch_cooldown))
         self._flow = Flow(inserter, Extensions.of(self.config))
 
@@ -169,15 +160,6 @@ class SyncClient:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _engine_driver(database: object, schema: str | None) -> SyncDriver:
-    if found := connect_engine_sync(database, schema=schema):
-        return found
-    raise ConfigError(
-        f"{type(database).__module__}.{type(database).__qualname__} is not a database: give a URL,"
-        " a psycopg_pool.ConnectionPool or a SQLAlchemy Engine."
-    )
 
 
 def _run(flow: Coroutine[Any, Any, T]) -> T:

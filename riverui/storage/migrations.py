@@ -6,22 +6,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from riverui.errors import MigrationError
-from riverui.storage.interface import MigrationDriver
+from riverui.storage.interface import MIGRATIONS, MigrationSource, Offering
+from riverui.storage.interface.migrations import Direction
 from riverui.storage.sql import check_schema, qualify
-
-RIVER_VERSION = "v0.51.1"
-"""The River release whose schema these migrations make."""
-
-_FOLDER = Path(__file__).parent / "postgres" / "migrations"
 
 _NOTHING = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|select 1;)*", re.IGNORECASE)
 """SQL that changes nothing: comments, and `select 1` in place of a statement."""
@@ -29,7 +24,31 @@ _NOTHING = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|select 1;)*", re.IGNORECASE)
 _FIRST_WITH_LINE = 5
 """Before this version of `main`, river_migration has no column `line`."""
 
-Direction = Literal["up", "down"]
+
+class MigrationFolder:
+    """A MigrationSource of files: `<line>/<version>_<name>.up.sql`, and `.down.sql` beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._versions: dict[str, dict[int, str]] = {}
+
+    def lines(self) -> Sequence[str]:
+        """Return the names of the lines in order."""
+        return sorted(folder.name for folder in self._folder.iterdir() if folder.is_dir())
+
+    def versions(self, line: str) -> Mapping[int, str]:
+        """Return version and name, in words, of each migration of a line, by version."""
+        if line not in self._versions:
+            files = sorted((self._folder / line).glob("*.up.sql"))
+            stems = [file.name.removesuffix(".up.sql") for file in files]
+            self._versions[line] = {int(stem[:3]): stem[4:].replace("_", " ") for stem in stems}
+        return self._versions[line]
+
+    def sql(self, line: str, version: int, direction: Direction) -> str:
+        """Return a migration's SQL, its schema not yet filled in."""
+        name = self.versions(line)[version].replace(" ", "_")
+        file = self._folder / line / f"{version:03}_{name}.{direction}.sql"
+        return file.read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +68,7 @@ class MigrationStep:
 
 
 async def migrate(
-    driver: MigrationDriver,
+    driver: Offering,
     direction: Direction = "up",
     *,
     line: str = "main",
@@ -67,13 +86,14 @@ async def migrate(
     `statement_timeout`, or as it needs. MigrationError for an unknown line or version, and where
     the database refuses a step.
     """
-    known = _versions(line)
-    async with driver.migrating() as migrations:
+    database = MIGRATIONS.on(driver)
+    known = _versions(database.migrations, line)
+    async with database.migrating() as migrations:
         applied = await migrations.versions(line)
         chosen = _choose(sorted(known), set(applied), direction, max_steps, target_version)
         steps = []
         for version in chosen:
-            step = _step(line, version, direction, driver.schema)
+            step = _step(database.migrations, line, version, direction, database.schema)
             if not dry_run:
                 started = time.monotonic()
                 async with migrations.step(statement_timeout=statement_timeout):
@@ -100,14 +120,13 @@ async def migrate(
         return steps
 
 
-async def migration_status(
-    driver: MigrationDriver, line: str = "main"
-) -> list[tuple[int, str, bool]]:
+async def migration_status(driver: Offering, line: str = "main") -> list[tuple[int, str, bool]]:
     """Version, name and whether it is applied, for every known version; unknown applied ones have
     no name.
     """
-    known = _versions(line)
-    async with driver.migrating() as migrations:
+    database = MIGRATIONS.on(driver)
+    known = _versions(database.migrations, line)
+    async with database.migrating() as migrations:
         applied = set(await migrations.versions(line))
     return [
         (version, known.get(version, ""), version in applied)
@@ -116,6 +135,7 @@ async def migration_status(
 
 
 def migration_sql(
+    migrations: MigrationSource,
     line: str = "main",
     versions: Sequence[int] | Literal["all"] = "all",
     direction: Direction = "up",
@@ -125,25 +145,30 @@ def migration_sql(
     """The SQL of these versions, in the order given; all of them in the order in which they would
     run.
     """
-    known = _versions(line)
+    known = _versions(migrations, line)
     if versions == "all":
         chosen = sorted(known, reverse=direction == "down")
     else:
         chosen = [_known(version, known) for version in versions]
     schema = check_schema(schema)
-    return [_step(line, version, direction, schema) for version in chosen if version not in exclude]
+    return [
+        _step(migrations, line, version, direction, schema)
+        for version in chosen
+        if version not in exclude
+    ]
 
 
 async def validate(
-    driver: MigrationDriver, line: str = "main", target_version: int | None = None
+    driver: Offering, line: str = "main", target_version: int | None = None
 ) -> list[int]:
     """Versions that are not applied, up to the target where one is given; none means that all is
     well.
     """
-    known = _versions(line)
+    database = MIGRATIONS.on(driver)
+    known = _versions(database.migrations, line)
     if target_version is not None and target_version > 0:
         _known(target_version, known)
-    async with driver.migrating() as migrations:
+    async with database.migrating() as migrations:
         applied = set(await migrations.versions(line))
     last = target_version if target_version is not None and target_version > 0 else max(known)
     return [version for version in sorted(known) if version not in applied and version <= last]
@@ -176,33 +201,30 @@ def _choose(
     return chosen if target_version in pending else []
 
 
-def _known(version: int, known: dict[int, str]) -> int:
+def _known(version: int, known: Mapping[int, str]) -> int:
     if version not in known:
         there = ", ".join(str(v) for v in sorted(known))
         raise MigrationError(f"Migration {version} not found; the migrations are {there}.")
     return version
 
 
-def _step(line: str, version: int, direction: Direction, schema: str | None) -> MigrationStep:
-    name = _versions(line)[version]
-    file = _FOLDER / line / f"{version:03}_{name.replace(' ', '_')}.{direction}.sql"
-    sql = qualify(file.read_text(encoding="utf-8"), schema)
+def _step(
+    migrations: MigrationSource,
+    line: str,
+    version: int,
+    direction: Direction,
+    schema: str | None,
+) -> MigrationStep:
+    name = _versions(migrations, line)[version]
+    sql = qualify(migrations.sql(line, version, direction), schema)
     return MigrationStep(version=version, name=name, direction=direction, sql=sql)
 
 
-@cache
-def _lines() -> tuple[str, ...]:
-    return tuple(sorted(folder.name for folder in _FOLDER.iterdir() if folder.is_dir()))
-
-
-@cache
-def _versions(line: str) -> dict[int, str]:
-    """Version → name, in words, of each migration of a line."""
-    if line not in _lines():
-        close = get_close_matches(line, _lines())
-        hint = f"did you mean “{close[0]}”?" if close else f"there is {' and '.join(_lines())}."
+def _versions(migrations: MigrationSource, line: str) -> Mapping[int, str]:
+    """Return the migrations of a line; MigrationError where there is no such line."""
+    lines = migrations.lines()
+    if line not in lines:
+        close = get_close_matches(line, lines)
+        hint = f"did you mean “{close[0]}”?" if close else f"there is {' and '.join(lines)}."
         raise MigrationError(f"Migration line “{line}” not found: {hint}")
-    stems = [
-        file.name.removesuffix(".up.sql") for file in sorted((_FOLDER / line).glob("*.up.sql"))
-    ]
-    return {int(stem[:3]): stem[4:].replace("_", " ") for stem in stems}
+    return migrations.versions(line)

@@ -5,7 +5,7 @@ need.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -30,7 +30,14 @@ from riverui.engine.work.threads import Threads
 from riverui.engine.work.worker import ErrorResult, Job, Workers
 from riverui.errors import NotFound
 from riverui.storage import interface
-from riverui.storage.interface import Driver, Listener, MigrationSteps, Transaction
+from riverui.storage.interface import (
+    LISTENING,
+    MIGRATIONS,
+    REINDEXING,
+    Capability,
+    Driver,
+    Transaction,
+)
 
 if TYPE_CHECKING:
     from riverui.engine.work.attempt import Attempt
@@ -122,6 +129,21 @@ class StageDriver:
         self._speaker: asyncio.Task[object] | None = None
 
     @property
+    def capabilities(self) -> Collection[Capability[Any]]:
+        """The driver's, but what needs a connection of its own."""
+        return frozenset(self._driver.capabilities) - {LISTENING, MIGRATIONS, REINDEXING}
+
+    @property
+    def product(self) -> str:
+        """The database's name as people say it."""
+        return self._driver.product
+
+    @property
+    def library(self) -> tuple[str, str]:
+        """Name and version of the package by which the database is reached."""
+        return self._driver.library
+
+    @property
     def schema(self) -> str | None:
         """The schema that holds River's tables."""
         return self._driver.schema
@@ -167,19 +189,11 @@ class StageDriver:
         """The transaction; nobody has it alone."""
         return nullcontext(self._executor)
 
-    def migrating(self) -> AbstractAsyncContextManager[MigrationSteps]:
-        """Nothing: migrations commit."""
-        raise NotImplementedError("a client inside a transaction cannot migrate")
-
     async def adopt(self, transaction: object) -> interface.Executor:
         """Operations inside somebody's own transaction, or inside this one."""
         if transaction is self._executor:
             return self._executor
         return await self._driver.adopt(transaction)
-
-    async def listener(self) -> Listener:
-        """Nothing is ever heard of what is not committed."""
-        raise NotImplementedError("a client inside a transaction cannot listen")
 
     async def ping(self) -> None:
         """Asks the database beneath."""

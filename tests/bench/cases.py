@@ -17,7 +17,6 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from riverui.domain.jobs import FINALIZED, JobState
-from riverui.storage.interface import Executor
 from riverui.storage.interface.params import (
     Field,
     JobCursor,
@@ -27,6 +26,7 @@ from riverui.storage.interface.params import (
     Op,
     Term,
 )
+from riverui.storage.postgres.executor import PostgresExecutor
 from tests.bench.generate import QUEUES, RETIRED
 
 LIMIT = 100
@@ -51,7 +51,7 @@ class Case:
 
     page: str
     name: str
-    call: Callable[[Executor], Awaitable[object]]
+    call: Callable[[PostgresExecutor], Awaitable[object]]
     target: float = VIEW
     backlog: bool = False
     """Whether its work grows with the jobs that wait or run, up to a cap, however long the history
@@ -124,7 +124,7 @@ def _list(
     terms: Sequence[Term] = (),
     order: JobOrder | None = None,
     cursor: JobCursor | None = None,
-) -> Callable[[Executor], Awaitable[object]]:
+) -> Callable[[PostgresExecutor], Awaitable[object]]:
     if order is None:
         order = default_order(states[0]) if len(states) == 1 else JobOrder.TIME_DESC
     if not states:
@@ -290,7 +290,7 @@ def _searches(about: Facts) -> list[Case]:
 
 def _count(
     *terms: Term, states: Sequence[JobState] = (JobState.COMPLETED,)
-) -> Callable[[Executor], Awaitable[object]]:
+) -> Callable[[PostgresExecutor], Awaitable[object]]:
     matching = JobFilter(states=tuple(states), terms=terms)
     return lambda executor: executor.job_count(matching, cap=CAP)
 

@@ -10,7 +10,7 @@ from functools import partial
 
 import psycopg
 
-from riverui.storage.interface import Driver
+from riverui.storage.postgres.driver import PostgresDriver
 from tests.bench.cases import Case
 from tests.bench.stopwatch import Stopwatch, stopwatch
 
@@ -50,7 +50,7 @@ class Subject:
     cases.
     """
 
-    driver: Driver
+    driver: PostgresDriver
     plain: psycopg.AsyncConnection
     cases: Sequence[Case]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from riverui.storage.interface import Driver
+from riverui.storage.postgres.driver import PostgresDriver
 from tests.bench import report
 from tests.bench.bulk import measure_bulk
 from tests.bench.cases import cases, facts
@@ -14,7 +14,7 @@ from tests.bench.measure import Subject, measure
 ROWS = 5_000
 
 
-async def test_every_case_runs(driver: Driver, database_url: str) -> None:
+async def test_every_case_runs(driver: PostgresDriver, database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as filling:
         fill(filling, ROWS)
         counted = filling.execute(

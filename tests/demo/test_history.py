@@ -15,7 +15,7 @@ from psycopg.rows import DictRow
 from riverui.demo.history import encode, history
 from riverui.demo.seed import seed
 from riverui.domain.jobs import FINALIZED, JobState
-from riverui.storage.interface import Driver
+from riverui.storage.postgres.driver import PostgresDriver
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -71,7 +71,7 @@ def test_numbers_keep_all_their_digits() -> None:
     assert json.loads(encode([NOW, "ü", None, True])) == ["2026-11-21T12:00:00Z", "ü", None, True]
 
 
-async def test_postgres_takes_it(database_url: str, driver: Driver) -> None:
+async def test_postgres_takes_it(database_url: str, driver: PostgresDriver) -> None:
     await seed(database_url, Random(1), jobs=2_500)
     async with driver.reading() as db:
         counts = await db.job_count_by_state(cap=10_000)
@@ -82,7 +82,7 @@ async def test_postgres_takes_it(database_url: str, driver: Driver) -> None:
 
 
 async def test_a_second_time_only_what_is_missing_is_added(
-    database_url: str, driver: Driver, connection: AsyncConnection[DictRow]
+    database_url: str, driver: PostgresDriver, connection: AsyncConnection[DictRow]
 ) -> None:
     await seed(database_url, Random(1), jobs=1_000)
     await seed(database_url, Random(2), jobs=1_000)
@@ -100,7 +100,9 @@ async def test_a_second_time_only_what_is_missing_is_added(
     assert less < await count() < whole * 1.2
 
 
-async def test_it_can_be_searched_by_an_exact_number(database_url: str, driver: Driver) -> None:
+async def test_it_can_be_searched_by_an_exact_number(
+    database_url: str, driver: PostgresDriver
+) -> None:
     await seed(database_url, Random(1), jobs=200)
     async with driver.reading() as db:
         paths = await db.job_path_list("args")

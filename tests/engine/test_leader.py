@@ -16,7 +16,8 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.engine.lead.elector import Elector, Term, steady_clock
-from riverui.storage.interface import Driver, Listener
+from riverui.storage.interface import Listener
+from riverui.storage.postgres.driver import PostgresDriver
 from tests.engine.ticking import Ticking, eventually, settled
 from tests.factory import leader
 
@@ -26,7 +27,7 @@ Started = Callable[..., "Candidate"]
 class Candidate:
     """An elector with its own clock, and a record of its terms."""
 
-    def __init__(self, driver: Driver, name: str, clock: Ticking) -> None:
+    def __init__(self, driver: PostgresDriver, name: str, clock: Ticking) -> None:
         self.clock = clock
         self.terms: list[Term] = []
         self.leading = 0
@@ -63,7 +64,7 @@ class Candidate:
 
 
 @pytest.fixture
-async def candidate(driver: Driver) -> AsyncIterator[Started]:
+async def candidate(driver: PostgresDriver) -> AsyncIterator[Started]:
     made: list[Candidate] = []
 
     def make(name: str = "one", clock: Ticking | None = None) -> Candidate:
@@ -82,7 +83,9 @@ async def row(connection: AsyncConnection[Any]) -> dict[str, Any] | None:
 
 
 @asynccontextmanager
-async def hearing(driver: Driver, *candidates: Candidate) -> AsyncIterator[list[dict[str, Any]]]:
+async def hearing(
+    driver: PostgresDriver, *candidates: Candidate
+) -> AsyncIterator[list[dict[str, Any]]]:
     """Brings the notifications to the candidates, as a client's notifier does."""
     listener: Listener = await driver.listener()
     await listener.listen("river_leadership")
@@ -104,7 +107,7 @@ async def hearing(driver: Driver, *candidates: Candidate) -> AsyncIterator[list[
 
 
 async def test_a_lone_client_leads_and_resigns_when_it_stops(
-    candidate: Started, driver: Driver, connection: AsyncConnection[Any]
+    candidate: Started, driver: PostgresDriver, connection: AsyncConnection[Any]
 ) -> None:
     one = candidate().run()
     await one.leads()
@@ -143,7 +146,7 @@ async def test_leadership_is_kept_by_renewing_the_term(
 
 
 async def test_of_three_one_leads_and_each_takes_over_from_the_one_before(
-    candidate: Started, driver: Driver, connection: AsyncConnection[Any]
+    candidate: Started, driver: PostgresDriver, connection: AsyncConnection[Any]
 ) -> None:
     three = [candidate(name) for name in ("one", "two", "three")]
     async with hearing(driver, *three):
@@ -368,7 +371,7 @@ async def test_clocks_that_differ_do_not_make_two_leaders(
 
 
 async def test_who_is_asked_resigns_and_leaves_others_the_first_bid(
-    candidate: Started, driver: Driver, connection: AsyncConnection[Any]
+    candidate: Started, driver: PostgresDriver, connection: AsyncConnection[Any]
 ) -> None:
     one, two = candidate("one"), candidate("two")
     one.run()
@@ -439,7 +442,7 @@ async def test_other_notifications_wake_nobody(
 
 async def test_maintenance_that_fails_is_left_to_somebody_else(
     candidate: Started,
-    driver: Driver,
+    driver: PostgresDriver,
     connection: AsyncConnection[Any],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -455,7 +458,7 @@ async def test_maintenance_that_fails_is_left_to_somebody_else(
     await one.leads(terms=2)
 
 
-async def test_a_stop_waits_for_the_maintenance_to_end(driver: Driver) -> None:
+async def test_a_stop_waits_for_the_maintenance_to_end(driver: PostgresDriver) -> None:
     ended = asyncio.Event()
 
     async def lead(term: Term) -> None:

@@ -31,9 +31,9 @@ from riverui.engine.work.resumable import (
     resumable_step_cursor,
 )
 from riverui.engine.work.worker import ErrorResult, Job, JobCancel, JobSnooze, Worker, Workers
-from riverui.errors import DatabaseError, JobTimedOut, NotFound, OutsideJob
+from riverui.errors import DatabaseError, JobTimedOut, NotFound, NotSupported, OutsideJob
 from riverui.storage.connect import connect
-from riverui.storage.interface import Driver
+from riverui.storage.interface import LISTENING, Driver
 from riverui.testing import (
     EventKind,
     Expected,
@@ -223,8 +223,8 @@ async def test_what_the_client_of_a_test_does_is_rolled_back(
         with pytest.raises(ZeroDivisionError):
             await insert_in_vain(client.driver.transaction(), client)
         assert len(await require_many_inserted(client, [Mail] * 24)) == 24
-        with pytest.raises(NotImplementedError):
-            await client.driver.listener()
+        with pytest.raises(NotSupported):
+            LISTENING.on(client.driver)
     assert await count() == 0
     with pytest.raises(ZeroDivisionError):
         await insert_in_vain(rolled_back(driver))

@@ -16,7 +16,7 @@ import pytest
 
 from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate, migration_sql, migration_status, validate
-from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.driver import MIGRATIONS, PostgresDriver
 from tests.conftest import create_database, drop_database, with_database
 
 pytestmark = pytest.mark.interop
@@ -266,10 +266,10 @@ def test_sql_to_run_elsewhere(
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute(step.sql.encode())
 
-    own(ours, migration_sql("main", "all", "up", schema, exclude))
+    own(ours, migration_sql(MIGRATIONS, "main", "all", "up", schema, exclude))
     script(theirs, "up")
     assert catalog(ours, schema) == catalog(theirs, schema)
-    own(ours, migration_sql("main", "all", "down", schema, exclude))
+    own(ours, migration_sql(MIGRATIONS, "main", "all", "down", schema, exclude))
     script(theirs, "down")
     assert catalog(ours, schema) == catalog(theirs, schema)
 

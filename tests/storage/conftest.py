@@ -16,7 +16,7 @@ from psycopg.rows import DictRow, dict_row
 
 from riverui.domain.jobs import JobListRow
 from riverui.storage.connect import connect
-from riverui.storage.interface import Driver, Executor
+from riverui.storage.interface import LISTENING, NOTIFYING, Driver
 from riverui.storage.interface.params import (
     JobCursor,
     JobFilter,
@@ -26,6 +26,8 @@ from riverui.storage.interface.params import (
     JobPage,
 )
 from riverui.storage.migrations import migrate
+from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.executor import PostgresExecutor
 from tests import factory
 from tests.conftest import create_database, drop_database, with_database
 
@@ -119,8 +121,8 @@ class Way:
     """An executor by one of the ways to get one, each call of which is a transaction of its own."""
 
     name: str
-    driver: Driver
-    executor: Executor
+    driver: PostgresDriver
+    executor: PostgresExecutor
     make: Make
 
 
@@ -181,7 +183,7 @@ async def way(way_name: str, way_url: str) -> AsyncIterator[Way]:
 
 
 @asynccontextmanager
-async def _executor(name: str, driver: Driver, url: str) -> AsyncIterator[Executor]:
+async def _executor(name: str, driver: PostgresDriver, url: str) -> AsyncIterator[PostgresExecutor]:
     if name == "autocommit":
         async with driver.autocommit() as executor:
             yield executor
@@ -202,12 +204,12 @@ async def _executor(name: str, driver: Driver, url: str) -> AsyncIterator[Execut
 @asynccontextmanager
 async def hearing(driver: Driver, *topics: str) -> AsyncIterator[list[tuple[str, str]]]:
     """Topics and payloads of what is notified while the block runs."""
-    listener = await driver.listener()
+    listener = await LISTENING.on(driver).listener()
     await listener.listen(*topics, "test_end")
     heard: list[tuple[str, str]] = []
     yield heard
     async with driver.autocommit() as executor:
-        await executor.notify_many("test_end", ["end"])
+        await NOTIFYING.on(executor).notify_many("test_end", ["end"])
     async with asyncio.timeout(10):
         async for topic, payload in listener.notifications():
             if topic == "test_end":

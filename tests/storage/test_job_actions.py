@@ -18,8 +18,8 @@ import pytest
 from riverui.domain.jobs import JobState
 from riverui.errors import UniqueConflict
 from riverui.storage.connect import connect
-from riverui.storage.interface import Driver
 from riverui.storage.interface.params import JobChanges, SkipReason
+from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import Make
 
 WAITING = ("available", "pending", "retryable", "scheduled")
@@ -27,7 +27,7 @@ FINALIZED = ("cancelled", "completed", "discarded")
 STATES = tuple(state.value for state in JobState)
 
 
-async def _act(driver: Driver, verb: str, *ids: int) -> JobChanges:
+async def _act(driver: PostgresDriver, verb: str, *ids: int) -> JobChanges:
     async with driver.transaction() as transaction:
         changes: JobChanges = await getattr(transaction, f"job_{verb}_many")(ids)
     asked = sorted(dict.fromkeys(ids))
@@ -38,7 +38,7 @@ async def _act(driver: Driver, verb: str, *ids: int) -> JobChanges:
 
 @asynccontextmanager
 async def _heard(
-    driver: Driver, make: Make, topic: str = "river_control"
+    driver: PostgresDriver, make: Make, topic: str = "river_control"
 ) -> AsyncIterator[list[dict[str, Any]]]:
     """Payloads that arrive while the block runs."""
     listener = await driver.listener()
@@ -64,7 +64,7 @@ async def _heard(
     await listener.close()
 
 
-async def test_cancel(driver: Driver, make: Make) -> None:
+async def test_cancel(driver: PostgresDriver, make: Make) -> None:
     before = datetime.now(UTC) - timedelta(seconds=1)
     ids = {
         state: await make.job(state, queue=f"q_{state}", metadata={"kept": [1]}) for state in STATES
@@ -101,7 +101,7 @@ async def test_cancel(driver: Driver, make: Make) -> None:
     assert sorted(heard, key=str) == sorted(expected, key=str)
 
 
-async def test_retry(driver: Driver, make: Make) -> None:
+async def test_retry(driver: PostgresDriver, make: Make) -> None:
     before = datetime.now(UTC) - timedelta(seconds=1)
     stamped = {"cancel_attempted_at": "2026-11-21T09:00:00Z", "kept": 1}
     ids = {state: await make.job(state, metadata=stamped) for state in STATES}
@@ -145,14 +145,14 @@ async def test_retry(driver: Driver, make: Make) -> None:
     [(25, 25, 26), (24, 25, 25), (26, 25, 25), (32767, 32767, 32767)],
 )
 async def test_retry_of_the_last_attempt_gives_one_more(
-    driver: Driver, make: Make, attempt: int, max_attempts: int, after: int
+    driver: PostgresDriver, make: Make, attempt: int, max_attempts: int, after: int
 ) -> None:
     job_id = await make.job("discarded", attempt=attempt, max_attempts=max_attempts)
     await _act(driver, "retry", job_id)
     assert (await make.row(job_id))["max_attempts"] == after
 
 
-async def test_retry_conflict_changes_nothing(driver: Driver, make: Make) -> None:
+async def test_retry_conflict_changes_nothing(driver: PostgresDriver, make: Make) -> None:
     unique = {"unique_key": b"k" * 32, "unique_states": "11110101"}
     await make.job("available", **unique)
     other = await make.job("discarded")
@@ -168,7 +168,7 @@ async def test_retry_conflict_changes_nothing(driver: Driver, make: Make) -> Non
     assert (await make.row(other))["state"] == "available"
 
 
-async def test_delete(driver: Driver, make: Make) -> None:
+async def test_delete(driver: PostgresDriver, make: Make) -> None:
     ids = {state: await make.job(state) for state in STATES}
     changes = await _act(driver, "delete", *ids.values(), 10**15)
     assert dict(changes.skipped) == {
@@ -180,7 +180,7 @@ async def test_delete(driver: Driver, make: Make) -> None:
 
 
 @pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
-async def test_ids_that_cannot_be(driver: Driver, make: Make, verb: str) -> None:
+async def test_ids_that_cannot_be(driver: PostgresDriver, make: Make, verb: str) -> None:
     job_id = await make.job("scheduled")
     odd = (2**63, -(2**63) - 1, 2**100, -5, 0)
     changes = await _act(driver, verb, job_id, job_id, *odd)
@@ -192,7 +192,7 @@ async def test_ids_that_cannot_be(driver: Driver, make: Make, verb: str) -> None
 @pytest.mark.parametrize("verb", ["cancel", "retry"])
 @pytest.mark.parametrize("metadata", ["[]", '"text"', "null", "1"])
 async def test_metadata_that_is_no_object(
-    driver: Driver, make: Make, verb: str, metadata: str
+    driver: PostgresDriver, make: Make, verb: str, metadata: str
 ) -> None:
     odd = await make.job("scheduled", metadata=metadata)
     fine = await make.job("scheduled")
@@ -217,7 +217,9 @@ async def test_a_row_held_elsewhere_does_not_fail_the_rest(
 
 
 @pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
-async def test_opposite_orders_do_not_deadlock(driver: Driver, make: Make, verb: str) -> None:
+async def test_opposite_orders_do_not_deadlock(
+    driver: PostgresDriver, make: Make, verb: str
+) -> None:
     async with make.connection.transaction():
         ids = [await make.job("scheduled") for _ in range(100)]
     results = await asyncio.gather(
@@ -227,7 +229,9 @@ async def test_opposite_orders_do_not_deadlock(driver: Driver, make: Make, verb:
     assert [r for r in results if isinstance(r, BaseException)] == []
 
 
-async def test_a_change_on_the_way_is_seen(driver: Driver, make: Make, database_url: str) -> None:
+async def test_a_change_on_the_way_is_seen(
+    driver: PostgresDriver, make: Make, database_url: str
+) -> None:
     """A job that a worker fetches just before us is asked to stop, not cancelled under its feet."""
     job_id = await make.job("available")
     async with await psycopg.AsyncConnection.connect(database_url) as other:
@@ -242,7 +246,7 @@ async def test_a_change_on_the_way_is_seen(driver: Driver, make: Make, database_
     assert row["finalized_at"] is None
 
 
-async def test_a_thousand_at_once(driver: Driver, make: Make) -> None:
+async def test_a_thousand_at_once(driver: PostgresDriver, make: Make) -> None:
     await make.connection.execute(
         "insert into river_job (kind, args, state, scheduled_at)"
         " select 'k', '{}', 'scheduled', now() + interval '1 hour' from generate_series(1, 1000)"
@@ -255,7 +259,9 @@ async def test_a_thousand_at_once(driver: Driver, make: Make) -> None:
     assert (await _act(driver, "delete", *ids)).changed == tuple(ids)
 
 
-async def test_nothing_is_kept_when_the_transaction_fails(driver: Driver, make: Make) -> None:
+async def test_nothing_is_kept_when_the_transaction_fails(
+    driver: PostgresDriver, make: Make
+) -> None:
     job_id = await make.job("scheduled")
 
     async def fail() -> None:

@@ -12,8 +12,8 @@ from psycopg.rows import DictRow
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.errors import BadRequest
-from riverui.storage.interface import Driver
 from riverui.storage.interface.params import JobFetchParams, JobSetStateParams
+from riverui.storage.postgres.driver import PostgresDriver
 from tests import factory
 from tests.storage.conftest import NOW, Make, Way
 
@@ -170,7 +170,7 @@ async def test_the_last_clients_are_remembered(way: Way, held: int, kept: int) -
     assert (await way.make.row(row.id))["attempted_by"] == list(row.attempted_by)
 
 
-async def test_two_fetchers_never_get_the_same_job(driver: Driver, make: Make) -> None:
+async def test_two_fetchers_never_get_the_same_job(driver: PostgresDriver, make: Make) -> None:
     ids = {await make.job() for _ in range(60)}
 
     async def take() -> list[int]:
@@ -184,7 +184,9 @@ async def test_two_fetchers_never_get_the_same_job(driver: Driver, make: Make) -
     assert sorted(job_id for some in taken for job_id in some) == sorted(ids)
 
 
-async def test_fetch_passes_over_jobs_that_somebody_holds(driver: Driver, make: Make) -> None:
+async def test_fetch_passes_over_jobs_that_somebody_holds(
+    driver: PostgresDriver, make: Make
+) -> None:
     held, free = await make.job(), await make.job()
     async with driver.transaction() as transaction:
         await transaction.job_cancel_many([held])
@@ -524,13 +526,13 @@ async def test_numbers_stay_exact(way: Way) -> None:
     assert row.args == '{"a": 12345678901234567890.123456789, "b": 1' + "0" * 400 + "}"
 
 
-async def test_times_are_utc_whatever_the_servers_zone(make: Make, driver: Driver) -> None:
+async def test_times_are_utc_whatever_the_servers_zone(make: Make, driver: PostgresDriver) -> None:
     (row,) = await make.rows("select quote_ident(current_database()) as name")
     for setting in ("timezone = 'America/New_York'", "datestyle = 'SQL, DMY'"):
         await make.connection.execute(f"alter database {row['name']} set {setting}".encode())
     job_id = await make.job(scheduled_at=NOW)
     async with driver.autocommit() as executor:
-        assert (await executor._rows("zone", sql="show timezone"))[0][0] == "America/New_York"  # type: ignore[attr-defined]
+        assert (await executor._rows("zone", sql="show timezone"))[0][0] == "America/New_York"
         found = await executor.job_row_get(job_id)
         queue = await executor.queue_upsert("q")
         (fetched,) = await executor.job_get_available(fetch())

@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.queues import LeaderRow
-from riverui.storage.interface import Driver
+from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import NOW, Way, hearing
 
 TTL = timedelta(seconds=15)
@@ -100,7 +100,7 @@ async def test_resign(way: Way) -> None:
     ]
 
 
-async def test_one_of_many_is_elected(driver: Driver) -> None:
+async def test_one_of_many_is_elected(driver: PostgresDriver) -> None:
     async def compete(name: str) -> LeaderRow | None:
         async with driver.session(timeout=timedelta(seconds=10)) as executor:
             return await executor.leader_attempt_elect(name, ttl=TTL)

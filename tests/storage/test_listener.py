@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.connect import connect
-from riverui.storage.interface import Driver, Listener
+from riverui.storage.interface import Listener
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.listener import PostgresListener
 from tests.storage.conftest import Make
@@ -31,7 +31,7 @@ async def _until(heard: list[tuple[str, str]], make: Make, channel: str) -> None
         await asyncio.sleep(0.02)
 
 
-async def test_topics_without_their_schema(driver: Driver, make: Make) -> None:
+async def test_topics_without_their_schema(driver: PostgresDriver, make: Make) -> None:
     listener = await driver.listener()
     heard: list[tuple[str, str]] = []
     task = asyncio.create_task(_collect(listener, heard, "river_insert", "river_leadership"))
@@ -63,7 +63,7 @@ async def test_schema(database_url: str, make: Make) -> None:
     await driver.close()
 
 
-async def test_lost_connection(driver: Driver, make: Make, database_url: str) -> None:
+async def test_lost_connection(driver: PostgresDriver, make: Make, database_url: str) -> None:
     listener = await driver.listener()
     heard: list[tuple[str, str]] = []
     task = asyncio.create_task(_collect(listener, heard, "river_insert"))
@@ -78,7 +78,7 @@ async def test_lost_connection(driver: Driver, make: Make, database_url: str) ->
     await listener.close()
 
 
-async def test_cancelled_reader_lets_go(driver: Driver) -> None:
+async def test_cancelled_reader_lets_go(driver: PostgresDriver) -> None:
     listener = await driver.listener()
     task = asyncio.create_task(_collect(listener, [], "river_insert"))
     await asyncio.sleep(0.1)
@@ -88,7 +88,7 @@ async def test_cancelled_reader_lets_go(driver: Driver) -> None:
     await listener.close()
 
 
-async def test_closed_before_anything_is_read(driver: Driver) -> None:
+async def test_closed_before_anything_is_read(driver: PostgresDriver) -> None:
     listener = await driver.listener()
     await listener.close()
     heard: list[tuple[str, str]] = []
@@ -103,7 +103,7 @@ async def test_nobody_to_listen_to() -> None:
     await driver.close()
 
 
-async def _listener(driver: Driver, **options: float) -> PostgresListener:
+async def _listener(driver: PostgresDriver, **options: float) -> PostgresListener:
     """One with other times than usual."""
     assert isinstance(driver, PostgresDriver)
     return PostgresListener(await driver._pool.dial(), driver.schema, **options)
@@ -114,7 +114,7 @@ async def _next(reading: AsyncIterator[tuple[str, str]]) -> tuple[str, str]:
         return await anext(reading)
 
 
-async def test_what_is_sent_after_listen_is_heard(driver: Driver, make: Make) -> None:
+async def test_what_is_sent_after_listen_is_heard(driver: PostgresDriver, make: Make) -> None:
     listener = await driver.listener()
     await listener.listen("river_insert", "river_control")
     await make.notify("river_insert", "one")
@@ -129,7 +129,7 @@ async def test_what_is_sent_after_listen_is_heard(driver: Driver, make: Make) ->
     await listener.close()
 
 
-async def test_further_topics_while_somebody_reads(driver: Driver, make: Make) -> None:
+async def test_further_topics_while_somebody_reads(driver: PostgresDriver, make: Make) -> None:
     listener = await driver.listener()
     heard: list[tuple[str, str]] = []
     await listener.listen("river_insert")
@@ -149,7 +149,7 @@ async def test_further_topics_while_somebody_reads(driver: Driver, make: Make) -
     await task
 
 
-async def test_many_at_once_in_order(driver: Driver, make: Make) -> None:
+async def test_many_at_once_in_order(driver: PostgresDriver, make: Make) -> None:
     listener = await driver.listener()
     await listener.listen("river_insert")
     reading = listener.notifications()
@@ -163,7 +163,9 @@ async def test_many_at_once_in_order(driver: Driver, make: Make) -> None:
     await listener.close()
 
 
-async def test_a_quiet_connection_is_asked_whether_it_lives(driver: Driver, make: Make) -> None:
+async def test_a_quiet_connection_is_asked_whether_it_lives(
+    driver: PostgresDriver, make: Make
+) -> None:
     listener = await _listener(driver, ping_seconds=0.05)
     await listener.listen("river_insert")
     reading = asyncio.create_task(_next(listener.notifications()))
@@ -182,7 +184,7 @@ async def test_a_quiet_connection_is_asked_whether_it_lives(driver: Driver, make
     await listener.close()
 
 
-async def test_nothing_is_lost_between_pings(driver: Driver, make: Make) -> None:
+async def test_nothing_is_lost_between_pings(driver: PostgresDriver, make: Make) -> None:
     listener = await _listener(driver, ping_seconds=0.001)
     await listener.listen("river_insert")
     heard: list[tuple[str, str]] = []
@@ -252,7 +254,7 @@ async def test_a_connection_that_dies_silently(database_url: str) -> None:
         await driver.close()
 
 
-async def test_a_lost_connection_is_told_to_who_listens(driver: Driver, make: Make) -> None:
+async def test_a_lost_connection_is_told_to_who_listens(driver: PostgresDriver, make: Make) -> None:
     listener = await driver.listener()
     await listener.listen("river_insert")
     await make.rows(
@@ -266,13 +268,13 @@ async def test_a_lost_connection_is_told_to_who_listens(driver: Driver, make: Ma
     await listener.close()
 
 
-async def test_the_loop_watches_nothing_after_the_end(driver: Driver, make: Make) -> None:
+async def test_the_loop_watches_nothing_after_the_end(driver: PostgresDriver, make: Make) -> None:
     """The number of a closed socket may be another's a moment later."""
     loop = asyncio.get_running_loop()
     watched: list[int] = []
     for lose in (False, True):
         listener = await driver.listener()
-        number = listener._connection.fileno()  # type: ignore[attr-defined]
+        number = listener._connection.fileno()
         task = asyncio.create_task(_collect(listener, [], "river_insert"))
         await asyncio.sleep(0.1)
         if lose:

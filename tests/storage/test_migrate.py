@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from riverui.errors import DatabaseUnavailable, MigrationError
 from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate, migration_sql, migration_status, validate
-from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.driver import MIGRATIONS, PostgresDriver
 
 
 @pytest.fixture
@@ -95,21 +95,21 @@ async def test_unknown_lines_and_versions(empty: PostgresDriver) -> None:
     with pytest.raises(MigrationError, match="did you mean “main”"):
         await migrate(empty, "up", line="mian")
     with pytest.raises(MigrationError, match="there is main"):
-        migration_sql("workflow")
+        migration_sql(MIGRATIONS, "workflow")
     with pytest.raises(MigrationError, match="Migration 99 not found"):
         await migrate(empty, "up", target_version=99)
     with pytest.raises(MigrationError, match="Migration 0 not found"):
-        migration_sql("main", [0])
+        migration_sql(MIGRATIONS, "main", [0])
     with pytest.raises(MigrationError, match="not among"):
         await migrate(empty, "down", target_version=3)
     assert await _applied(empty) == []
 
 
 def test_sql_to_read() -> None:
-    steps = migration_sql("main", [3, 1], "up", "jobs")
+    steps = migration_sql(MIGRATIONS, "main", [3, 1], "up", "jobs")
     assert [step.version for step in steps] == [3, 1]
     assert 'alter table "jobs".river_job' in steps[0].sql
-    down = migration_sql(direction="down", exclude=[1])
+    down = migration_sql(MIGRATIONS, direction="down", exclude=[1])
     assert [step.version for step in down] == [8, 7, 6, 5, 4, 3, 2]
     assert "schema */" not in "".join(step.sql for step in down)
 

@@ -14,7 +14,6 @@ import psycopg
 
 from riverui.domain.jobs import JobState
 from riverui.storage.connect import connect, connect_sync
-from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.params import (
     Field,
     JobDeleteBeforeParams,
@@ -26,6 +25,7 @@ from riverui.storage.interface.params import (
 )
 from riverui.storage.migrations import migrate, validate
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.executor import PostgresExecutor
 from tests.storage.conftest import NOW, Make, all_pages, insert_params, one_page
 from tests.storage.test_job_work import fetch
 
@@ -94,10 +94,10 @@ async def test_migrations(bouncer_url: str, make: Make) -> None:
     await driver.close()
 
 
-async def _engine(driver: Driver, make: Make) -> None:
+async def _engine(driver: PostgresDriver, make: Make) -> None:
     """A worker's day, by every way to an executor."""
     job = insert_params(unique_key=b"k", unique_states=245)
-    ways: list[Callable[[], AbstractAsyncContextManager[Executor]]] = [
+    ways: list[Callable[[], AbstractAsyncContextManager[PostgresExecutor]]] = [
         driver.autocommit,
         driver.transaction,
         partial(driver.session, timeout=timedelta(seconds=10)),

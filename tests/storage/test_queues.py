@@ -11,8 +11,8 @@ import pytest
 
 from riverui.domain.jobs import JobState
 from riverui.errors import NotFound
-from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, CountKind
+from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import Make
 
 NOW = datetime.now(UTC)
@@ -31,7 +31,7 @@ ODD_NAMES = [
 ]
 
 
-async def test_list_unites_served_and_used_queues(driver: Driver, make: Make) -> None:
+async def test_list_unites_served_and_used_queues(driver: PostgresDriver, make: Make) -> None:
     paused = NOW - timedelta(minutes=1)
     await make.queue("served", paused_at=paused, metadata={"n": 9007199254740993})
     await make.queue("idle")
@@ -62,7 +62,7 @@ async def test_list_unites_served_and_used_queues(driver: Driver, make: Make) ->
     assert capped[2].available == 2
 
 
-async def test_list_by_part_of_the_name(driver: Driver, make: Make) -> None:
+async def test_list_by_part_of_the_name(driver: PostgresDriver, make: Make) -> None:
     for name in ("Mail_out", "mail-in", "other"):
         await make.queue(name)
     await make.job(queue="xMAIL")
@@ -80,7 +80,7 @@ async def test_list_by_part_of_the_name(driver: Driver, make: Make) -> None:
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-async def test_any_name(driver: Driver, make: Make, name: str) -> None:
+async def test_any_name(driver: PostgresDriver, make: Make, name: str) -> None:
     await make.queue(name)
     await make.queue("bystander")
     async with driver.reading() as executor:
@@ -94,7 +94,7 @@ async def test_any_name(driver: Driver, make: Make, name: str) -> None:
         assert sorted(await transaction.queue_pause(name)) == expected
 
 
-async def test_unknown_queue(driver: Driver) -> None:
+async def test_unknown_queue(driver: PostgresDriver) -> None:
     async with driver.reading() as executor:
         for name in ("nope", "\0", "\ud800"):
             assert await executor.queue_get(name, cap=5) is None
@@ -108,7 +108,7 @@ async def test_unknown_queue(driver: Driver) -> None:
                     await getattr(transaction, verb)(name)
 
 
-async def test_queue_that_only_has_jobs(driver: Driver, make: Make) -> None:
+async def test_queue_that_only_has_jobs(driver: PostgresDriver, make: Make) -> None:
     await make.job("pending", queue="only_pending")
     await make.job("completed", queue="only_done")
     async with driver.reading() as executor:
@@ -120,7 +120,7 @@ async def test_queue_that_only_has_jobs(driver: Driver, make: Make) -> None:
         assert (done.available, done.running) == (0, 0)
 
 
-async def test_pause_and_resume(driver: Driver, make: Make) -> None:
+async def test_pause_and_resume(driver: PostgresDriver, make: Make) -> None:
     long_ago = NOW - timedelta(days=1)
     for name in ("a", "b"):
         await make.queue(name, updated_at=long_ago, created_at=long_ago)
@@ -147,12 +147,12 @@ async def test_pause_and_resume(driver: Driver, make: Make) -> None:
         assert [row.queue.paused_at for row in await executor.queue_list(cap=1)] == [None, None]
 
 
-async def test_pause_of_nothing_at_all(driver: Driver) -> None:
+async def test_pause_of_nothing_at_all(driver: PostgresDriver) -> None:
     async with driver.transaction() as transaction:
         assert await transaction.queue_pause("*") == []
 
 
-async def test_pause_and_resume_notify(driver: Driver, make: Make) -> None:
+async def test_pause_and_resume_notify(driver: PostgresDriver, make: Make) -> None:
     await make.queue('quo"te')
     listener = await driver.listener()
     stream = listener.notifications("river_control")
@@ -170,7 +170,7 @@ async def test_pause_and_resume_notify(driver: Driver, make: Make) -> None:
     await listener.close()
 
 
-async def test_kinds_of_a_queue(driver: Driver, make: Make) -> None:
+async def test_kinds_of_a_queue(driver: PostgresDriver, make: Make) -> None:
     for kind, state, count in (("a", "available", 3), ("b", "available", 1), ("a", "retryable", 2)):
         for _ in range(count):
             await make.job(state, queue="q", kind=kind)
@@ -193,7 +193,7 @@ async def test_kinds_of_a_queue(driver: Driver, make: Make) -> None:
     assert {count.kind for count in available} == {CountKind.AT_LEAST}
 
 
-async def test_newest_failures(driver: Driver, make: Make) -> None:
+async def test_newest_failures(driver: PostgresDriver, make: Make) -> None:
     def ago(minutes: int) -> datetime:
         return NOW - timedelta(minutes=minutes)
 
@@ -213,7 +213,7 @@ async def test_newest_failures(driver: Driver, make: Make) -> None:
         assert [row.id for row in await executor.queue_failure_list("q", limit=1)] == [new]
 
 
-async def test_names(driver: Driver, make: Make) -> None:
+async def test_names(driver: PostgresDriver, make: Make) -> None:
     await make.queue("served")
     await make.job("completed", queue="finished_only")
     await make.job("pending", queue="Zed")
@@ -224,7 +224,7 @@ async def test_names(driver: Driver, make: Make) -> None:
         assert await executor.queue_name_list(limit=1) == ["Zed"]
 
 
-async def test_leader(driver: Driver, make: Make) -> None:
+async def test_leader(driver: PostgresDriver, make: Make) -> None:
     async with driver.reading() as executor:
         assert await executor.leader_get() is None
     await make.leader("a_client", expires_at=NOW - timedelta(seconds=1))
@@ -239,7 +239,7 @@ async def test_leader(driver: Driver, make: Make) -> None:
     assert leader.elected_at < leader.expires_at
 
 
-async def test_server(driver: Driver, make: Make) -> None:
+async def test_server(driver: PostgresDriver, make: Make) -> None:
     await make.job()
     await make.connection.execute("analyze river_job")
     (name,) = await make.rows("select quote_ident(current_database()) as name")

@@ -7,11 +7,11 @@ from random import Random
 import pytest
 
 from riverui.errors import BadRequest
-from riverui.storage.interface import Driver
+from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import Make
 
 
-async def test_kinds(driver: Driver, make: Make) -> None:
+async def test_kinds(driver: PostgresDriver, make: Make) -> None:
     for kind in ("mail_send", "MAIL_bounce", "other", "other", "a%b"):
         await make.job(kind=kind)
     async with driver.reading() as executor:
@@ -24,7 +24,7 @@ async def test_kinds(driver: Driver, make: Make) -> None:
         assert await executor.job_kind_list(match="\ud800") == []
 
 
-async def test_tags(driver: Driver, make: Make) -> None:
+async def test_tags(driver: PostgresDriver, make: Make) -> None:
     await make.job(tags=["vip", "daily"])
     await make.job(tags=["vip", "Tenant 1"])
     async with driver.reading() as executor:
@@ -32,7 +32,7 @@ async def test_tags(driver: Driver, make: Make) -> None:
         assert await executor.job_tag_list(match="TEN") == ["Tenant 1"]
 
 
-async def test_workers(driver: Driver, make: Make) -> None:
+async def test_workers(driver: PostgresDriver, make: Make) -> None:
     await make.job("running", attempted_by=["gone", "host_1"])
     await make.job("completed", attempted_by=["host_2"])
     await make.job("discarded", attempted_by=["host_3"])
@@ -42,7 +42,7 @@ async def test_workers(driver: Driver, make: Make) -> None:
         assert await executor.job_worker_list(match="_2") == ["host_2"]
 
 
-async def test_paths(driver: Driver, make: Make) -> None:
+async def test_paths(driver: PostgresDriver, make: Make) -> None:
     noise = Random(1).randbytes(20_000).hex()
     await make.job(
         args={
@@ -69,7 +69,7 @@ async def test_paths(driver: Driver, make: Make) -> None:
             await executor.job_path_list("tags")
 
 
-async def test_of_an_empty_table(driver: Driver) -> None:
+async def test_of_an_empty_table(driver: PostgresDriver) -> None:
     async with driver.reading() as executor:
         for name in ("job_kind_list", "job_tag_list", "job_worker_list", "queue_name_list"):
             assert list(await getattr(executor, name)()) == []

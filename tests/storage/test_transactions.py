@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from riverui.storage.interface import Driver
+from riverui.storage.postgres.driver import PostgresDriver
 
 _NEVER_BEGUN = 2**40 + 5
 
 
-async def test_the_end_of_a_transaction_is_known_by_its_number(driver: Driver) -> None:
+async def test_the_end_of_a_transaction_is_known_by_its_number(driver: PostgresDriver) -> None:
     async with driver.autocommit() as outside:
         async with driver.transaction() as executor:
             kept = await executor.transaction_id()

@@ -15,7 +15,6 @@ from psycopg.rows import dict_row
 
 from riverui.domain.jobs import JobState
 from riverui.storage.connect import connect
-from riverui.storage.interface import Driver
 from riverui.storage.interface.params import (
     Field,
     JobDeleteBeforeParams,
@@ -29,6 +28,7 @@ from riverui.storage.interface.params import (
     Term,
 )
 from riverui.storage.migrations import migrate
+from riverui.storage.postgres.driver import PostgresDriver
 from tests import factory
 from tests.storage.conftest import NOW, Make, insert_params
 from tests.storage.test_job_work import fetch
@@ -43,7 +43,7 @@ async def make_empty(empty_database_url: str) -> AsyncIterator[Make]:
         yield Make(connection)
 
 
-async def _use_everything(driver: Driver, make: Make) -> None:
+async def _use_everything(driver: PostgresDriver, make: Make) -> None:
     """Every operation once."""
     ids = [await make.job(state.value, queue="q", tags=["t"]) for state in JobState]
     await make.queue("q")
@@ -95,7 +95,7 @@ async def _use_everything(driver: Driver, make: Make) -> None:
     await driver.ping()
 
 
-async def _work(driver: Driver, make: Make) -> None:
+async def _work(driver: PostgresDriver, make: Make) -> None:
     """Every operation of an engine once."""
     job = insert_params(unique_key=b"k", unique_states=245, queue="w")
     async with driver.session(timeout=timedelta(seconds=10)) as executor:
@@ -146,7 +146,7 @@ async def _work(driver: Driver, make: Make) -> None:
         await executor.index_drop("river_job_of_another_time")
 
 
-async def _versions(driver: Driver) -> Sequence[int]:
+async def _versions(driver: PostgresDriver) -> Sequence[int]:
     async with driver.reading() as executor:
         return [row.version for row in await executor.migration_list()]
 
@@ -241,10 +241,8 @@ async def test_schema_by_the_users_search_path(empty_database_url: str, make_emp
     await driver.close()
 
 
-async def test_nothing_is_read_as_a_whole_row(driver: Driver) -> None:
+async def test_nothing_is_read_as_a_whole_row(driver: PostgresDriver) -> None:
     """`select *` would change its meaning with every column that somebody adds."""
-    from riverui.storage.postgres.driver import PostgresDriver
-
     assert isinstance(driver, PostgresDriver)
     queries: Any = driver._queries
     fine = re.compile(r"count\(\*\)|'\*'|/\*|\*/| \* ")

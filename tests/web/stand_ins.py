@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import httpx2
 from starlette.types import ASGIApp
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.interface import Driver, Executor, Listener, MigrationSteps, Transaction
+from riverui.storage.interface import (
+    CAPABILITIES,
+    MIGRATIONS,
+    Capability,
+    Driver,
+    Executor,
+    Transaction,
+)
 
 
 class DeadDriver:
     """Answers everything with one error; `ping` works unless `dead`."""
 
+    capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES) - {MIGRATIONS}
+    library = ("none", "1")
+    product = "PostgreSQL"
     schema = None
     database = ""
     read_only = ""
@@ -46,9 +57,6 @@ class DeadDriver:
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[Executor]:
         return self._refuse()
 
-    def migrating(self) -> AbstractAsyncContextManager[MigrationSteps]:
-        raise self.error
-
     async def adopt(self, transaction: object) -> Executor:
         raise self.error
 
@@ -56,9 +64,6 @@ class DeadDriver:
     async def _refuse(self) -> AsyncIterator[Transaction]:
         raise self.error
         yield
-
-    async def listener(self) -> Listener:
-        raise self.error
 
     async def ping(self) -> None:
         self.pings += 1

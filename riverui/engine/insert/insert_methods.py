@@ -23,7 +23,7 @@ from riverui.engine.insert.job_builder import (
     NotifyLimiter,
 )
 from riverui.errors import InsertError
-from riverui.storage.interface import Driver, EngineExecutor
+from riverui.storage.interface import NOTIFYING, TRANSACTION_STATUS, Driver, EngineExecutor
 from riverui.storage.interface.params import JobInserted
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Inserting:
         """Inserts what `prepare_insert` made, as insert_many does.
 
         `numbered` is told the number of the transaction before it is committed, so that whoever
-        misses the answer can ask what became of it: see EngineExecutor.transaction_committed.
+        misses the answer can ask what became of it (TRANSACTION_STATUS, where the database has it).
         """
         if numbered is None:
             return await self._flow.insert_requests(requests, self._send)
@@ -228,7 +228,8 @@ class Inserting:
                 return await insert(batch, queues)
 
             results = await self._flow.insert_requests(requests, send)
-            numbered(await executor.transaction_id())
+            if TRANSACTION_STATUS in executor.capabilities:
+                numbered(await TRANSACTION_STATUS.on(executor).transaction_id())
         for queues, notified in woken:
             self._wake_all(queues, notified=notified)
         return results
@@ -237,10 +238,12 @@ class Inserting:
         """Wakes the workers of those queues when the executor's transaction commits; not all too
         often.
         """
+        if NOTIFYING not in executor.capabilities:
+            return
         if allowed := [
             queue for queue in dict.fromkeys(queues) if self.notify_limiter.allow(queue)
         ]:
-            await executor.notify_many(
+            await NOTIFYING.on(executor).notify_many(
                 "river_insert", [json.dumps({"queue": queue}) for queue in allowed]
             )
 

@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import timedelta
-from typing import TypeVar
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg_pool import PoolTimeout
 
 from riverui.errors import DatabaseUnavailable, SchemaMissing, SchemaTooOld
+from riverui.storage.interface import CAPABILITIES, Capability
+from riverui.storage.migrations import MigrationFolder
 from riverui.storage.postgres.admin.migrations import PostgresMigrations
 from riverui.storage.postgres.client_timeout import patience
 from riverui.storage.postgres.errors import translate
@@ -26,6 +30,9 @@ from riverui.storage.postgres.pool import Connection, HostPool, NoPool, OwnPool
 from riverui.storage.postgres.sessions import configure, hung_up, read_only
 from riverui.storage.postgres.sqlalchemy_executor import AlchemyExecutor
 from riverui.storage.postgres.statements import Watch, load_queries
+
+MIGRATIONS = MigrationFolder(Path(__file__).parent / "migrations")
+"""Those of River v0.51.1, as SQL for Postgres."""
 
 _OLDEST_MIGRATION = 5
 _OLDEST_FOR_ENGINES = 6
@@ -71,6 +78,11 @@ class PostgresTransaction(PostgresExecutor):
 
 class PostgresDriver:
     """A Postgres database with River's tables; opens itself at first use."""
+
+    capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES)
+    library = ("psycopg", version("psycopg"))
+    migrations = MIGRATIONS
+    product = "PostgreSQL"
 
     def __init__(
         self,

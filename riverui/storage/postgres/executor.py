@@ -1,7 +1,17 @@
-"""All operations together."""
+"""All operations on one connection, put together as the interface groups them."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from riverui.storage.interface import (
+    CAPABILITIES,
+    LISTENING,
+    MIGRATIONS,
+    WORKING,
+    Capability,
+)
 from riverui.storage.postgres.admin.job_actions import JobActions
 from riverui.storage.postgres.browse.jobs import Jobs
 from riverui.storage.postgres.browse.pro import Pro
@@ -16,20 +26,46 @@ from riverui.storage.postgres.engine.job_work import JobWork
 from riverui.storage.postgres.engine.leader import Leader
 from riverui.storage.postgres.job_list.select import JobSelect
 
+if TYPE_CHECKING:
+    from riverui.storage import interface
 
-class PostgresExecutor(
-    Jobs,
-    JobActions,
-    JobSelect,
-    JobSuggestions,
-    JobWork,
-    JobUpkeep,
-    Queues,
-    RiverUI,
-    Progress,
-    Pro,
-    Leader,
-    Indexes,
-    Server,
-):
+
+class EngineOperations(JobWork, JobSelect, JobUpkeep, Leader):
+    """What the engine needs: EngineExecutor."""
+
+
+class PageOperations(Jobs, JobActions, Queues, RiverUI, Progress):
+    """What pages and programs read and do: BrowseExecutor and AdminExecutor."""
+
+
+class OptionalOperations(JobSuggestions, Pro, Indexes, Server):
+    """What other databases may lack: the Protocols behind the capabilities."""
+
+    capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES) - {
+        LISTENING,
+        MIGRATIONS,
+        WORKING,
+    }
+    """All but those that the driver offers by itself."""
+
+
+class PostgresExecutor(PageOperations, EngineOperations, OptionalOperations):
     """All operations, on one connection, in whatever transaction it is in."""
+
+
+if TYPE_CHECKING:
+
+    def _offered(
+        executor: PostgresExecutor,
+    ) -> tuple[
+        interface.BenchmarkExecutor,
+        interface.Executor,
+        interface.IndexExecutor,
+        interface.NotifyExecutor,
+        interface.ServerExecutor,
+        interface.SuggestionExecutor,
+        interface.TransactionStatusExecutor,
+        interface.WorkflowExecutor,
+    ]:
+        """Type checkers see here that the executor has what its capabilities promise."""
+        return (executor,) * 8

@@ -63,7 +63,7 @@ def sync_guest(transaction: Any) -> Any:
     raise TypeError(f"{_name(transaction)} cannot be used: {_SYNC}.")
 
 
-def engine_of(thing: Any) -> tuple[Any, bool] | None:
+def sqlalchemy_engine_of(thing: Any) -> tuple[Any, bool] | None:
     """SQLAlchemy's engine or connection, and whether it is an asynchronous one; None for anything
     else.
 

@@ -6,21 +6,26 @@ Nothing here imports SQLAlchemy: who hands in an engine has imported it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import Any, cast
 
-from riverui.errors import ConfigError, RiveruiError
-from riverui.storage.interface import Executor, Listener, MigrationSteps, Transaction
+from riverui.errors import RiveruiError
+from riverui.storage.interface import (
+    CAPABILITIES,
+    LISTENING,
+    MIGRATIONS,
+    REINDEXING,
+    WORKING,
+    Capability,
+    Executor,
+    Transaction,
+)
 from riverui.storage.interface.params import JobInserted, JobInsertParams, JobSetStateParams
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.errors import refused, translate_foreign
 from riverui.storage.postgres.sync_driver import PostgresSyncDriver
-
-_INSERTS_ONLY = (
-    "A SQLAlchemy engine can insert and manage jobs; to work them, give a URL or a pool."
-)
 
 
 class EngineDriver:
@@ -29,6 +34,15 @@ class EngineDriver:
 
     There are no time limits but those of the engine.
     """
+
+    capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES) - {
+        LISTENING,
+        MIGRATIONS,
+        REINDEXING,
+        WORKING,
+    }
+    library = PostgresDriver.library
+    product = PostgresDriver.product
 
     def __init__(self, engine: Any, driver: PostgresDriver) -> None:
         self._engine = engine
@@ -73,25 +87,9 @@ class EngineDriver:
         """A transaction of the engine's."""
         return self._begun()
 
-    def apart(self) -> PostgresDriver:
-        """Nothing: ConfigError."""
-        raise ConfigError(_INSERTS_ONLY)
-
-    def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[Executor]:
-        """Nothing: ConfigError."""
-        raise ConfigError(_INSERTS_ONLY)
-
-    def migrating(self) -> AbstractAsyncContextManager[MigrationSteps]:
-        """Nothing: ConfigError."""
-        raise ConfigError(_INSERTS_ONLY)
-
     async def adopt(self, transaction: object) -> Executor:
         """Operations inside somebody's own transaction; see Driver."""
         return await self._driver.adopt(transaction)
-
-    async def listener(self) -> Listener:
-        """Nothing: ConfigError."""
-        raise ConfigError(_INSERTS_ONLY)
 
     async def ping(self) -> None:
         """One trivial query; raises as any call does."""

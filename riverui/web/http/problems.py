@@ -21,6 +21,7 @@ from riverui.errors import (
     LockTimeout,
     LoginRefused,
     NotFound,
+    NotSupported,
     PermissionDenied,
     QueryTimeout,
     ReadOnlyDatabase,
@@ -125,6 +126,7 @@ _WORDS: Mapping[type[Exception], _Words] = {
         title="Read-only database",
     ),
     StandbyLacks: _Words(status=503, kind="database", title="Not available on a standby"),
+    NotSupported: _Words(status=501, kind="not_supported", title="Not supported"),
     DatabaseError: _Words(status=503, kind="database", title="The database returned an error"),
 }
 """By exception; the nearest class wins."""

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from riverui.domain.jobs import JobState
 from riverui.errors import RiveruiError
-from riverui.storage.interface import Driver, Executor
+from riverui.storage.interface import SUGGESTIONS, Driver, Executor
 from riverui.storage.interface.params import Field
 from riverui.web.http.context import dashboard
 from riverui.web.search import grammar, json_terms, query
@@ -248,13 +248,13 @@ def token_at(text: str, caret: int) -> tuple[int, int]:
 
 def _call(executor: Executor, field: Field) -> Callable[..., Awaitable[Sequence[str]]]:
     if field in grammar.JSON:
-        return lambda **given: executor.job_path_list(field.value, **given)
-    return {
-        Field.KIND: executor.job_kind_list,
-        Field.QUEUE: executor.queue_name_list,
-        Field.TAG: executor.job_tag_list,
-        Field.WORKER: executor.job_worker_list,
-    }[field]
+        return lambda **given: SUGGESTIONS.on(executor).job_path_list(field.value, **given)
+    if field is Field.KIND:
+        return executor.job_kind_list
+    if field is Field.QUEUE:
+        return executor.queue_name_list
+    found = SUGGESTIONS.on(executor)
+    return found.job_tag_list if field is Field.TAG else found.job_worker_list
 
 
 def _path(dotted: str) -> str:

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.storage.interface import Driver
+from riverui.storage.postgres.driver import PostgresDriver
 from tests import factory
 from tests.web.api.conftest import Get
 
@@ -90,7 +90,7 @@ async def test_limits_are_read_from_the_metadata(
 
 
 async def test_limits_are_set_and_lifted_and_the_other_metadata_stays(
-    api: httpx2.AsyncClient, connection: Connection, driver: Driver
+    api: httpx2.AsyncClient, connection: Connection, driver: PostgresDriver
 ) -> None:
     await factory.queue(
         connection, created_at=AT, updated_at=AT, metadata='{"owner": "team", "share": 1.10}'

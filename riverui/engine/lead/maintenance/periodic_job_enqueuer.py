@@ -23,6 +23,7 @@ from riverui.errors import (
     QueryTimeout,
     SchemaMissing,
 )
+from riverui.storage.interface import TRANSACTION_STATUS
 
 Prepare = Callable[[object, InsertOpts | None], InsertRequest]
 """Checks one job and makes the request of it."""
@@ -297,7 +298,7 @@ class PeriodicEnqueuer:
     async def _ask_after(self, number: int, count: int) -> int:
         """How many jobs a transaction has inserted after all, whose answer was lost."""
         async with self._means.executor() as executor:
-            committed = await executor.transaction_committed(number)
+            committed = await TRANSACTION_STATUS.on(executor).transaction_committed(number)
         if committed is None:
             raise DatabaseUnavailable(
                 "The database has not yet ended the transaction of the last try."

@@ -11,6 +11,7 @@ from riverui.domain.schedules import NEVER, DailyMidnight, next_time
 from riverui.engine.lead.elector import Term
 from riverui.engine.lead.maintenance.service import Means, one_round
 from riverui.engine.waiting import until
+from riverui.storage.interface import REINDEXING, WORKING
 
 INDEX_NAMES = (
     "river_job_args_index",
@@ -43,7 +44,11 @@ class Reindexer:
         self._schedule = means.config.reindexer_schedule or DailyMidnight()
 
     async def run(self, term: Term) -> None:
-        """A round whenever the schedule says so."""
+        """Run a round whenever the schedule says so; return at once where the driver cannot rebuild
+        indexes.
+        """
+        if REINDEXING not in self._means.driver.capabilities:
+            return
         clock, sleep = self._means.clock, self._means.pace.sleep
         await self._means.pace.begin()
         at = self._after(clock())
@@ -62,7 +67,7 @@ class Reindexer:
         if not self._names:
             return []
         async with self._means.executor() as executor:
-            there = await executor.index_list()
+            there = await REINDEXING.on(executor).index_list()
         if missing := [name for name in self._names if name not in there]:
             self._means.logger.warning("%s: index not found: %s", self.name, ", ".join(missing))
         return [name for name in self._names if name in there and await self._rebuild(name, there)]
@@ -93,8 +98,8 @@ class Reindexer:
         if limit < timedelta(0):
             limit = _NO_LIMIT
         try:
-            async with self._means.driver.session(timeout=limit) as executor:
-                await executor.index_reindex(name)
+            async with WORKING.on(self._means.driver).session(timeout=limit) as executor:
+                await REINDEXING.on(executor).index_reindex(name)
         except asyncio.CancelledError:
             # This client stops or leads no more: that is no reason to leave the index out from now
             # on.
@@ -110,10 +115,11 @@ class Reindexer:
         try:
             async with (
                 asyncio.timeout(_CLEANUP.total_seconds()),
-                self._means.driver.session(timeout=_CLEANUP) as executor,
+                WORKING.on(self._means.driver).session(timeout=_CLEANUP) as executor,
             ):
-                for artefact in _artefacts(name, await executor.index_list()):
-                    await executor.index_drop(artefact)
+                indexes = REINDEXING.on(executor)
+                for artefact in _artefacts(name, await indexes.index_list()):
+                    await indexes.index_drop(artefact)
         except Exception:
             self._means.logger.exception(
                 "%s: what is left of %s could not be dropped", self.name, name

@@ -13,7 +13,7 @@ from riverui.domain.workflows import (
     WorkflowListRow,
     WorkflowRow,
 )
-from riverui.storage.interface.river_ui import PRO_TABLES
+from riverui.storage.interface.workflows import PRO_TABLES
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.river_ui import TASK_LIMITS, text_row
 from riverui.storage.postgres.job_list.filters import storable

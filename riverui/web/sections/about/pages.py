@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from riverui import __version__
 from riverui.domain.queues import LeaderRow
 from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
+from riverui.storage.interface import MIGRATIONS, SERVER, missing
 from riverui.storage.interface.params import MigrationRow, ServerRow
 from riverui.storage.migrations import migration_sql
 from riverui.web.auth.access import RIGHTS, access
@@ -42,7 +43,7 @@ class About:
     fragments: ClassVar[Mapping[str, str]] = {"about": "about/_about.html"}
 
     versions: tuple[tuple[str, str], ...]
-    """riverui, Python, Starlette, psycopg, PostgreSQL."""
+    """riverui, Python, Starlette, the driver's library, the database."""
     server: ServerRow | None
     migrations: tuple[MigrationRow, ...]
     unapplied: tuple[int, ...]
@@ -50,6 +51,8 @@ class About:
     unknown: tuple[int, ...]
     """Versions of line main that the database has and riverui does not know."""
     leader: LeaderRow | None
+    missing: tuple[str, ...]
+    """What this kind of database cannot do, each as a sentence or two."""
     unread: Mapping[str, str]
     """What of server, migrations and leader could not be read, and why."""
     rights: tuple[str, ...]
@@ -69,8 +72,10 @@ async def index(request: Request) -> Response:
     """Versions, the database, who leads."""
     driver, problem, status = dashboard(request).driver, None, 200
     facts = {
-        "server": (found := await fact(driver, lambda executor: executor.server_get())),
-        "migrations": (recorded := await fact(driver, lambda executor: executor.migration_list())),
+        "server": (found := await fact(driver, lambda executor: SERVER.on(executor).server_get())),
+        "migrations": (
+            recorded := await fact(driver, lambda executor: SERVER.on(executor).migration_list())
+        ),
         "leader": (leader := await fact(driver, lambda executor: executor.leader_get())),
     }
     errors = {name: error for name, error in facts.items() if isinstance(error, DatabaseError)}
@@ -87,7 +92,11 @@ async def index(request: Request) -> Response:
     server = None if isinstance(found, DatabaseError) else found
     migrations = () if isinstance(recorded, DatabaseError) else tuple(recorded)
     applied = {row.version for row in migrations if row.line == "main"}
-    known = migration_sql("main")
+    known = (
+        migration_sql(MIGRATIONS.on(driver).migrations, "main")
+        if MIGRATIONS in driver.capabilities
+        else []
+    )
     needed = {step.version for step in known if step.changes}
     held = access(request)
     return respond(
@@ -97,14 +106,15 @@ async def index(request: Request) -> Response:
                 ("riverui", __version__),
                 ("Python", platform.python_version()),
                 ("Starlette", version("starlette")),
-                ("psycopg", version("psycopg")),
-                *((("PostgreSQL", server.version),) if server else ()),
+                driver.library,
+                *(((driver.product, server.version),) if server else ()),
             ),
             server=server,
             migrations=migrations,
             unapplied=tuple(sorted(needed - applied)) if applied else (),
-            unknown=tuple(sorted(applied - {step.version for step in known})),
+            unknown=tuple(sorted(applied - {step.version for step in known})) if known else (),
             leader=None if isinstance(leader, DatabaseError) else leader,
+            missing=tuple(part.missing for part in missing(driver)),
             unread={name: error.public for name, error in errors.items()},
             rights=tuple(words for right, words in RIGHTS.items() if held.may(right)),
             self_url=url(request, "about"),

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, DatabaseUnavailable
-from riverui.storage.interface.river_ui import PRO_TABLES
+from riverui.storage.interface.workflows import PRO_TABLES, WORKFLOWS
 from riverui.web.api import requests, serializers
 from riverui.web.http.context import dashboard
 
@@ -33,8 +33,10 @@ async def autocomplete(request: Request) -> Response:
 async def features(request: Request) -> Response:
     """Which of River Pro's tables there are, and whether lists should hide the args."""
     board = dashboard(request)
-    async with board.driver.reading() as executor:
-        tables = frozenset(await executor.pro_tables())
+    tables: frozenset[str] = frozenset()
+    if WORKFLOWS in board.driver.capabilities:
+        async with board.driver.reading() as executor:
+            tables = frozenset(await WORKFLOWS.on(executor).pro_tables())
     extensions = {
         "durable_periodic_jobs": "river_periodic_job" in tables,
         "has_producer_table": "river_producer" in tables,

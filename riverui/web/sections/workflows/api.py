@@ -15,7 +15,7 @@ from riverui.domain.jobs import JobState, JobTextRow
 from riverui.domain.stored_json import UnreadableJson, read_json, read_object
 from riverui.domain.workflows import RETRY_MODES, ProducerRow, Task, WorkflowListRow, WorkflowRow
 from riverui.errors import BadRequest, NotFound
-from riverui.storage.interface import Executor
+from riverui.storage.interface import WORKFLOWS, Executor, WorkflowExecutor
 from riverui.web.api import requests, serializers
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
@@ -37,12 +37,10 @@ async def periodic_jobs(request: Request) -> Response:
     """Durable periodic jobs updated within the last day."""
     limit = requests.limit(request, _LIMIT)
     async with dashboard(request).driver.reading() as executor:
-        await _need(
+        pro = await _need(
             executor, {"river_periodic_job"}, "Durable periodic jobs need River Pro's migrations."
         )
-        rows = await executor.periodic_job_list(
-            updated_after=datetime.now(UTC) - _STALE, limit=limit
-        )
+        rows = await pro.periodic_job_list(updated_after=datetime.now(UTC) - _STALE, limit=limit)
     found = [
         {
             "id": row.id,
@@ -61,8 +59,8 @@ async def producers(request: Request) -> Response:
     if not queue:
         raise BadRequest("`queue_name` is missing.")
     async with dashboard(request).driver.reading() as executor:
-        await _need(executor, {"river_producer"}, "Producers need River Pro's migrations.")
-        rows = await executor.producer_list(queue)
+        pro = await _need(executor, {"river_producer"}, "Producers need River Pro's migrations.")
+        rows = await pro.producer_list(queue)
     return serializers.reply(serializers.listing([_producer(row) for row in rows]))
 
 
@@ -72,8 +70,8 @@ async def workflows(request: Request) -> Response:
     if state not in _STATES:
         raise BadRequest("`state` must be active or inactive, or be left out.")
     async with dashboard(request).driver.reading() as executor:
-        await _need_workflows(executor)
-        rows = await executor.workflow_list(
+        pro = await _need_workflows(executor)
+        rows = await pro.workflow_list(
             after=requests.first(request, "after"), active=_STATES[state], limit=limit
         )
     return serializers.reply(serializers.listing([_listed(row) for row in rows]))
@@ -82,8 +80,9 @@ async def workflows(request: Request) -> Response:
 async def workflow(request: Request) -> Response:
     """One workflow with all its tasks."""
     async with dashboard(request).driver.reading() as executor:
-        found = await _workflow(request, executor)
-        rows = await executor.workflow_task_list(found.id)
+        pro = await _need_workflows(executor)
+        found = await _workflow(request, pro)
+        rows = await pro.workflow_task_list(found.id)
     tasks = actions.tasks(rows)
     by_name = {task.name: task for task in tasks}
     told = ",".join(
@@ -140,8 +139,9 @@ async def signals(request: Request) -> Response:
         raise BadRequest("`desc` must be true or false.")
     descending = _BOOLEANS.get(desc, True)
     async with dashboard(request).driver.reading() as executor:
-        found = await _workflow(request, executor)
-        task = await _task(executor, found, asked["task_name"])
+        pro = await _need_workflows(executor)
+        found = await _workflow(request, pro)
+        task = await _task(pro, found, asked["task_name"])
         keys = _keys(found, task, asked["key"], asked["term_name"])
         attempt, evidence = _whole(request, "workflow_attempt", found.attempt, least=1), None
         if scope == "evidence":
@@ -152,7 +152,7 @@ async def signals(request: Request) -> Response:
                     "Use diagnostics or signal history instead."
                 )
             attempt = evidence["workflow_attempt"]
-        rows = await executor.workflow_signal_list(
+        rows = await pro.workflow_signal_list(
             found.id,
             attempt=attempt,
             keys=keys,
@@ -185,16 +185,15 @@ async def signals(request: Request) -> Response:
 async def diagnostics(request: Request) -> Response:
     """What a task waits for and what is there of it. Expressions are not evaluated here."""
     async with dashboard(request).driver.reading() as executor:
-        found = await _workflow(request, executor)
-        tasks = {
-            task.name: task for task in actions.tasks(await executor.workflow_task_list(found.id))
-        }
+        pro = await _need_workflows(executor)
+        found = await _workflow(request, pro)
+        tasks = {task.name: task for task in actions.tasks(await pro.workflow_task_list(found.id))}
         task = tasks.get(requests.first(request, "task_name"))
         if task is None:
             name = requests.first(request, "task_name")
             raise NotFound(f"task {_quoted(name)} not found in workflow {_quoted(found.id)}.")
         keys = workflow_waits.signal_keys(task)
-        rows = await executor.workflow_signal_list(
+        rows = await pro.workflow_signal_list(
             found.id, attempt=found.attempt, keys=keys, descending=False, limit=_SCANNED
         )
     now = datetime.now(UTC)
@@ -221,32 +220,36 @@ async def diagnostics(request: Request) -> Response:
     )
 
 
-async def _need(executor: Executor, tables: set[str] | frozenset[str], words: str) -> None:
-    if not tables.issubset(await executor.pro_tables()):
+async def _need(
+    executor: Executor, tables: set[str] | frozenset[str], words: str
+) -> WorkflowExecutor:
+    """Return the executor for these tables; BadRequest with `words` where they do not exist."""
+    pro = WORKFLOWS.on(executor)
+    if not tables.issubset(await pro.pro_tables()):
         raise BadRequest(words)
+    return pro
 
 
-async def _need_workflows(executor: Executor) -> None:
-    await _need(
+async def _need_workflows(executor: Executor) -> WorkflowExecutor:
+    return await _need(
         executor,
         WORKFLOW_TABLES,
         "Workflow queries require River Pro migrations version 6 or newer.",
     )
 
 
-async def _workflow(request: Request, executor: Executor) -> WorkflowRow:
+async def _workflow(request: Request, pro: WorkflowExecutor) -> WorkflowRow:
     workflow_id = request.path_params["id"]
-    await _need_workflows(executor)
-    found = await executor.workflow_get(workflow_id)
+    found = await pro.workflow_get(workflow_id)
     if found is None:
         raise NotFound(f"Workflow not found: {workflow_id[:200]}.")
     return found
 
 
-async def _task(executor: Executor, found: WorkflowRow, name: str) -> Task:
+async def _task(pro: WorkflowExecutor, found: WorkflowRow, name: str) -> Task:
     if not name:
         raise BadRequest("`task_name` is missing.")
-    for task in actions.tasks(await executor.workflow_task_list(found.id)):
+    for task in actions.tasks(await pro.workflow_task_list(found.id)):
         if task.name == name:
             return task
     raise NotFound(f"task {_quoted(name)} not found in workflow {_quoted(found.id)}.")

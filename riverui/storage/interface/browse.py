@@ -1,0 +1,162 @@
+"""What the dashboard and the JSON API read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from riverui.domain.jobs import JobListRow, JobShowRow, JobState, JobTextRow
+from riverui.domain.queues import QueueCountRow, QueueListRow
+from riverui.storage.interface.capabilities import Capability
+from riverui.storage.interface.params import (
+    Count,
+    JobCutoff,
+    JobFilter,
+    JobListParams,
+    JobMinimalPage,
+    JobPage,
+    JobProgress,
+    TextPiece,
+)
+
+ESTIMATES: Capability[object] = Capability(
+    "estimates",
+    "Large numbers of completed jobs are not estimated: they are shown as “at least” until they"
+    " have been counted.",
+)
+"""`job_count_by_state` tells a guess beyond the cap, where other drivers tell AT_LEAST."""
+
+
+class JobBrowseExecutor(Protocol):
+    """Reads jobs: lists, counts, single ones, long texts in pieces."""
+
+    async def job_count(
+        self, filter: JobFilter, *, cap: int, cutoff: JobCutoff | None = None
+    ) -> Count:
+        """How many jobs match: AT_LEAST from `cap` on, and where a window ended the search."""
+        ...
+
+    async def job_count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
+        """All eight states in one statement: exact up to `cap`, `completed` beyond it ESTIMATED."""
+        ...
+
+    async def job_count_exact(self, state: JobState) -> Count:
+        """An exact count, however long it takes (up to the transaction's time limit)."""
+        ...
+
+    async def job_cutoff(self) -> JobCutoff:
+        """The newest id and the database's clock: freezes what a bulk action may touch."""
+        ...
+
+    async def job_get(
+        self, id: int, *, cut: int = 200_000, lean: bool = False
+    ) -> JobShowRow | None:
+        """Return one job, its long texts cut to `cut` characters (logs keep their end), or None.
+
+        `lean` leaves out what is in its JSON, for a job too large to be read in time.
+        """
+        ...
+
+    async def job_get_log(
+        self, id: int, attempt: int, *, start: int = 0, size: int
+    ) -> TextPiece | None:
+        """Return `size` bytes from `start` of the log of one attempt, its entries joined; None
+        without one.
+
+        Entries that name no whole number count as attempt 0.
+        """
+        ...
+
+    async def job_get_text(
+        self, id: int, field: str, *, start: int = 0, size: int
+    ) -> TextPiece | None:
+        """Return `size` bytes from `start` of the JSON of `args`, `metadata`, `output`, `errors` or
+        `job`.
+
+        None without such a job, or without output.
+        """
+        ...
+
+    async def job_text_get(self, id: int) -> JobTextRow | None:
+        """Return one job with its JSON as text, as far as an answer may hold it (`cut`), or
+        None.
+        """
+        ...
+
+    async def job_list(self, params: JobListParams) -> JobPage:
+        """One page of jobs by keyset; see JobListParams."""
+        ...
+
+    async def job_minimal_list(
+        self, params: JobListParams, *, args: int = 100_000, unpacked: int = 2**40
+    ) -> JobMinimalPage:
+        """Return one page of jobs by keyset; `lean` means nothing here.
+
+        Args of more than `args` characters are left out. The page ends before it is full once its
+        args may take `unpacked` bytes; there is always one.
+        """
+        ...
+
+    async def job_kind_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
+        """Distinct kinds whose name contains `match` (any case), by name."""
+        ...
+
+    async def job_kind_page(
+        self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
+    ) -> Sequence[str]:
+        """Distinct kinds by name: those behind `after` that contain `match` (any case), but
+        `exclude`.
+        """
+        ...
+
+    async def job_progress(self, filter: JobFilter, *, window: int) -> JobProgress:
+        """The filter's jobs by state; looks at no more than `window` rows where no index finds
+        them.
+        """
+        ...
+
+
+class QueueBrowseExecutor(Protocol):
+    """Reads queues and what is in them."""
+
+    async def queue_get(self, name: str, *, cap: int) -> QueueListRow | None:
+        """Return one queue with its counts; None when it has neither a row nor any job."""
+        ...
+
+    async def queue_list(
+        self, *, match: str = "", cap: int, limit: int = 200
+    ) -> Sequence[QueueListRow]:
+        """Queues by name: those with a row and those that only have waiting or running jobs."""
+        ...
+
+    async def queue_kind_count(
+        self, name: str, *, cap: int
+    ) -> Sequence[tuple[str, Mapping[JobState, Count]]]:
+        """Kinds of the queue's unfinished jobs, counted among at most `cap` rows of each state."""
+        ...
+
+    async def queue_failure_list(self, name: str, *, limit: int = 10) -> Sequence[JobListRow]:
+        """The queue's newest failed jobs: discarded and retryable, newest attempt first."""
+        ...
+
+    async def queue_name_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
+        """Names of queues that contain `match` (any case), by name."""
+        ...
+
+    async def queue_name_page(
+        self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
+    ) -> Sequence[str]:
+        """Names of served queues, chosen as those of `job_kind_page`."""
+        ...
+
+    async def queue_count_list(self, *, cap: int, limit: int) -> Sequence[QueueCountRow]:
+        """River's queue rows by name with their counts, exact up to `cap`."""
+        ...
+
+    async def queue_count_get(self, name: str, *, cap: int) -> QueueCountRow | None:
+        """One queue's row with its counts; None without a row."""
+        ...
+
+
+class BrowseExecutor(JobBrowseExecutor, QueueBrowseExecutor, Protocol):
+    """All that the pages and the JSON API read."""

@@ -1,0 +1,44 @@
+"""What a driver may offer besides what every driver must, and how to ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from riverui.errors import NotSupported
+
+Offer_co = TypeVar("Offer_co", covariant=True)
+
+
+class Offering(Protocol):
+    """A driver, or one of its executors: both tell the same capabilities."""
+
+    @property
+    def capabilities(self) -> Collection[Capability[Any]]:
+        """What is offered of riverui.storage.interface.CAPABILITIES."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Capability(Generic[Offer_co]):
+    """An optional part of the interface: its Protocol, and what to tell people where it lacks.
+
+    `if REINDEXING in driver.capabilities` asks, `REINDEXING.on(executor)` gives the executor with
+    the Protocol's methods.
+    """
+
+    name: str
+    missing: str = field(compare=False)
+    """One or two sentences for the log, the About page and the error: what does not work."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def on(self, offering: Offering) -> Offer_co:
+        """Return the driver or executor itself, typed as one that offers this; NotSupported where
+        it does not.
+        """
+        if self not in offering.capabilities:
+            raise NotSupported(self.missing)
+        return cast("Offer_co", offering)

@@ -1,0 +1,104 @@
+"""A database with River's tables: what every driver is asked for."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from typing import Protocol
+
+from riverui.storage.interface.admin import AdminExecutor
+from riverui.storage.interface.browse import BrowseExecutor
+from riverui.storage.interface.capabilities import Offering
+from riverui.storage.interface.engine import EngineExecutor
+
+
+class Executor(EngineExecutor, BrowseExecutor, AdminExecutor, Protocol):
+    """The operations on River's tables that every driver has."""
+
+
+class Transaction(Executor, Protocol):
+    """An Executor whose work is kept or lost as one."""
+
+    def savepoint(self) -> AbstractAsyncContextManager[None]:
+        """A part that can fail alone: an exception leaving it undoes it and is raised on."""
+        ...
+
+
+class Driver(Offering, Protocol):
+    """A database. Opens itself at first use, so that a mounted app needs no lifespan."""
+
+    @property
+    def product(self) -> str:
+        """The database's name as people say it, such as `PostgreSQL`."""
+        ...
+
+    @property
+    def library(self) -> tuple[str, str]:
+        """Name and version of the package by which the database is reached, for the About page."""
+        ...
+
+    @property
+    def schema(self) -> str | None:
+        """The schema that holds River's tables; None leaves it to the search path."""
+        ...
+
+    @property
+    def database(self) -> str:
+        """The database's name, empty before the first connection."""
+        ...
+
+    @property
+    def read_only(self) -> str:
+        """Why the database takes no changes, as a sentence; empty where it does, or is not known
+        yet.
+        """
+        ...
+
+    @property
+    def schema_in_use(self) -> str:
+        """The schema, or else the first of the search path; that is empty before the first
+        connection.
+        """
+        ...
+
+    def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
+        """A short read-only transaction under a statement timeout, the page timeout unless
+        given.
+        """
+        ...
+
+    def transaction(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction that may write, under time limits; commits unless an exception leaves
+        it.
+        """
+        ...
+
+    def autocommit(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[Executor]:
+        """A pooled connection on which each call is a transaction of its own: one round trip, no
+        time limit of the server's, so `timeout` (the action timeout unless given) is kept from this
+        side: the server is asked to stop what takes longer (QueryTimeout), and hung up on where it
+        does not answer.
+        """
+        ...
+
+    async def adopt(self, transaction: object) -> Executor:
+        """Operations inside somebody's own transaction, which stays theirs to commit.
+
+        A psycopg AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection on psycopg or
+        asyncpg (`job_insert_many_fast` is an INSERT there). TypeError for anything else.
+        SQLAlchemy's transaction is begun if it was not. No time limits but those that are in force
+        there.
+        """
+        ...
+
+    async def ping(self) -> None:
+        """One trivial query; raises as any call does."""
+        ...
+
+    async def close(self) -> None:
+        """Gives back every connection that the driver opened itself; safe to call twice."""
+        ...

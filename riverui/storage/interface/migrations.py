@@ -1,0 +1,78 @@
+"""Running River's migrations. Which there are, the driver tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from typing import Literal, Protocol
+
+from riverui.storage.interface.capabilities import Capability, Offering
+
+Direction = Literal["up", "down"]
+
+
+class MigrationSource(Protocol):
+    """The migrations that a driver knows, by line and version."""
+
+    def lines(self) -> Sequence[str]:
+        """Return the names of the lines in order; River's own is `main`."""
+        ...
+
+    def versions(self, line: str) -> Mapping[int, str]:
+        """Return version and name, in words, of each migration of a line, by version."""
+        ...
+
+    def sql(self, line: str, version: int, direction: Direction) -> str:
+        """Return a migration's SQL; `/* schema */` stands where the schema goes."""
+        ...
+
+
+class MigrationSteps(Protocol):
+    """River's record of migrations on one connection, and the running of their SQL."""
+
+    async def versions(self, line: str) -> Sequence[int]:
+        """Versions recorded for a line; MigrationError where the database does not know lines
+        yet.
+        """
+        ...
+
+    def step(
+        self, *, statement_timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[None]:
+        """One transaction in which no other riverui migrates; kept unless an exception leaves it.
+
+        A statement may take as long as `statement_timeout`, or as it needs.
+        """
+        ...
+
+    async def apply(self, sql: str) -> None:
+        """Runs a migration's SQL; MigrationError with the database's words."""
+        ...
+
+    async def record(self, line: str, version: int, *, applied: bool, has_line: bool) -> None:
+        """Adds or removes one version; `has_line` False for tables from before lines."""
+        ...
+
+
+class MigrationDriver(Offering, Protocol):
+    """A driver on whose database migrations can be run."""
+
+    @property
+    def schema(self) -> str | None:
+        """The schema that holds River's tables; None leaves it to the search path."""
+        ...
+
+    @property
+    def migrations(self) -> MigrationSource:
+        """The migrations for this kind of database."""
+        ...
+
+    def migrating(self) -> AbstractAsyncContextManager[MigrationSteps]:
+        """A connection for migrations, without a statement timeout."""
+        ...
+
+
+MIGRATIONS: Capability[MigrationDriver] = Capability(
+    "migrations", "Migrations cannot be run through this driver."
+)

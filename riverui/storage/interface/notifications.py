@@ -1,0 +1,63 @@
+"""Notifications on River's topics: sending them, and hearing them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from riverui.storage.interface.capabilities import Capability
+
+
+class NotifyExecutor(Protocol):
+    """Sends notifications."""
+
+    async def notify_many(self, topic: str, payloads: Sequence[str]) -> None:
+        """Sends each payload on the schema's channel of that topic."""
+        ...
+
+
+class Listener(Protocol):
+    """One connection that hears River's topics: `river_insert`, `river_control`,
+    `river_leadership`.
+    """
+
+    async def listen(self, *topics: str) -> None:
+        """Returns once the server has confirmed LISTEN: what is notified from then on will be
+        heard.
+
+        Whoever must not miss anything awaits this, then reads what stands in the tables, then reads
+        `notifications`. May be called again for further topics, also while somebody reads.
+        DatabaseUnavailable when the connection is lost.
+        """
+        ...
+
+    def notifications(self, *topics: str) -> AsyncIterator[tuple[str, str]]:
+        """Pairs of topic and payload, until closed; listens to `topics` first.
+
+        After 5 seconds of silence the server is asked whether it lives, and given 10 to answer:
+        DatabaseUnavailable when it does not, or when the connection is lost. A new Listener is
+        needed then. For one reader.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Ends the connection; safe to call twice."""
+        ...
+
+
+class ListeningDriver(Protocol):
+    """A driver that hears notifications."""
+
+    async def listener(self) -> Listener:
+        """A new Listener on a connection of its own."""
+        ...
+
+
+NOTIFYING: Capability[NotifyExecutor] = Capability(
+    "notifying",
+    "Notifications are not sent: workers find new jobs when they poll, and the leader cannot be"
+    " asked to resign.",
+)
+LISTENING: Capability[ListeningDriver] = Capability(
+    "listening", "Notifications are not received: new jobs are found by polling."
+)

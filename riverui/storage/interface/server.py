@@ -1,0 +1,28 @@
+"""Facts about the database server, for the About page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from riverui.storage.interface.capabilities import Capability
+from riverui.storage.interface.params import MigrationRow, ServerRow
+
+
+class ServerExecutor(Protocol):
+    """Reads what lies around River's tables."""
+
+    async def server_get(self) -> ServerRow:
+        """Facts about the server for the About page."""
+        ...
+
+    async def migration_list(self) -> Sequence[MigrationRow]:
+        """Applied migrations of every line, by line and version; empty without a migration
+        table.
+        """
+        ...
+
+
+SERVER: Capability[ServerExecutor] = Capability(
+    "server", "The database does not tell its version, its settings or the migrations applied."
+)

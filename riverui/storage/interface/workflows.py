@@ -1,0 +1,89 @@
+"""The tables of River Pro: workflows, durable periodic jobs, producers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from riverui.domain.jobs import JobTextRow
+from riverui.domain.workflows import (
+    PeriodicJobRow,
+    ProducerRow,
+    SignalRow,
+    WorkflowListRow,
+    WorkflowRow,
+)
+from riverui.storage.interface.capabilities import Capability
+
+PRO_TABLES = (
+    "river_job_sequence",
+    "river_periodic_job",
+    "river_producer",
+    "river_workflow",
+    "river_workflow_attempt",
+    "river_workflow_attempt_task",
+    "river_workflow_signal",
+    "river_workflow_timer",
+    "river_workflow_worklist",
+)
+"""Tables by which River UI knows what of River Pro there is."""
+
+
+class WorkflowExecutor(Protocol):
+    """Reads the tables of River Pro, and retries tasks of workflows."""
+
+    async def pro_tables(self) -> Sequence[str]:
+        """Those of PRO_TABLES that exist."""
+        ...
+
+    async def periodic_job_list(
+        self, *, updated_after: datetime, limit: int
+    ) -> Sequence[PeriodicJobRow]:
+        """Durable periodic jobs that are still kept up, by id."""
+        ...
+
+    async def producer_list(self, queue_name: str) -> Sequence[ProducerRow]:
+        """The producers of one queue, by id."""
+        ...
+
+    async def workflow_list(
+        self, *, after: str = "", active: bool | None = None, limit: int
+    ) -> Sequence[WorkflowListRow]:
+        """Workflows by id, the last first; `active` ones have a task that has not ended."""
+        ...
+
+    async def workflow_get(self, id: str) -> WorkflowRow | None:
+        """One workflow, or None."""
+        ...
+
+    async def workflow_task_list(self, id: str) -> Sequence[JobTextRow]:
+        """The jobs of a workflow, by id."""
+        ...
+
+    async def workflow_signal_list(
+        self,
+        id: str,
+        *,
+        attempt: int,
+        keys: Sequence[str],
+        cursor_id: int = 0,
+        descending: bool = True,
+        limit: int,
+    ) -> Sequence[SignalRow]:
+        """Signals with one of these keys by id, behind the one with `cursor_id`."""
+        ...
+
+    async def workflow_retry(
+        self, ids: Sequence[int], *, waiting: Sequence[int], reset: bool
+    ) -> Sequence[int]:
+        """Lets ended tasks run again, those of `waiting` after others; the ids changed.
+        UniqueConflict.
+        """
+        ...
+
+
+WORKFLOWS: Capability[WorkflowExecutor] = Capability(
+    "workflows",
+    "Workflows, durable periodic jobs and producers are not supported on this database.",
+)

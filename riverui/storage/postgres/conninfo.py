@@ -1,0 +1,106 @@
+"""From a database URL, as Go's, Python's and libpq's programs write them, to libpq's parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from urllib.parse import parse_qsl, quote, urlencode
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
+
+from riverui.errors import ConfigError
+
+_PGX_PARAMETERS = frozenset(
+    {"default_query_exec_mode", "description_cache_capacity", "statement_cache_capacity"}
+)
+"""Of pgx's own caches; its `pool_…` parameters are told by their beginning."""
+_SQLALCHEMY_PARAMETERS = frozenset(
+    {"prepared_statement_cache_size", "prepared_statement_name_func"}
+)
+_MAX_SIZE = 64
+"""Connections at most, whatever `pool_max_conns` says: no process of riverui needs more."""
+_LEAST_CONNECT_SECONDS = 2
+"""libpq takes fewer seconds for two."""
+
+
+def conninfo(url: str | None, connect_timeout: timedelta) -> tuple[str, int | None]:
+    """Return libpq's connection string with riverui's own defaults, and pgx's `pool_max_conns` if
+    the URL has it; ConfigError for a URL that cannot be read.
+    """
+    parameters, size = parse_url(url or "")
+    seconds = max(_LEAST_CONNECT_SECONDS, round(connect_timeout.total_seconds()))
+    text = make_conninfo(
+        **{
+            "fallback_application_name": "riverui",
+            "client_encoding": "UTF8",
+            "connect_timeout": str(seconds),
+            **parameters,
+        }
+    )
+    return text, size
+
+
+def parse_url(url: str) -> tuple[Mapping[str, str], int | None]:
+    """Return a URL or `key=value` line as libpq's parameters, and pgx's `pool_max_conns` if it is
+    there; ConfigError for what cannot be read.
+    """
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    extra: dict[str, str] = {}
+    url, is_asyncpg = _without_driver(url)
+    if re.match(r"postgres(ql)?://", url):
+        rest, _, query = url.partition("?")
+        try:
+            pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+        except ValueError:
+            raise ConfigError(
+                "The database URL is not valid: check the part after the question mark."
+            ) from None
+        if is_asyncpg:
+            pairs = [("sslmode" if key == "ssl" else key, value) for key, value in pairs]
+        extra = {key: value for key, value in pairs if key not in known and key != "ssl"}
+        kept = [(key, value) for key, value in pairs if key not in extra]
+        url = f"{rest}?{urlencode(kept, quote_via=quote)}" if kept else rest
+    elif "://" in url:
+        raise ConfigError("The database URL must start with postgres:// or postgresql://.")
+    else:
+        names = "|".join(sorted(_PGX_PARAMETERS))
+        pgx = rf"\b(pool_\w+|{names})\s*=\s*('(?:[^'\\]|\\.)*'|\S+)"
+        extra = {match[1]: match[2].strip("'") for match in re.finditer(pgx, url)}
+        url = re.sub(pgx, "", url)
+    try:
+        parameters = {
+            key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None
+        }
+    except psycopg.Error:
+        # libpq's own words would quote the line, and with it the password.
+        raise ConfigError("The database URL is not valid.") from None
+    size = _size(extra.pop("pool_max_conns", None))
+    settings = [
+        f"-c {key}=" + re.sub(r"[\\ ]", r"\\\g<0>", value)
+        for key, value in extra.items()
+        if not key.startswith("pool_") and key not in _PGX_PARAMETERS | _SQLALCHEMY_PARAMETERS
+    ]
+    if settings:
+        parameters["options"] = " ".join(
+            [parameters["options"], *settings] if "options" in parameters else settings
+        )
+    return parameters, size
+
+
+def _without_driver(url: str) -> tuple[str, bool]:
+    """Return SQLAlchemy's URL as other programs write it, and whether it was one for asyncpg, which
+    says `ssl`.
+    """
+    found = re.match(r"(postgres(?:ql)?)\+(asyncpg|psycopg2?|psycopg_async)(?=://)", url)
+    return (found[1] + url[found.end() :], found[2] == "asyncpg") if found else (url, False)
+
+
+def _size(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise ConfigError("pool_max_conns in the database URL must be a whole number above zero.")
+    return min(int(text), _MAX_SIZE)
