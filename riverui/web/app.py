@@ -39,12 +39,12 @@ from riverui.web.http.static import StaticFiles
 from riverui.web.http.urls import Urls, url
 from riverui.web.live.counts import Counts
 from riverui.web.live.metrics import Metrics
-from riverui.web.search import suggestions
+from riverui.web.live.operations import Operations
 from riverui.web.search.long_searches import Searches
+from riverui.web.search.suggestions import Suggestions
 from riverui.web.sections.about import pages as about
-from riverui.web.sections.jobs import bulk, index as jobs, search, show as job
+from riverui.web.sections.jobs import bulk, index as jobs, search, show as job, suggest
 from riverui.web.sections.operations import pages as operations
-from riverui.web.sections.operations.runner import Operations
 from riverui.web.sections.queues import pages as queues
 from riverui.web.sections.river_ui import pages as river_ui
 from riverui.web.view import render
@@ -75,7 +75,7 @@ def route_table(health: Health, static: StaticFiles) -> tuple[Entry, ...]:
         Entry("GET", "/operations", "operations.index", "jobs.read", operations.index),
         Entry("GET", "/operations/{id}", "operations.show", "jobs.read", operations.show),
         Entry("POST", "/operations/{id}/stop", "operations.stop", "jobs.read", operations.stop),
-        Entry("GET", "/suggest", "suggest", "jobs.read", suggestions.index),
+        Entry("GET", "/suggest", "suggest", "jobs.read", suggest.index),
         Entry("GET", "/about", "about", "about.read", about.index),
         Entry(
             "GET", "/periodic-jobs", "river_ui.periodic_jobs", "jobs.read", river_ui.periodic_jobs
@@ -129,7 +129,7 @@ def create_app(
             config.secret_key or secrets.token_urlsafe(32), salt="riverui"
         ),
         static=static,
-        suggestions=suggestions.Suggestions(driver),
+        suggestions=Suggestions(driver),
         urls=Urls(routes),
     )
     door = Middleware(

@@ -28,8 +28,8 @@ from riverui.storage.interface.params import (
     Term,
 )
 from riverui.web.config import DashboardConfig
-from riverui.web.sections.operations import runner as operations
-from riverui.web.sections.operations.runner import Operation, Operations, Status
+from riverui.web.live import operations
+from riverui.web.live.operations import Operation, Operations, Status
 
 RETRYABLE = JobFilter(states=(JobState.RETRYABLE,))
 

@@ -17,7 +17,7 @@ from riverui.domain.jobs import JobState
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
 from riverui.web.config import DashboardConfig
-from riverui.web.sections.operations.runner import Operations, Status
+from riverui.web.live.operations import Operations, Status
 from tests.bench.cases import default_order
 from tests.bench.stopwatch import stopwatch
 

@@ -17,8 +17,8 @@ from starlette.applications import Starlette
 from riverui.storage.interface import Driver
 from riverui.web.app import create_app
 from riverui.web.config import DashboardConfig
+from riverui.web.live.operations import Operations
 from riverui.web.sections.jobs import bulk
-from riverui.web.sections.operations.runner import Operations
 from tests.factory import job
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser

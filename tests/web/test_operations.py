@@ -16,8 +16,8 @@ from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import Count, JobFilter, JobOrder
 from riverui.web.app import create_app
 from riverui.web.auth.access import READ_ONLY, Access
-from riverui.web.sections.operations import runner as operations
-from riverui.web.sections.operations.runner import Operation
+from riverui.web.live import operations
+from riverui.web.live.operations import Operation
 from tests.factory import job
 from tests.web.html import parse
 from tests.web.stand_ins import browser

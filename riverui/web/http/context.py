@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from riverui.web.http.urls import Urls
     from riverui.web.live.counts import Counts
     from riverui.web.live.metrics import Metrics
+    from riverui.web.live.operations import Operations
     from riverui.web.search.long_searches import Searches
     from riverui.web.search.suggestions import Suggestions
-    from riverui.web.sections.operations.runner import Operations
     from riverui.web.view.preferences import Preferences
 
 VISIT = "riverui.visit"

@@ -10,18 +10,12 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import ClassVar
-
-from starlette.requests import Request
-from starlette.responses import Response
 
 from riverui.domain.jobs import JobState
 from riverui.errors import RiveruiError
 from riverui.storage.interface import SUGGESTIONS, Driver, Executor
 from riverui.storage.interface.params import Field
-from riverui.web.http.context import dashboard
 from riverui.web.search import grammar, json_terms, query
-from riverui.web.view import render
 
 log = logging.getLogger("riverui.suggest")
 
@@ -80,25 +74,6 @@ class Option:
     insert: str
     label: str
     hint: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SuggestionsList:
-    """The options for what is being typed."""
-
-    template: ClassVar[str] = "jobs/_suggestions.html"
-    fragments: ClassVar[Mapping[str, str]] = {"suggestions": "jobs/_suggestions.html"}
-
-    options: tuple[Option, ...]
-
-
-async def index(request: Request) -> Response:
-    """GET /suggest?q=…&at=…: options for the term under the caret."""
-    text = request.query_params.get("q", "")
-    caret = request.query_params.get("at", "")
-    at = int(caret) if re.fullmatch(r"[0-9]{1,6}", caret) else len(text)
-    options = await dashboard(request).suggestions.get(text, min(at, len(text)))
-    return render.respond(request, SuggestionsList(options=options))
 
 
 class Suggestions:

@@ -25,9 +25,9 @@ from riverui.web.http.forms import form
 from riverui.web.http.htmx import htmx
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import local_path, url
-from riverui.web.sections.jobs.index import Problem
 from riverui.web.view import preferences as kept
 from riverui.web.view.facts import fact
+from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
 
 log = logging.getLogger("riverui.web")

@@ -14,12 +14,11 @@ from riverui.actions.jobs import Verb
 from riverui.domain.jobs import JobMinimalRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
 from riverui.storage.interface.params import JobCursor, JobListParams, JobMinimalPage
-from riverui.web.api import requests, serializers
+from riverui.web.api import operations, requests, serializers
+from riverui.web.api.selection import Selection, selected
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.search import query
-from riverui.web.sections.jobs.selection import Selection, selected
-from riverui.web.sections.operations import api as operations
 
 log = logging.getLogger("riverui.actions")
 

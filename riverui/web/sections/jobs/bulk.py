@@ -32,7 +32,8 @@ from riverui.web.live import action_notices
 from riverui.web.live.notices import Notice
 from riverui.web.search import addresses, query, time_terms
 from riverui.web.search.addresses import Listing
-from riverui.web.sections.jobs.index import Problem, listing_problem
+from riverui.web.search.search_problems import listing_problem
+from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import done, respond
 
 _SALT = "riverui.bulk"

@@ -24,8 +24,8 @@ from riverui.storage.interface.params import (
     Term,
 )
 from riverui.web.api import requests, serializers
+from riverui.web.api.selection import Selection, selected
 from riverui.web.http.context import dashboard
-from riverui.web.sections.jobs.selection import Selection, selected
 from riverui.web.view.redaction import Redaction
 
 _FIRST = 50

@@ -40,10 +40,11 @@ from riverui.web.http.urls import here, local_path, url
 from riverui.web.live import action_notices
 from riverui.web.live.counts import Snapshot
 from riverui.web.live.notices import Notice
-from riverui.web.search import addresses, query
+from riverui.web.search import addresses
 from riverui.web.search.addresses import Listing, list_url, search_url
 from riverui.web.search.long_searches import SearchNote, first_note
-from riverui.web.view.format import plain
+from riverui.web.search.search_problems import listing_problem
+from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.preferences import PAGE_SIZES, preferences
 from riverui.web.view.render import done, respond
 
@@ -67,16 +68,6 @@ _LINKED = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Choice:
-    """One entry of a menu that is a link."""
-
-    value: str
-    label: str
-    url: str
-    current: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class StateLink:
     """One entry of the state rail; `state` None is All. `count` None while it is not known."""
 
@@ -93,14 +84,6 @@ class Chip:
 
     text: str
     remove_url: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Problem:
-    """Something went wrong in a region: what, and what to do about it."""
-
-    title: str
-    detail: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,25 +210,6 @@ async def delete(request: Request) -> Response:
             ),
         )
     return await _act(request, Verb.DELETE, posted)
-
-
-def listing_problem(listing: Listing) -> Problem | None:
-    """Return what is wrong with the address of a list, in words; None when nothing is."""
-    if listing.problem:
-        return Problem(title="This address is not valid.", detail=listing.problem)
-    return search_problem(listing.search)
-
-
-def search_problem(search: query.Search) -> Problem | None:
-    """What is wrong with the search text, in words; None when nothing is."""
-    if not search.errors:
-        return None
-    told = []
-    for error in search.errors[:3]:
-        piece = search.text[error.start : error.end].strip()[:40]
-        clear = search.too_long or piece in error.message
-        told.append(error.message if clear else f"“{piece}”: {error.message}")
-    return Problem(title="This search is not valid.", detail=plain(" ".join(told)))
 
 
 def _problem(request: Request, error: Exception) -> tuple[int, Problem]:

@@ -9,10 +9,10 @@ from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import Field, JobFilter, JobProgress
 from riverui.web.api import requests, serializers
+from riverui.web.api.selection import searched
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only
 from riverui.web.search import json_terms, query
-from riverui.web.sections.jobs.selection import searched
 
 _WINDOW = 500_000
 """Rows that are looked at where no index finds the group; fewer where the time does not suffice."""

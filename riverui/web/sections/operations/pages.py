@@ -17,9 +17,9 @@ from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.urls import local_path, url
 from riverui.web.live.notices import Notice
+from riverui.web.live.operations import Operation, Status
 from riverui.web.search import query
 from riverui.web.search.addresses import search_url
-from riverui.web.sections.operations.runner import Operation, Status
 from riverui.web.view.render import done, respond
 
 

@@ -7,11 +7,10 @@ from starlette.responses import Response
 
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, DatabaseUnavailable
-from riverui.storage.interface.workflows import PRO_TABLES, WORKFLOWS
+from riverui.storage.interface.workflows import WORKFLOWS
 from riverui.web.api import requests, serializers
 from riverui.web.http.context import dashboard
 
-WORKFLOW_TABLES = frozenset(table for table in PRO_TABLES if table.startswith("river_workflow"))
 _NAMES = 100
 _FACETS = ("job_kind", "queue_name")
 

@@ -25,8 +25,8 @@ from riverui.web.http.urls import local_path, only, queue_name, url
 from riverui.web.live.notices import Notice
 from riverui.web.search import query
 from riverui.web.search.addresses import search_url
-from riverui.web.sections.jobs.index import Choice, Problem
 from riverui.web.view.format import plain
+from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.render import done, respond
 
 log = logging.getLogger("riverui.actions")

@@ -19,7 +19,6 @@ from riverui.storage.interface import WORKFLOWS, Executor, WorkflowExecutor
 from riverui.web.api import requests, serializers
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.sections.overview.api import WORKFLOW_TABLES
 from riverui.web.sections.workflows import workflow_waits
 
 log = logging.getLogger("riverui.actions")

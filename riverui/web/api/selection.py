@@ -19,7 +19,7 @@ from riverui.web.api import requests
 from riverui.web.http.urls import only
 from riverui.web.search import query
 from riverui.web.search.addresses import default_order
-from riverui.web.sections.jobs.index import search_problem
+from riverui.web.search.search_problems import search_problem
 
 _NAMES = {"kinds": (Field.KIND, 100), "queues": (Field.QUEUE, 100), "tags": (Field.TAG, 100)}
 """Parameters that are names: the field that they filter and how many there may be."""
