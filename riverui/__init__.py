@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from riverui.storage.interface import Driver
     from riverui.storage.migrations import migrate
     from riverui.storage.where import Where
-    from riverui.web.auth.access import Access, Authenticate
+    from riverui.web.auth.rights import Access, Authenticate
     from riverui.web.config import DashboardConfig
 
 __version__ = "0.1.0"
@@ -172,7 +172,7 @@ _PLACES = {
     "storage.connect": "connect",
     "storage.migrations": "migrate",
     "storage.where": "Where",
-    "web.auth.access": "Access",
+    "web.auth.rights": "Access",
 }
 """Where the public names live: loaded when asked for, so that who wants a part pays for that part
 alone.

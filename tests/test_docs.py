@@ -13,7 +13,7 @@ from riverui.cli.settings import SETTINGS
 from riverui.cli.worker.settings import WORKER_SETTINGS
 from riverui.storage.interface.params import Field
 from riverui.web.api.openapi import method
-from riverui.web.auth.access import RIGHTS
+from riverui.web.auth.rights import RIGHTS
 from tests import documents
 
 ROOT = Path(__file__).parent.parent

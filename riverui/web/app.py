@@ -14,29 +14,21 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from riverui.errors import ConfigError
 from riverui.storage.interface import Driver
 from riverui.web import assets
 from riverui.web.api import routes as api
-from riverui.web.auth.access import (
-    PUBLIC,
-    SIGNED_IN,
-    Authenticate,
-    BasicAuth,
-    Credentials,
-    SingleUser,
-    everybody,
-)
-from riverui.web.auth.htpasswd import HtpasswdFile
-from riverui.web.auth.tokens import TokenAuth, Tokens
+from riverui.web.auth.access import PUBLIC, SIGNED_IN
+from riverui.web.auth.rights import RIGHTS, Authenticate
+from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
 from riverui.web.http import problems
 from riverui.web.http.context import Dashboard
-from riverui.web.http.gate import Door
+from riverui.web.http.gate import GateMiddleware
 from riverui.web.http.health import Health
-from riverui.web.http.routes import Entry, lost
+from riverui.web.http.paths import Urls
+from riverui.web.http.routes import GuardedRoute, check_rights, not_found
 from riverui.web.http.static import StaticFiles
-from riverui.web.http.urls import Urls, url
+from riverui.web.http.urls import url
 from riverui.web.live.counts import Counts
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operations import Operations
@@ -50,43 +42,53 @@ from riverui.web.sections.river_ui import pages as river_ui
 from riverui.web.view import render
 
 
-def route_table(health: Health, static: StaticFiles) -> tuple[Entry, ...]:
+def route_table(health: Health, static: StaticFiles) -> tuple[GuardedRoute, ...]:
     """Every address there is, the right that it needs, and what answers."""
     return (
-        Entry("GET", "/", "root", SIGNED_IN, root),
-        Entry("GET", "/robots.txt", "robots", PUBLIC, robots),
-        Entry("GET", "/jobs", "jobs.index", "jobs.read", jobs.index),
-        Entry("GET", "/jobs/", "river_ui.jobs", "jobs.read", river_ui.jobs),
-        Entry("POST", "/jobs/cancel", "jobs.cancel", "jobs.cancel", jobs.cancel),
-        Entry("POST", "/jobs/delete", "jobs.delete", "jobs.delete", jobs.delete),
-        Entry("POST", "/jobs/retry", "jobs.retry", "jobs.retry", jobs.retry),
-        Entry("GET", "/jobs/bulk", "jobs.bulk", "jobs.read", bulk.index),
-        Entry("POST", "/jobs/bulk/cancel", "jobs.bulk_cancel", "jobs.cancel", bulk.cancel),
-        Entry("POST", "/jobs/bulk/delete", "jobs.bulk_delete", "jobs.delete", bulk.delete),
-        Entry("POST", "/jobs/bulk/retry", "jobs.bulk_retry", "jobs.retry", bulk.retry),
-        Entry("GET", "/jobs/search", "jobs.search", "jobs.read", search.step),
-        Entry("GET", "/jobs/{id:int}", "jobs.show", "jobs.read", job.show),
-        Entry("GET", "/jobs/{id:int}/log/{attempt}", "jobs.log", "jobs.read", job.log),
-        Entry("GET", "/jobs/{id:int}/raw/{field}", "jobs.raw", "jobs.read", job.raw),
-        Entry("GET", "/queues", "queues.index", "queues.read", queues.index),
-        Entry("POST", "/queues/pause", "queues.pause", "queues.pause", queues.pause),
-        Entry("POST", "/queues/resume", "queues.resume", "queues.pause", queues.resume),
-        Entry("GET", "/queues/{name:path}", "queues.show", "queues.read", queues.show),
-        Entry("GET", "/operations", "operations.index", "jobs.read", operations.index),
-        Entry("GET", "/operations/{id}", "operations.show", "jobs.read", operations.show),
-        Entry("POST", "/operations/{id}/stop", "operations.stop", "jobs.read", operations.stop),
-        Entry("GET", "/suggest", "suggest", "jobs.read", suggest.index),
-        Entry("GET", "/about", "about", "about.read", about.index),
-        Entry(
+        GuardedRoute("GET", "/", "root", SIGNED_IN, root),
+        GuardedRoute("GET", "/robots.txt", "robots", PUBLIC, robots),
+        GuardedRoute("GET", "/jobs", "jobs.index", "jobs.read", jobs.index),
+        GuardedRoute("GET", "/jobs/", "river_ui.jobs", "jobs.read", river_ui.jobs),
+        GuardedRoute("POST", "/jobs/cancel", "jobs.cancel", "jobs.cancel", jobs.cancel),
+        GuardedRoute("POST", "/jobs/delete", "jobs.delete", "jobs.delete", jobs.delete),
+        GuardedRoute("POST", "/jobs/retry", "jobs.retry", "jobs.retry", jobs.retry),
+        GuardedRoute("GET", "/jobs/bulk", "jobs.bulk", "jobs.read", bulk.index),
+        GuardedRoute("POST", "/jobs/bulk/cancel", "jobs.bulk_cancel", "jobs.cancel", bulk.cancel),
+        GuardedRoute("POST", "/jobs/bulk/delete", "jobs.bulk_delete", "jobs.delete", bulk.delete),
+        GuardedRoute("POST", "/jobs/bulk/retry", "jobs.bulk_retry", "jobs.retry", bulk.retry),
+        GuardedRoute("GET", "/jobs/search", "jobs.search", "jobs.read", search.step),
+        GuardedRoute("GET", "/jobs/{id:river_bigint}", "jobs.show", "jobs.read", job.show),
+        GuardedRoute(
+            "GET", "/jobs/{id:river_bigint}/log/{attempt}", "jobs.log", "jobs.read", job.log
+        ),
+        GuardedRoute(
+            "GET", "/jobs/{id:river_bigint}/raw/{field}", "jobs.raw", "jobs.read", job.raw
+        ),
+        GuardedRoute("GET", "/queues", "queues.index", "queues.read", queues.index),
+        GuardedRoute("POST", "/queues/pause", "queues.pause", "queues.pause", queues.pause),
+        GuardedRoute("POST", "/queues/resume", "queues.resume", "queues.pause", queues.resume),
+        GuardedRoute(
+            "GET", "/queues/{name:river_queue}", "queues.show", "queues.read", queues.show
+        ),
+        GuardedRoute("GET", "/operations", "operations.index", "jobs.read", operations.index),
+        GuardedRoute("GET", "/operations/{id}", "operations.show", "jobs.read", operations.show),
+        GuardedRoute(
+            "POST", "/operations/{id}/stop", "operations.stop", "jobs.read", operations.stop
+        ),
+        GuardedRoute("GET", "/suggest", "suggest", "jobs.read", suggest.index),
+        GuardedRoute("GET", "/about", "about", "about.read", about.index),
+        GuardedRoute(
             "GET", "/periodic-jobs", "river_ui.periodic_jobs", "jobs.read", river_ui.periodic_jobs
         ),
-        Entry("GET", "/settings", "river_ui.settings", SIGNED_IN, river_ui.settings),
-        Entry("GET", "/workflows", "river_ui.workflows", "jobs.read", river_ui.workflows),
-        Entry("GET", "/workflows/{id:path}", "river_ui.workflow", "jobs.read", river_ui.workflow),
-        Entry("GET", "/help", "help", SIGNED_IN, about.help),
-        Entry("POST", "/preferences", "preferences", SIGNED_IN, about.preferences),
-        Entry("GET", "/static/{hash}/{path:path}", "static", PUBLIC, static.show),
-        Entry("GET", "/api/health-checks/{name}", "health", PUBLIC, health.show),
+        GuardedRoute("GET", "/settings", "river_ui.settings", SIGNED_IN, river_ui.settings),
+        GuardedRoute("GET", "/workflows", "river_ui.workflows", "jobs.read", river_ui.workflows),
+        GuardedRoute(
+            "GET", "/workflows/{id:river_rest}", "river_ui.workflow", "jobs.read", river_ui.workflow
+        ),
+        GuardedRoute("GET", "/help", "help", SIGNED_IN, about.help),
+        GuardedRoute("POST", "/preferences", "preferences", SIGNED_IN, about.preferences),
+        GuardedRoute("GET", "/static/{hash}/{path:river_rest}", "static", PUBLIC, static.show),
+        GuardedRoute("GET", "/api/health-checks/{name}", "health", PUBLIC, health.show),
         *api.ROUTES,
     )
 
@@ -112,9 +114,17 @@ def create_app(
     in the background, and closes the driver if `close_driver`. ConfigError tells what cannot be
     used.
     """
+    sign_in = SignIn(
+        authenticate=authenticate,
+        basic_auth=basic_auth,
+        htpasswd=htpasswd,
+        api_tokens=api_tokens,
+        no_auth=no_auth,
+    )
     config = config or DashboardConfig()
     health, static = Health(driver), StaticFiles(assets.STATIC)
     routes = route_table(health, static)
+    check_rights(routes, RIGHTS)
     counts = Counts(driver, config)
     metrics = Metrics(driver, counts, config)
     dashboard = Dashboard(
@@ -124,6 +134,7 @@ def create_app(
         environment=render.environment(),
         metrics=metrics,
         operations=Operations(driver, config),
+        rights=RIGHTS,
         searches=Searches(),
         signer=URLSafeTimedSerializer(
             config.secret_key or secrets.token_urlsafe(32), salt="riverui"
@@ -132,9 +143,9 @@ def create_app(
         suggestions=Suggestions(driver),
         urls=Urls(routes),
     )
-    door = Middleware(
-        Door,
-        authenticate=_authenticate(authenticate, basic_auth, htpasswd, api_tokens, no_auth=no_auth),
+    gate = Middleware(
+        GateMiddleware,
+        authenticate=sign_in.decider(),
         config=config,
         hosts=hosts,
         metrics=metrics,
@@ -153,12 +164,12 @@ def create_app(
 
     app = Starlette(
         routes=routes,
-        middleware=[door],
+        middleware=[gate],
         exception_handlers={HTTPException: problems.answer},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False  # Starlette's redirect names the host; ours is a path
-    app.router.default = lost
+    app.router.default = not_found
     app.state.dashboard = dashboard
     return app
 
@@ -171,47 +182,3 @@ async def root(request: Request) -> Response:
 async def robots(request: Request) -> Response:
     """What crawlers are told: to stay away."""
     return PlainTextResponse("User-agent: *\nDisallow: /\n")
-
-
-def _authenticate(
-    authenticate: Authenticate | None,
-    basic_auth: tuple[str, str] | None,
-    htpasswd: Path | str | None,
-    api_tokens: Path | str | None,
-    *,
-    no_auth: bool,
-) -> Authenticate:
-    person = _person(authenticate, basic_auth, htpasswd, no_auth=no_auth)
-    if api_tokens is not None:
-        return TokenAuth(Tokens(api_tokens), person)
-    if person is None:
-        raise ConfigError(
-            "say who may use the dashboard: authenticate=…, basic_auth=…, htpasswd=…, api_tokens=…,"
-            " or no_auth=True where the host app already decides"
-        )
-    return person
-
-
-def _person(
-    authenticate: Authenticate | None,
-    basic_auth: tuple[str, str] | None,
-    htpasswd: Path | str | None,
-    *,
-    no_auth: bool,
-) -> Authenticate | None:
-    lists: list[Credentials] = []
-    if basic_auth is not None:
-        if not all(basic_auth):
-            raise ConfigError("basic_auth needs both a user name and a password")
-        lists.append(SingleUser(*basic_auth))
-    if htpasswd is not None:
-        lists.append(HtpasswdFile(Path(htpasswd)))
-    if (authenticate is not None) + bool(lists) + no_auth > 1:
-        raise ConfigError(
-            "authenticate, no_auth, and basic_auth or htpasswd exclude each other: choose one"
-        )
-    if authenticate is not None:
-        return authenticate
-    if lists:
-        return BasicAuth(*lists)
-    return everybody if no_auth else None

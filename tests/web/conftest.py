@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 from riverui.storage.interface import Driver
 from riverui.web.app import create_app
-from riverui.web.auth.access import READ_ONLY, Access
+from riverui.web.auth.rights import READ_ONLY, Access
 from tests.web.stand_ins import browser
 
 

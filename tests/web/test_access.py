@@ -13,7 +13,8 @@ from starlette.responses import RedirectResponse
 
 from riverui.errors import ConfigError
 from riverui.web.app import create_app
-from riverui.web.auth.access import EVERYTHING, READ_ONLY, RIGHTS, Access, Throttle
+from riverui.web.auth.basic_auth import Throttle
+from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS, Access
 from riverui.web.config import DashboardConfig
 from tests.web.stand_ins import DeadDriver, browser
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from riverui import errors
 from riverui.web.app import create_app
-from riverui.web.http.routes import Entry
+from riverui.web.http.routes import GuardedRoute
 from tests.web.stand_ins import DeadDriver, browser
 
 FAILURES: list[tuple[Exception, int, str]] = [
@@ -43,7 +43,7 @@ def failing(error: Exception) -> Starlette:
 
     app = create_app(DeadDriver(), no_auth=True)
     app.router.routes[:0] = [
-        Entry(method, path, f"{method}{path}", "jobs.read", fail)
+        GuardedRoute(method, path, f"{method}{path}", "jobs.read", fail)
         for method in ("GET", "POST")
         for path in ("/fail", "/api/fail")
     ]

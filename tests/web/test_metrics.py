@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from riverui.storage.interface import Driver
 from riverui.web.app import create_app
-from riverui.web.auth.access import EVERYTHING, Access
+from riverui.web.auth.rights import EVERYTHING, Access
 from riverui.web.live.metrics import MEDIA
 from tests import factory
 from tests.web.stand_ins import DeadDriver, browser

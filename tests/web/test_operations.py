@@ -15,7 +15,7 @@ from riverui.actions.jobs import Verb
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import Count, JobFilter, JobOrder
 from riverui.web.app import create_app
-from riverui.web.auth.access import READ_ONLY, Access
+from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.live import operations
 from riverui.web.live.operations import Operation
 from tests.factory import job

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.web.app import create_app
-from riverui.web.http.routes import Entry
+from riverui.web.http.routes import GuardedRoute
 from riverui.web.live.notices import Notice
 from riverui.web.view.render import done
 from tests.factory import job
@@ -36,7 +36,7 @@ def _app() -> Starlette:
         return done(request, NOTICE, next="/help", changed="jobs")
 
     app = create_app(DeadDriver(), no_auth=True)
-    app.router.routes[:0] = [Entry("POST", "/act", "act", "jobs.read", act)]
+    app.router.routes[:0] = [GuardedRoute("POST", "/act", "act", "jobs.read", act)]
     return app
 
 

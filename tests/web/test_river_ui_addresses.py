@@ -10,7 +10,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.web.app import create_app
-from riverui.web.auth.access import READ_ONLY, Access
+from riverui.web.auth.rights import READ_ONLY, Access
 from tests.factory import job
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser

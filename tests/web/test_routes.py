@@ -14,9 +14,10 @@ from starlette.applications import Starlette
 
 from riverui.storage.interface import Driver
 from riverui.web.app import create_app
-from riverui.web.auth.access import EVERYTHING, PUBLIC, READ_ONLY, RIGHTS, SIGNED_IN, Access
+from riverui.web.auth.access import PUBLIC, SIGNED_IN
+from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS, Access
 from riverui.web.config import DashboardConfig
-from riverui.web.http.routes import Entry
+from riverui.web.http.routes import GuardedRoute, check_rights
 from tests import factory
 from tests.web.stand_ins import DeadDriver, browser
 
@@ -24,23 +25,25 @@ PUBLIC_ROUTES = {"health", "robots", "static"}
 SIGNED_IN_ROUTES = {"api", "api.openapi", "help", "preferences", "river_ui.settings", "root"}
 
 
-def table() -> list[Entry]:
+def table() -> list[GuardedRoute]:
     app = create_app(DeadDriver(), no_auth=True)
-    assert all(isinstance(route, Entry) for route in app.routes), "every route must carry its right"
-    return [route for route in app.routes if isinstance(route, Entry)]
+    assert all(isinstance(route, GuardedRoute) for route in app.routes), (
+        "every route must carry its right"
+    )
+    return [route for route in app.routes if isinstance(route, GuardedRoute)]
 
 
 ENTRIES = table()
 GUARDED = [entry for entry in ENTRIES if entry.right not in (PUBLIC, SIGNED_IN)]
 
 
-def method(entry: Entry) -> str:
+def method(entry: GuardedRoute) -> str:
     assert entry.methods is not None
     (found,) = entry.methods - {"HEAD"}
     return found
 
 
-def path(entry: Entry, **params: object) -> str:
+def path(entry: GuardedRoute, **params: object) -> str:
     known: dict[str, object] = {
         "id": 1,
         "job_id": 1,
@@ -54,11 +57,11 @@ def path(entry: Entry, **params: object) -> str:
     return entry.path_format.format_map({**known, **params})
 
 
-def of_api(entry: Entry) -> bool:
+def of_api(entry: GuardedRoute) -> bool:
     return entry.path.startswith(("/api/", "/metrics"))
 
 
-def names(entries: list[Entry]) -> list[str]:
+def names(entries: list[GuardedRoute]) -> list[str]:
     return [f"{method(entry)} {entry.path}" for entry in entries]
 
 
@@ -90,7 +93,7 @@ def test_what_changes_something_is_a_post_and_needs_more_than_reading() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=names(ENTRIES))
-async def test_without_credentials_only_public_routes_answer(entry: Entry) -> None:
+async def test_without_credentials_only_public_routes_answer(entry: GuardedRoute) -> None:
     app = create_app(DeadDriver(), basic_auth=("ada", "secret"))
     async with browser(app) as client:
         answer = await client.request(method(entry), path(entry))
@@ -99,7 +102,9 @@ async def test_without_credentials_only_public_routes_answer(entry: Entry) -> No
 
 
 @pytest.mark.parametrize("entry", GUARDED, ids=names(GUARDED))
-async def test_without_its_right_a_route_is_refused_whatever_else_one_may(entry: Entry) -> None:
+async def test_without_its_right_a_route_is_refused_whatever_else_one_may(
+    entry: GuardedRoute,
+) -> None:
     async with browser(app_for(DeadDriver(), EVERYTHING - {entry.right})) as client:
         assert (await client.request(method(entry), path(entry))).status_code == 403
     async with browser(app_for(DeadDriver(), frozenset({entry.right}))) as client:
@@ -108,7 +113,7 @@ async def test_without_its_right_a_route_is_refused_whatever_else_one_may(entry:
 
 
 @pytest.mark.parametrize("entry", GUARDED, ids=names(GUARDED))
-async def test_a_read_only_dashboard_refuses_whatever_is_not_reading(entry: Entry) -> None:
+async def test_a_read_only_dashboard_refuses_whatever_is_not_reading(entry: GuardedRoute) -> None:
     async with browser(app_for(DeadDriver(), EVERYTHING, read_only=True)) as client:
         answer = await client.request(method(entry), path(entry))
         assert (answer.status_code == 403) is (entry.right not in READ_ONLY)
@@ -129,7 +134,9 @@ CHANGES = [entry for entry in ENTRIES if method(entry) != "GET"]
     ],
     ids=["cross-site", "same-site", "origin", "null"],
 )
-async def test_no_change_is_taken_from_another_site(entry: Entry, headers: dict[str, str]) -> None:
+async def test_no_change_is_taken_from_another_site(
+    entry: GuardedRoute, headers: dict[str, str]
+) -> None:
     async with browser(create_app(DeadDriver(), no_auth=True)) as client:
         for kind in ("application/x-www-form-urlencoded", "text/plain"):
             sent = {"headers": {**headers, "Content-Type": kind}, "content": b"ids=1&confirmed=1"}
@@ -231,8 +238,10 @@ async def everything(connection: AsyncConnection[dict[str, Any]]) -> dict[str, l
 
 
 def test_the_walk_would_notice_a_route_without_a_right() -> None:
+    route = GuardedRoute("GET", "/x", "x", "jobs.everything", lambda request: None)  # type: ignore[arg-type,return-value]
     with pytest.raises(ValueError, match="names no right"):
-        Entry("GET", "/x", "x", "jobs.everything", lambda request: None)  # type: ignore[arg-type,return-value]
+        check_rights([*ENTRIES, route], RIGHTS)
+    check_rights(ENTRIES, RIGHTS)
 
 
 async def test_even_a_route_that_a_host_adds_by_itself_needs_sign_in() -> None:

@@ -15,18 +15,19 @@ from starlette.types import Message, Scope
 from riverui.errors import ConfigError
 from riverui.web.app import create_app
 from riverui.web.config import DashboardConfig
+from riverui.web.http.cookies import preferences, write_preferences
 from riverui.web.http.forms import form
 from riverui.web.http.gate import HEADERS, same_origin
 from riverui.web.http.proxy import TrustedProxy
-from riverui.web.http.routes import Entry
+from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path
-from riverui.web.view.preferences import Preferences, choose, preferences, write_preferences
+from riverui.web.view.preferences import Preferences, choose
 from tests.web.stand_ins import DeadDriver, browser
 
 KEY = "a key that only the tests know"
 
 
-def app_with(*entries: Entry, **options: object) -> Starlette:
+def app_with(*entries: GuardedRoute, **options: object) -> Starlette:
     """The dashboard with routes of a test's own in front."""
     app = create_app(
         DeadDriver(dead=False),
@@ -56,7 +57,7 @@ async def test_every_answer_carries_the_security_headers(
     async def boom(request: Request) -> Response:
         raise RuntimeError("boom")
 
-    async with browser(app_with(Entry("GET", "/boom", "boom", "jobs.read", boom))) as client:
+    async with browser(app_with(GuardedRoute("GET", "/boom", "boom", "jobs.read", boom))) as client:
         answer = await client.request(method, path, headers=headers)
     assert answer.status_code == status
     for name, value in HEADERS.items():
@@ -78,7 +79,7 @@ async def test_an_unexpected_error_tells_its_id_and_nothing_else(
     async def boom(request: Request) -> Response:
         raise RuntimeError("postgres://user:hunter2@db")
 
-    async with browser(app_with(Entry("GET", "/boom", "boom", "jobs.read", boom))) as client:
+    async with browser(app_with(GuardedRoute("GET", "/boom", "boom", "jobs.read", boom))) as client:
         for headers in ({}, {"HX-Request": "true"}):
             answer = await client.get("/boom", headers=headers)
             assert answer.headers["x-request-id"] in answer.text
@@ -114,7 +115,7 @@ async def test_a_change_must_come_from_our_own_pages(headers: dict[str, str], st
         return Response()
 
     for method in ("POST", "PUT", "PATCH", "DELETE"):
-        app = app_with(Entry(method, "/change", "change", "jobs.read", change))
+        app = app_with(GuardedRoute(method, "/change", "change", "jobs.read", change))
         async with browser(app) as client:
             assert (await client.request(method, "/change", headers=headers)).status_code == status
 
@@ -124,8 +125,8 @@ async def test_a_proxy_that_rewrites_the_host_is_told_with_both_names_and_the_wa
         return Response()
 
     app = app_with(
-        Entry("POST", "/change", "change", "jobs.read", change),
-        Entry("POST", "/api/change", "api.change", "jobs.read", change),
+        GuardedRoute("POST", "/change", "change", "jobs.read", change),
+        GuardedRoute("POST", "/api/change", "api.change", "jobs.read", change),
     )
     headers = {"Origin": "http://jobs.example", "X-Forwarded-Host": "jobs.example"}
     async with browser(app, base_url="http://10.0.0.7:8080") as client:
@@ -174,8 +175,8 @@ async def test_listed_origins_may_use_the_api_and_only_that() -> None:
         return JSONResponse({})
 
     app = app_with(
-        Entry("POST", "/api/change", "api.change", "jobs.read", change),
-        Entry("POST", "/change", "change", "jobs.read", change),
+        GuardedRoute("POST", "/api/change", "api.change", "jobs.read", change),
+        GuardedRoute("POST", "/change", "change", "jobs.read", change),
         cors_origins=("https://tools.test",),
     )
     listed = {"Origin": "https://tools.test", "Sec-Fetch-Site": "cross-site"}
@@ -237,7 +238,9 @@ class TestForms:
         async def show(request: Request) -> Response:
             return JSONResponse((await form(request)).multi_items())
 
-        async with browser(app_with(Entry("POST", "/form", "form", "jobs.read", show))) as client:
+        async with browser(
+            app_with(GuardedRoute("POST", "/form", "form", "jobs.read", show))
+        ) as client:
             answer = await client.post("/form", content=body, headers={"Content-Type": kind})
             return answer.status_code, answer.json() if answer.status_code == 200 else answer.text
 
@@ -278,7 +281,7 @@ class TestForms:
             await form(request)
             return Response()
 
-        app = app_with(Entry("POST", "/form", "form", "jobs.read", show))
+        app = app_with(GuardedRoute("POST", "/form", "form", "jobs.read", show))
         chunks = 0
 
         async def receive() -> Message:
@@ -319,8 +322,8 @@ class TestPreferences:
             return JSONResponse([found.theme, found.time, found.live, found.limit, found.show_args])
 
         return app_with(
-            Entry("POST", "/keep", "keep", "jobs.read", keep),
-            Entry("GET", "/show", "show", "jobs.read", show),
+            GuardedRoute("POST", "/keep", "keep", "jobs.read", keep),
+            GuardedRoute("GET", "/show", "show", "jobs.read", show),
         )
 
     async def test_they_are_kept_for_this_browser(self) -> None:
@@ -407,7 +410,7 @@ async def test_after_a_form_one_stays_below_the_base_path(next_: str | None, kep
     async def show(request: Request) -> Response:
         return JSONResponse(local_path(request, next_, default="default"))
 
-    app = app_with(Entry("GET", "/next", "next", "jobs.read", show))
+    app = app_with(GuardedRoute("GET", "/next", "next", "jobs.read", show))
     async with browser(app, root_path="/river") as client:
         assert (await client.get("/river/next")).json() == (next_ if kept else "default")
 
@@ -417,5 +420,5 @@ async def test_without_a_base_path_one_stays_on_the_host(next_: str) -> None:
     async def show(request: Request) -> Response:
         return JSONResponse(local_path(request, next_, default="default"))
 
-    async with browser(app_with(Entry("GET", "/next", "next", "jobs.read", show))) as client:
+    async with browser(app_with(GuardedRoute("GET", "/next", "next", "jobs.read", show))) as client:
         assert (await client.get("/next")).json() == "default"

@@ -28,6 +28,8 @@ PRO_TABLES = (
     "river_workflow_worklist",
 )
 """Tables by which River UI knows what of River Pro there is."""
+WORKFLOW_TABLES = frozenset(table for table in PRO_TABLES if table.startswith("river_workflow"))
+"""Those that workflows need, all of them."""
 
 
 class WorkflowExecutor(Protocol):

@@ -17,8 +17,8 @@ from riverui.web.api.catalogue import CATALOGUE
 from riverui.web.api.described import JSON, Described, Parameter
 from riverui.web.api.pro_catalogue import PRO_SCHEMAS
 from riverui.web.api.schemas import SCHEMAS, ref
-from riverui.web.auth.access import PUBLIC, RIGHTS, SIGNED_IN
-from riverui.web.http.routes import Entry
+from riverui.web.auth.access import PUBLIC, SIGNED_IN
+from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import base_path
 
 _FAILS = (400, 401, 403, 429, 503)
@@ -31,13 +31,13 @@ async def show(request: Request) -> Response:
     return serializers.reply(document(described(request.app.routes), base=base_path(request)))
 
 
-def described(routes: Iterable[object]) -> list[Entry]:
+def described(routes: Iterable[object]) -> list[GuardedRoute]:
     """Those of the routes that the catalogue tells of, in its order."""
-    found = {route.name: route for route in routes if isinstance(route, Entry)}
+    found = {route.name: route for route in routes if isinstance(route, GuardedRoute)}
     return [found[name] for name in CATALOGUE if name in found]
 
 
-def document(entries: Iterable[Entry], *, base: str = "") -> dict[str, Any]:
+def document(entries: Iterable[GuardedRoute], *, base: str = "") -> dict[str, Any]:
     """The OpenAPI document of these routes."""
     paths: dict[str, dict[str, Any]] = {}
     for entry in entries:
@@ -64,19 +64,19 @@ def document(entries: Iterable[Entry], *, base: str = "") -> dict[str, Any]:
     }
 
 
-def method(entry: Entry) -> str:
+def method(entry: GuardedRoute) -> str:
     """The one method that a route is for."""
     assert entry.methods is not None
     (found,) = entry.methods - {"HEAD"}
     return found
 
 
-def right_words(right: str) -> str:
-    """Who may use a route, in words."""
-    return RIGHTS.get(right, "" if right == PUBLIC else "anyone signed in")
+def right_words(right: str, rights: Mapping[str, str]) -> str:
+    """Return who may use a route, in words; `rights` are those of the dashboard."""
+    return rights.get(right, "" if right == PUBLIC else "anyone signed in")
 
 
-def _operation(entry: Entry, told: Described) -> dict[str, Any]:
+def _operation(entry: GuardedRoute, told: Described) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": entry.name,
         "summary": told.told,

@@ -16,7 +16,8 @@ from riverui.web.api.openapi import described, method, right_words
 from riverui.web.api.pro_catalogue import PRO_SCHEMAS
 from riverui.web.api.schemas import SCHEMAS, Schema
 from riverui.web.auth.access import access
-from riverui.web.http.routes import Entry
+from riverui.web.http.context import dashboard
+from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import base_path, url
 from riverui.web.view.render import respond
 
@@ -82,8 +83,8 @@ async def show(request: Request) -> Response:
     )
 
 
-def _address(request: Request, entry: Entry, told: Described) -> Address:
-    words = right_words(entry.right)
+def _address(request: Request, entry: GuardedRoute, told: Described) -> Address:
+    words = right_words(entry.right, dashboard(request).rights)
     return Address(
         anchor=entry.name.replace(".", "-"),
         method=method(entry),

@@ -23,7 +23,7 @@ async def payload(request: Request) -> Mapping[str, Any]:
 
     Raises BadRequest for what is none, 413 above 1 MiB. The content type is not looked at: River
     UI's own pages send JSON as text/plain. What keeps pages of other sites from sending some is the
-    cross-origin check, which every change has passed before it is read (`security.Door`).
+    cross-origin check, which every change has passed before it is read (`gate.GateMiddleware`).
     """
     text = await body(request)
     if not text:

@@ -1,256 +1,39 @@
-"""Who is asking and what they may do."""
+"""What whoever asks may do here and now."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import binascii
-import hashlib
-import hmac
-import inspect
-import logging
-import secrets
-import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Protocol
-from weakref import WeakValueDictionary
+from dataclasses import replace
 
 from starlette.requests import HTTPConnection
-from starlette.responses import Response
 
-from riverui.errors import Forbidden, ReadOnlyDatabase, SignInNeeded, TooManyAttempts
-from riverui.web.http.context import dashboard, visit
-
-log = logging.getLogger("riverui.access")
-
-RIGHTS = {
-    "about.read": "see versions, settings and the leader",
-    "jobs.cancel": "cancel jobs",
-    "jobs.delete": "delete jobs",
-    "jobs.read": "see jobs, their arguments, errors and logs",
-    "jobs.retry": "retry jobs",
-    "metrics.read": "read Prometheus metrics",
-    "queues.pause": "pause and resume queues",
-    "queues.read": "see queues",
-    "queues.update": "change queue limits",
-}
-"""Every right there is. A route needs exactly one of them, or SIGNED_IN, or is PUBLIC."""
+from riverui.errors import Forbidden, ReadOnlyDatabase
+from riverui.web.auth.viewer import NOBODY, Viewer, reading
+from riverui.web.http.context import dashboard
+from riverui.web.http.request_context import request_context
 
 SIGNED_IN = "signed in"
 """Marks a route that any person may use who was let in at all."""
 PUBLIC = "public"
 """Marks a route that answers before anyone signed in."""
 
-READ_ONLY = frozenset(right for right in RIGHTS if right.endswith(".read"))
-EVERYTHING = frozenset(RIGHTS)
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Access:
-    """A user's name (empty when nobody is named) and rights."""
-
-    user: str = ""
-    rights: frozenset[str] = EVERYTHING
-    token: bool = False
-    """Whether a program showed a token for it, which no browser sends by itself."""
-
-    def may(self, right: str) -> bool:
-        """Whether this user holds the right."""
-        return right in self.rights
-
-
-NOBODY = Access(rights=frozenset())
-
-Decision = Access | Response | None
-Authenticate = Callable[[HTTPConnection], Decision | Awaitable[Decision]]
-"""What a host app may give: who is asking and what they may. None refuses; a Response (say, a
-redirect to the host's sign-in page) is sent in place of ours. It runs in the event loop: what takes
-time should be async.
-"""
-
-
-def access(request: HTTPConnection) -> Access:
-    """Who is asking; NOBODY on public routes and before sign-in. Nobody may change a database that
-    is read-only.
+def access(request: HTTPConnection) -> Viewer:
+    """Return who is asking; NOBODY on public routes and before sign-in. Nobody may change a
+    database that is read-only.
     """
-    found = visit(request).access or NOBODY
+    found = request_context(request).access or NOBODY
     if dashboard(request).driver.read_only:
-        return replace(found, rights=found.rights & READ_ONLY)
+        return replace(found, rights=reading(found.rights))
     return found
 
 
 def need(request: HTTPConnection, right: str) -> None:
-    """Raises Forbidden unless whoever asks holds the right (or the route needs none),
+    """Raise Forbidden unless whoever asks holds the right (or the route needs none),
     ReadOnlyDatabase where it is the database that takes no changes.
     """
     if right in (SIGNED_IN, PUBLIC) or access(request).may(right):
         return
-    if (visit(request).access or NOBODY).may(right):
-        raise ReadOnlyDatabase(dashboard(request).driver.read_only)
-    raise Forbidden(f"You may not {RIGHTS[right]}.")
-
-
-def everybody(connection: HTTPConnection) -> Access:
-    """Lets anyone do anything: the host app, the network or the loopback interface decides who
-    reaches us.
-    """
-    return Access()
-
-
-async def decide(
-    authenticate: Authenticate, connection: HTTPConnection, *, read_only: bool
-) -> Access | Response:
-    """What `authenticate` says, with rights cut down to reading where the dashboard is read-only;
-    Forbidden for None.
-    """
-    answer = authenticate(connection)
-    decision = await answer if inspect.isawaitable(answer) else answer
-    if decision is None:
-        raise Forbidden("You may not use this dashboard.")
-    if isinstance(decision, Response):
-        return decision
-    if not isinstance(decision, Access):
-        raise TypeError(
-            f"authenticate returned {type(decision).__name__}; expected Access, Response or None"
-        )
-    return replace(decision, rights=decision.rights & READ_ONLY) if read_only else decision
-
-
-class Credentials(Protocol):
-    """A list of user names and passwords."""
-
-    def generation(self) -> object:
-        """Changes whenever an accepted password may no longer be."""
-        ...
-
-    async def check(self, user: bytes, password: bytes) -> bool:
-        """Whether this pair is on the list; takes as long for an unknown user as for a wrong
-        password.
-        """
-        ...
-
-
-class SingleUser:
-    """The one user of RIVER_BASIC_AUTH_USER and RIVER_BASIC_AUTH_PASS."""
-
-    def __init__(self, user: str, password: str) -> None:
-        self._user = hashlib.sha256(user.encode()).digest()
-        self._password = hashlib.sha256(password.encode()).digest()
-
-    def generation(self) -> object:
-        """Always the same: settings do not change while we run."""
-        return None
-
-    async def check(self, user: bytes, password: bytes) -> bool:
-        """Compares digests, so that neither time nor length tells how near a guess is."""
-        same_user = hmac.compare_digest(hashlib.sha256(user).digest(), self._user)
-        same_password = hmac.compare_digest(hashlib.sha256(password).digest(), self._password)
-        return same_user and same_password
-
-
-class BasicAuth:
-    """HTTP basic authentication against one or more lists; each user may do everything."""
-
-    def __init__(self, *lists: Credentials) -> None:
-        self._lists = lists
-        # Slow hashes are checked once: later requests find a keyed digest of the accepted pair.
-        self._key = secrets.token_bytes(32)
-        self._accepted: OrderedDict[bytes, tuple[object, ...]] = OrderedDict()
-        self._throttle = Throttle()
-        # One check at a time for each client: guesses that come all at once count one by one.
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    async def __call__(self, connection: HTTPConnection) -> Access:
-        """The user named by the Authorization header; SignInNeeded or TooManyAttempts otherwise."""
-        pair = _basic_pair(connection.headers.get("authorization", ""))
-        if pair is None:
-            raise SignInNeeded
-        user, password = pair
-        digest = hashlib.blake2b(
-            len(user).to_bytes(4) + user + password, key=self._key, digest_size=32
-        ).digest()
-        if not self._accepts(digest):
-            client = connection.client.host if connection.client else ""
-            async with self._turns.setdefault(client, asyncio.Lock()):
-                # While we waited, another request may have brought the same pair.
-                if not self._accepts(digest):
-                    await self._sign_in(client, digest, user, password, visit(connection).id)
-        return Access(user=user.decode(errors="replace"))
-
-    def _accepts(self, digest: bytes) -> bool:
-        return self._accepted.get(digest) == self._generation()
-
-    def _generation(self) -> tuple[object, ...]:
-        return tuple(item.generation() for item in self._lists)
-
-    async def _sign_in(
-        self, client: str, digest: bytes, user: bytes, password: bytes, id: str
-    ) -> None:
-        generation = self._generation()
-        if not self._throttle.allows(client):
-            raise TooManyAttempts
-        if not await self._check(user, password):
-            self._throttle.failed(client)
-            log.warning("sign-in refused", extra={"client": client, "id": id})
-            raise SignInNeeded("Wrong user name or password.")
-        self._remember(digest, generation)
-
-    async def _check(self, user: bytes, password: bytes) -> bool:
-        results = [await item.check(user, password) for item in self._lists]
-        return any(results)
-
-    def _remember(self, digest: bytes, generation: tuple[object, ...]) -> None:
-        self._accepted[digest] = generation
-        self._accepted.move_to_end(digest)
-        while len(self._accepted) > 1_000:
-            self._accepted.popitem(last=False)
-
-
-class Throttle:
-    """Bounds failed sign-ins per client: `burst` at once, then one more per `refill`."""
-
-    def __init__(
-        self,
-        *,
-        burst: int = 10,
-        refill: timedelta = timedelta(seconds=6),
-        clients: int = 10_000,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._burst = burst
-        self._refill = refill.total_seconds()
-        self._clients = clients
-        self._clock = clock
-        self._failures: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """Client → failures that still count, and when that was worked out (seconds of the clock).
-        """
-
-    def allows(self, client: str) -> bool:
-        """Whether this client may try again now."""
-        return self._counting(client) <= self._burst - 1
-
-    def failed(self, client: str) -> None:
-        """Notes one failure."""
-        self._failures[client] = (self._counting(client) + 1, self._clock())
-        self._failures.move_to_end(client)
-        while len(self._failures) > self._clients:
-            self._failures.popitem(last=False)
-
-    def _counting(self, client: str) -> float:
-        failures, at = self._failures.get(client, (0.0, 0.0))
-        return max(0.0, failures - (self._clock() - at) / self._refill)
-
-
-def _basic_pair(header: str) -> tuple[bytes, bytes] | None:
-    """User and password of a basic Authorization header; None where it is something else."""
-    scheme, _, token = header.partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        user, colon, password = base64.b64decode(token.strip(), validate=True).partition(b":")
-    except (binascii.Error, ValueError):
-        return None
-    return (user, password) if colon else None
+    board = dashboard(request)
+    if (request_context(request).access or NOBODY).may(right):
+        raise ReadOnlyDatabase(board.driver.read_only)
+    raise Forbidden(f"You may not {board.rights[right]}.")

@@ -16,16 +16,16 @@ from pathlib import Path
 from starlette.requests import HTTPConnection
 
 from riverui.errors import ConfigError, SignInNeeded, TooManyAttempts
-from riverui.web.auth.access import (
+from riverui.web.auth.basic_auth import Throttle
+from riverui.web.auth.rights import (
     EVERYTHING,
     READ_ONLY,
     RIGHTS,
     Access,
     Authenticate,
     Decision,
-    Throttle,
 )
-from riverui.web.http.context import visit
+from riverui.web.http.request_context import request_context
 
 log = logging.getLogger("riverui.access")
 
@@ -180,7 +180,7 @@ class TokenAuth:
             raise TooManyAttempts
         for throttle, guess in zip(self._throttles, guesses, strict=True):
             throttle.failed(guess)
-        log.warning("token refused", extra={"client": client, "id": visit(connection).id})
+        log.warning("token refused", extra={"client": client, "id": request_context(connection).id})
         raise SignInNeeded("Unknown API token.")
 
 

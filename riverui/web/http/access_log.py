@@ -8,13 +8,13 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from riverui.web.http.context import VISIT, Visit
+from riverui.web.http.request_context import CONTEXT, RequestContext
 
 log = logging.getLogger("riverui.http")
 
 
 class AccessLog:
-    """Logs method, path, status, duration and user of each request, and gives it its id."""
+    """Log method, path, status, duration and user of each request, and give it its id."""
 
     def __init__(self, app: ASGIApp, *, silent_healthchecks: bool = False) -> None:
         self._app = app
@@ -24,7 +24,7 @@ class AccessLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        visit = scope[VISIT] = Visit(id=secrets.token_hex(6))
+        context = scope[CONTEXT] = RequestContext(id=secrets.token_hex(6))
         began = time.perf_counter()
         status = 500
 
@@ -37,14 +37,14 @@ class AccessLog:
         try:
             await self._app(scope, receive, send_and_see)
         finally:
-            if not (self._silent_healthchecks and visit.route == "health"):
+            if not (self._silent_healthchecks and context.route == "health"):
                 told = {
                     "method": scope["method"],
                     "path": scope["path"],
                     "status": status,
                     "duration_ms": round((time.perf_counter() - began) * 1000, 1),
-                    "id": visit.id,
+                    "id": context.id,
                 }
-                if visit.access is not None and visit.access.user:
-                    told["user"] = visit.access.user
+                if context.access is not None and context.access.user:
+                    told["user"] = context.access.user
                 log.info("request", extra=told)

@@ -1,5 +1,5 @@
-"""The door: base path, security headers, who is asking, and that a person's own browser page sent
-each change.
+"""What every request passes first: base path, security headers, who is asking, and that a page of
+our own sent each change.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from riverui.errors import BadRequest, Forbidden
-from riverui.web.auth.access import PUBLIC, Authenticate, decide
+from riverui.web.auth.access import PUBLIC
+from riverui.web.auth.rights import Authenticate, decide
 from riverui.web.auth.tokens import is_token
 from riverui.web.config import DashboardConfig
 from riverui.web.http import problems
-from riverui.web.http.context import VISIT, Visit
-from riverui.web.http.routes import Entry
+from riverui.web.http.paths import Urls
+from riverui.web.http.request_context import CONTEXT, RequestContext
+from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import PATH_SAFE, is_api, own_path
 from riverui.web.live.metrics import Metrics
 
@@ -47,10 +49,8 @@ _SHOWN = 200
 _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
-class Door:
-    """What every request passes before the routes: nothing but public routes is reached without a
-    decision.
-    """
+class GateMiddleware:
+    """The middleware before the routes: nothing but public routes is reached without a decision."""
 
     def __init__(
         self,
@@ -60,13 +60,14 @@ class Door:
         config: DashboardConfig,
         hosts: frozenset[str] | None,
         metrics: Metrics,
-        routes: tuple[Entry, ...],
+        routes: tuple[GuardedRoute, ...],
     ) -> None:
         self._app = app
         self._authenticate = authenticate
         self._config = config
         self._hosts = hosts
         self._metrics = metrics
+        self._urls = Urls(routes)
         self._public = tuple(route for route in routes if route.right == PUBLIC)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,12 +75,12 @@ class Door:
             await self._app(scope, receive, send)
             return
         root, path = own_path(scope)
-        visit = scope.get(VISIT) or Visit(id=secrets.token_hex(6))
-        visit.access, visit.route = None, ""
-        visit.base = quote(root, safe=PATH_SAFE)
+        context = scope.get(CONTEXT) or RequestContext(id=secrets.token_hex(6))
+        context.access, context.route = None, ""
+        context.base, context.urls = quote(root, safe=PATH_SAFE), self._urls
         # From here on `path` begins with `root_path`, as Starlette's router expects, whatever the
         # host made of them.
-        scope = {**scope, VISIT: visit, "path": root + path, "root_path": root}
+        scope = {**scope, CONTEXT: context, "path": root + path, "root_path": root}
         request = Request(scope, receive, send)
         cors = self._cors_headers(request, path)
         status, began = 0, time.monotonic()
@@ -91,15 +92,15 @@ class Door:
                 headers = MutableHeaders(raw=message.setdefault("headers", []))
                 present = {name for name, _ in headers.raw}
                 headers.raw.extend(pair for pair in _RAW_HEADERS if pair[0] not in present)
-                headers["X-Request-Id"] = visit.id
-                for name, value in cors.items():
-                    headers.append(name, value) if name == "Vary" else headers.update({name: value})
+                headers["X-Request-Id"] = context.id
+                headers.update(cors)
+                if cors:
+                    headers.append("Vary", "Origin")
             await send(message)
 
         try:
-            answer = await self._stop(
-                request, scope, preflight=bool(cors) and request.method == "OPTIONS"
-            )
+            preflight = bool(cors) and request.method == "OPTIONS"
+            answer = await self._instead(request, scope, preflight=preflight)
             await (answer or self._app)(scope, receive, send_with_headers)
         except Exception as error:
             if status:
@@ -107,10 +108,10 @@ class Door:
             answer = await problems.answer(request, error)
             await answer(scope, receive, send_with_headers)
         finally:
-            self._metrics.answered(request.method, visit.route, status, time.monotonic() - began)
+            self._metrics.answered(request.method, context.route, status, time.monotonic() - began)
 
-    async def _stop(self, request: Request, scope: Scope, *, preflight: bool) -> Response | None:
-        """An answer in place of the route's own, or None when the request may go on."""
+    async def _instead(self, request: Request, scope: Scope, *, preflight: bool) -> Response | None:
+        """Return an answer in place of the route's own, or None when the request may go on."""
         if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
             raise BadRequest("The address holds a NUL character, which Postgres cannot store.")
         if preflight:
@@ -127,11 +128,11 @@ class Door:
         if changes and token and not decision.token:
             # Nobody here knows tokens, so it was let in for other reasons.
             check_origin(request, self._config.cors_origins)
-        request.scope[VISIT].access = decision
+        scope[CONTEXT].access = decision
         return None
 
     def _cors_headers(self, request: HTTPConnection, path: str) -> dict[str, str]:
-        """What lets the configured origins read the API (and nothing else)."""
+        """Return what lets the configured origins read the API (and nothing else)."""
         origin = request.headers.get("origin")
         if (
             origin is None
@@ -144,12 +145,11 @@ class Door:
             "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH",
             "Access-Control-Allow-Origin": origin,
             "Access-Control-Max-Age": "600",
-            "Vary": "Origin",
         }
 
 
 def check_host(request: HTTPConnection, hosts: frozenset[str] | None) -> None:
-    """Raises Forbidden where the browser was led here under a foreign name (DNS rebinding); None
+    """Raise Forbidden where the browser was led here under a foreign name (DNS rebinding); None
     allows any name.
     """
     if hosts is None:
@@ -166,7 +166,7 @@ def check_host(request: HTTPConnection, hosts: frozenset[str] | None) -> None:
 
 
 def check_origin(request: HTTPConnection, origins: tuple[str, ...]) -> None:
-    """Raises Forbidden for a change that a page of another origin asked for.
+    """Raise Forbidden for a change that a page of another origin asked for.
 
     Browsers say so in Sec-Fetch-Site, older ones (and those on plain http) in Origin. A request
     with neither does not come from a browser, so it carries no one's cookies or remembered
@@ -193,7 +193,7 @@ def check_origin(request: HTTPConnection, origins: tuple[str, ...]) -> None:
 
 
 def same_origin(origin: str, scheme: str, headers: Headers) -> bool:
-    """Whether an Origin header names the host that was asked.
+    """Return whether an Origin header names the host that was asked.
 
     Behind a proxy that ends TLS we see http where the browser saw https: that is let through, the
     other way round is not. A port that is not written is the default port of the origin's scheme.

@@ -35,8 +35,8 @@ from riverui.errors import (
 )
 from riverui.web.api.serializers import reply
 from riverui.web.auth.access import access
-from riverui.web.http.context import visit
 from riverui.web.http.error_pages import ErrorShow
+from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import here, is_api, url
 from riverui.web.view import render
 
@@ -152,7 +152,7 @@ async def answer(request: Request, error: Exception) -> Response:
     """The answer for an exception, in the form that the asker can show; what is nobody's fault but
     ours is logged.
     """
-    request_id = visit(request).id
+    request_id = request_context(request).id
     status, page = error_page(request, error)
     if status == 500:
         log.error("unexpected error", exc_info=error, extra={"id": request_id})
@@ -176,7 +176,7 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
     """Status and words for an exception; of an unexpected one nothing is told but the id that finds
     it in the log.
     """
-    request_id = visit(request).id
+    request_id = request_context(request).id
     if isinstance(error, HTTPException):
         title, detail = _STATUS_WORDS.get(error.status_code, ("Request failed", ""))
         if error.detail != HTTPStatus(error.status_code).phrase:
@@ -231,7 +231,7 @@ def elsewhere(request: Request, response: Response) -> Response:
 
 
 def _back(request: Request) -> tuple[str, str] | None:
-    section = visit(request).route.partition(".")[0]
+    section = request_context(request).route.partition(".")[0]
     if section not in _LISTS:
         section = "jobs"
     label, right = _LISTS[section]

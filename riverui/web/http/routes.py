@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
@@ -14,16 +14,50 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from riverui.errors import NotFound, SignInNeeded
-from riverui.web.auth.access import PUBLIC, RIGHTS, SIGNED_IN, need
-from riverui.web.http.context import VISIT
+from riverui.web.auth.access import PUBLIC, SIGNED_IN, need
+from riverui.web.http.request_context import CONTEXT
 from riverui.web.http.urls import PATH_SAFE, base_path, own_path
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-async def lost(scope: Scope, receive: Receive, send: Send) -> None:
-    """Where no route fits: the address without its last slash, where that is one; NotFound
-    otherwise.
+class GuardedRoute(Route):
+    """A route that lets through only those who hold its right.
+
+    Paths name their parameters as Starlette's do, `{id}`; `{id:river_bigint}`, `{name:river_queue}`
+    and `{path:river_rest}` are told in paths.py.
+    """
+
+    def __init__(self, method: str, path: str, name: str, right: str, handler: Handler) -> None:
+        super().__init__(path, handler, methods=[method], name=name)
+        # `$` would match before a last newline too, and no address of ours ends there.
+        self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z")
+        self.right = right
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check method and right, then answer. Raises SignInNeeded, HTTPException (405), or
+        Forbidden.
+        """
+        assert self.methods is not None
+        scope[CONTEXT].route = self.name
+        if self.right != PUBLIC and scope[CONTEXT].access is None:
+            raise SignInNeeded
+        if scope["method"] not in self.methods:
+            raise HTTPException(405, headers={"Allow": ", ".join(_allowed(scope))})
+        need(Request(scope), self.right)
+        await self.app(scope, receive, send)
+
+
+def check_rights(routes: Iterable[GuardedRoute], rights: Collection[str]) -> None:
+    """Raise ValueError where a route needs a right that there is not: nobody could use it."""
+    for route in routes:
+        if route.right not in rights and route.right not in (SIGNED_IN, PUBLIC):
+            raise ValueError(f"route {route.name} names no right: {route.right!r}")
+
+
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer where no route fits: redirect to the address without its last slash where that is
+    one, raise NotFound otherwise.
     """
     if scope["type"] != "http":
         await WebSocketClose()(scope, receive, send)
@@ -43,33 +77,6 @@ async def lost(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _allowed(scope: Scope) -> list[str]:
-    """The methods that this address takes."""
+    """Return the methods that this address takes."""
     fits = [route for route in scope["app"].routes if route.matches(scope)[0] is not Match.NONE]
     return sorted({method for route in fits for method in getattr(route, "methods", None) or ()})
-
-
-class Entry(Route):
-    """A route that lets through only those who hold its right."""
-
-    def __init__(self, method: str, path: str, name: str, right: str, handler: Handler) -> None:
-        if right not in RIGHTS and right not in (SIGNED_IN, PUBLIC):
-            raise ValueError(f"route {name} names no right: {right!r}")
-        super().__init__(path, handler, methods=[method], name=name)
-        # Starlette's pattern stops at a newline, which a queue's name may hold, and takes an empty
-        # path and numbers with more digits than Python reads.
-        pattern = self.path_regex.pattern.removesuffix("$").replace(".*", ".+") + r"\Z"
-        # A bigint may be negative: such an id is as good as any other that no job has.
-        pattern = pattern.replace("[0-9]+", "-?[0-9]{1,19}")
-        self.path_regex = re.compile(pattern, re.DOTALL)
-        self.right = right
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Checks method and right, then answers."""
-        assert self.methods is not None
-        scope[VISIT].route = self.name
-        if self.right != PUBLIC and scope[VISIT].access is None:
-            raise SignInNeeded
-        if scope["method"] not in self.methods:
-            raise HTTPException(405, headers={"Allow": ", ".join(_allowed(scope))})
-        need(Request(scope), self.right)
-        await self.app(scope, receive, send)

@@ -1,19 +1,16 @@
-"""Addresses: the base path kept at the door, and every link as base path plus one of our own
-routes.
-"""
+"""Addresses of one request: the base path that it came by, and links as base path plus a route."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
 from starlette.requests import HTTPConnection
-from starlette.routing import Route
 
-from riverui.errors import BadRequest, NotFound
-from riverui.web.http.context import dashboard, visit
+from riverui.errors import BadRequest
+from riverui.web.http.request_context import request_context
 
 PATH_SAFE = "/~@:!$&'()*+,;="
 """What stays as it is when a whole path is quoted."""
@@ -26,14 +23,14 @@ _LONGEST = 8_000
 
 def base_path(request: HTTPConnection) -> str:
     """What comes before our own paths, quoted, without a trailing slash: "" or e.g. "/river"."""
-    return visit(request).base
+    return request_context(request).base
 
 
 def url(request: HTTPConnection, name: str, /, **params: Any) -> str:
-    """The address of a route of the dashboard that serves this request; KeyError for an unknown
-    route.
+    """Return the address of a route of the dashboard that serves this request; KeyError for an
+    unknown route.
     """
-    return base_path(request) + dashboard(request).urls.path(name, **params)
+    return base_path(request) + request_context(request).urls.path(name, **params)
 
 
 def here(request: HTTPConnection) -> str:
@@ -109,29 +106,6 @@ def is_api(request: HTTPConnection) -> bool:
     return path.startswith("/api/") or path == "/metrics"
 
 
-def queue_path(name: str) -> str:
-    """A queue's name as one path segment.
-
-    Some names do not survive the way through browsers, proxies and routers, even quoted: dots
-    alone, slashes, control characters. They go quoted twice behind a `~`.
-    """
-    hard = (
-        name in ("", ".", "..")
-        or name.startswith("~")
-        or any(char in "/\\\x7f" or char < " " for char in name)
-    )
-    return quote("~" + quote(name, safe="") if hard else name, safe="")
-
-
-def queue_name(path: str) -> str:
-    """The queue's name from `request.path_params["name"]`: queue_path turned round, after the
-    server unquoted once.
-    """
-    if not path:
-        raise NotFound
-    return unquote(path[1:]) if path.startswith("~") else path
-
-
 def local_path(request: HTTPConnection, text: str | None, *, default: str) -> str:
     """`text` where it is a path (with query) below our base path, else `default`: for `next` in
     forms.
@@ -148,24 +122,3 @@ def local_path(request: HTTPConnection, text: str | None, *, default: str) -> st
     if any(part in (".", "..") for part in path.split("/")):
         return default
     return text
-
-
-class Urls:
-    """Paths of the routes of one app by name, without the base path."""
-
-    def __init__(self, routes: Iterable[Route]) -> None:
-        self._formats = {route.name: route.path_format for route in routes}
-
-    def path(self, name: str, /, **params: Any) -> str:
-        """The path of the route, its parameters quoted."""
-        path = self._formats[name]
-        if not params:
-            return path
-        return path.format_map(
-            {key: self._quote(name, key, value) for key, value in params.items()}
-        )
-
-    def _quote(self, name: str, key: str, value: Any) -> str:
-        if name == "queues.show":
-            return queue_path(str(value))
-        return quote(str(value), safe="/" if name == "static" and key == "path" else "")

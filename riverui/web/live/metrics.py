@@ -15,8 +15,6 @@ from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
-from starlette.requests import Request
-from starlette.responses import Response
 
 from riverui import __version__
 from riverui.domain.jobs import FINALIZED, JobState
@@ -25,7 +23,6 @@ from riverui.errors import DatabaseError, DatabaseUnavailable
 from riverui.storage.interface import Driver, Executor, Transaction
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
 from riverui.web.config import DashboardConfig
-from riverui.web.http.context import dashboard
 from riverui.web.live.counts import Counts, Snapshot
 from riverui.web.view.facts import fact
 
@@ -55,11 +52,6 @@ class _Figures:
     led: bool | None = None
     unread: tuple[str, ...] = ()
     """Why what is None could not be read."""
-
-
-async def show(request: Request) -> Response:
-    """Everything, in Prometheus's text format."""
-    return Response(await dashboard(request).metrics.text(), media_type=MEDIA)
 
 
 class Metrics:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.web.http.context import dashboard
-from riverui.web.view.preferences import cookie_name, set_cookie
+from riverui.web.http.cookies import cookie_name, set_cookie
 
 LEVELS = ("info", "success", "warning", "error")
 

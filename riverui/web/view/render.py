@@ -19,9 +19,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from riverui import __version__
 from riverui.web.assets import TEMPLATES
 from riverui.web.auth.access import access as who
-from riverui.web.http.context import dashboard, visit
+from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import preferences
 from riverui.web.http.error_pages import ErrorShow
 from riverui.web.http.htmx import VARY, htmx
+from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import here, url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
@@ -32,7 +34,6 @@ from riverui.web.view.preferences import (
     THEMES,
     TIMES,
     Preferences,
-    preferences,
 )
 
 _NAV = (
@@ -219,7 +220,7 @@ def _notice_response(
 
 
 def _shell(request: Request, *, whole: bool) -> Shell:
-    board, seen = dashboard(request), visit(request)
+    board, seen = dashboard(request), request_context(request)
     access = who(request)
     config = board.config
     return Shell(
@@ -248,7 +249,7 @@ def _read_only(request: Request) -> str:
     board = dashboard(request)
     if board.config.read_only:
         return "This dashboard is read-only."
-    return board.driver.read_only if visit(request).access else ""
+    return board.driver.read_only if request_context(request).access else ""
 
 
 def _of_page(name: str) -> Callable[..., Any]:

@@ -16,8 +16,8 @@ from riverui.web.api.openapi import described, document, method
 from riverui.web.api.pro_catalogue import PRO_SCHEMAS
 from riverui.web.api.schemas import SCHEMAS as OWN
 from riverui.web.app import create_app
-from riverui.web.auth.access import RIGHTS
-from riverui.web.http.routes import Entry
+from riverui.web.auth.rights import RIGHTS
+from riverui.web.http.routes import GuardedRoute
 from tests import factory
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
@@ -26,13 +26,13 @@ Connection = AsyncConnection[dict[str, Any]]
 SCHEMAS = {**OWN, **PRO_SCHEMAS}
 
 
-def entries() -> list[Entry]:
+def entries() -> list[GuardedRoute]:
     """Every route that speaks to programs."""
     app = create_app(DeadDriver(), no_auth=True)
     return [
         route
         for route in app.routes
-        if isinstance(route, Entry) and route.path.startswith(("/api/", "/metrics"))
+        if isinstance(route, GuardedRoute) and route.path.startswith(("/api/", "/metrics"))
     ]
 
 

@@ -19,15 +19,17 @@ from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
 from riverui.storage.interface import MIGRATIONS, SERVER, missing
 from riverui.storage.interface.params import MigrationRow, ServerRow
 from riverui.storage.migrations import migration_sql
-from riverui.web.auth.access import RIGHTS, access
-from riverui.web.http.context import dashboard, visit
+from riverui.web.auth.access import access
+from riverui.web.http import cookies
+from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.htmx import htmx
 from riverui.web.http.problems import error_page
+from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import local_path, url
-from riverui.web.view import preferences as kept
 from riverui.web.view.facts import fact
 from riverui.web.view.page_parts import Problem
+from riverui.web.view.preferences import choose
 from riverui.web.view.render import respond
 
 log = logging.getLogger("riverui.web")
@@ -82,7 +84,9 @@ async def index(request: Request) -> Response:
     # Here above all a person looks for what is wrong with the database.
     for error in errors.values():
         if isinstance(error, DatabaseUnavailable | SchemaMissing):
-            log.warning("%s", error, extra={"id": visit(request).id, "kind": type(error).__name__})
+            log.warning(
+                "%s", error, extra={"id": request_context(request).id, "kind": type(error).__name__}
+            )
             status, told = error_page(request, error)
             problem, errors = (
                 Problem(title=told.title, detail=f"{told.detail} {told.command}".strip()),
@@ -116,7 +120,9 @@ async def index(request: Request) -> Response:
             leader=None if isinstance(leader, DatabaseError) else leader,
             missing=tuple(part.missing for part in missing(driver)),
             unread={name: error.public for name, error in errors.items()},
-            rights=tuple(words for right, words in RIGHTS.items() if held.may(right)),
+            rights=tuple(
+                words for right, words in dashboard(request).rights.items() if held.may(right)
+            ),
             self_url=url(request, "about"),
             problem=problem,
         ),
@@ -132,7 +138,7 @@ async def help(request: Request) -> Response:  # noqa: A001 - the page's name
 async def preferences(request: Request) -> Response:
     """Keeps the choices that the form names; the others stay."""
     posted = await form(request)
-    old = kept.preferences(request)
+    old = cookies.preferences(request)
     chosen: dict[str, object] = asdict(old)
     chosen |= {name: posted[name] for name in ("theme", "time") if name in posted}
     numbers = {name: posted.get(name, "") for name in ("live", "limit")}
@@ -141,7 +147,7 @@ async def preferences(request: Request) -> Response:
     }
     if "show_args" in posted:
         chosen["show_args"] = _BOOLEANS.get(posted["show_args"])
-    new = kept.choose(chosen)
+    new = choose(chosen)
     if htmx(request).request:
         response = Response(status_code=204)
         # The server draws these; the browser has done the others by itself.
@@ -150,5 +156,5 @@ async def preferences(request: Request) -> Response:
     else:
         next_url = local_path(request, posted.get("next"), default=url(request, "about"))
         response = RedirectResponse(next_url, status_code=303)
-    kept.write_preferences(request, response, new)
+    cookies.write_preferences(request, response, new)
     return response

@@ -33,6 +33,7 @@ from riverui.storage.interface.params import (
 )
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import preferences
 from riverui.web.http.forms import Form, form
 from riverui.web.http.htmx import htmx
 from riverui.web.http.problems import error_page
@@ -45,7 +46,7 @@ from riverui.web.search.addresses import Listing, list_url, search_url
 from riverui.web.search.long_searches import SearchNote, first_note
 from riverui.web.search.search_problems import listing_problem
 from riverui.web.view.page_parts import Choice, Problem
-from riverui.web.view.preferences import PAGE_SIZES, preferences
+from riverui.web.view.preferences import PAGE_SIZES
 from riverui.web.view.render import done, respond
 
 log = logging.getLogger("riverui.actions")

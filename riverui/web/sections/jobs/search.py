@@ -17,11 +17,11 @@ from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import JobListParams, JobPage, SearchedWindow
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import preferences
 from riverui.web.http.htmx import htmx
 from riverui.web.search import addresses, long_searches
 from riverui.web.search.addresses import Listing, list_url
 from riverui.web.search.long_searches import Going, SearchNote, SearchProgress, Turn
-from riverui.web.view.preferences import preferences
 from riverui.web.view.render import respond
 
 _OWN = frozenset({"begin", "found", "looked", "search"})

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, DatabaseUnavailable
-from riverui.storage.interface.workflows import WORKFLOWS
+from riverui.storage.interface.workflows import WORKFLOW_TABLES, WORKFLOWS
 from riverui.web.api import requests, serializers
 from riverui.web.http.context import dashboard
 

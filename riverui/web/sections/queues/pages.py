@@ -21,7 +21,7 @@ from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.problems import error_page
-from riverui.web.http.urls import local_path, only, queue_name, url
+from riverui.web.http.urls import local_path, only, url
 from riverui.web.live.notices import Notice
 from riverui.web.search import query
 from riverui.web.search.addresses import search_url
@@ -159,7 +159,7 @@ async def index(request: Request) -> Response:
 
 async def show(request: Request) -> Response:
     """One queue."""
-    board, name = dashboard(request), queue_name(request.path_params["name"])
+    board, name = dashboard(request), request.path_params["name"]
     cap = min(board.config.count_cap, _CAP)
     async with board.driver.reading() as executor:
         row = await executor.queue_get(name, cap=cap)

@@ -16,6 +16,7 @@ from riverui.domain.stored_json import UnreadableJson, read_json, read_object
 from riverui.domain.workflows import RETRY_MODES, ProducerRow, Task, WorkflowListRow, WorkflowRow
 from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface import WORKFLOWS, Executor, WorkflowExecutor
+from riverui.storage.interface.workflows import WORKFLOW_TABLES
 from riverui.web.api import requests, serializers
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard

@@ -1,0 +1,70 @@
+"""Every right there is, and what a host app may answer to the question who is asking."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from riverui.errors import Forbidden
+from riverui.web.auth.viewer import Viewer, reading
+
+RIGHTS = {
+    "about.read": "see versions, settings and the leader",
+    "jobs.cancel": "cancel jobs",
+    "jobs.delete": "delete jobs",
+    "jobs.read": "see jobs, their arguments, errors and logs",
+    "jobs.retry": "retry jobs",
+    "metrics.read": "read Prometheus metrics",
+    "queues.pause": "pause and resume queues",
+    "queues.read": "see queues",
+    "queues.update": "change queue limits",
+}
+"""Every right there is. A route needs exactly one of them, or SIGNED_IN, or is PUBLIC."""
+
+READ_ONLY = reading(RIGHTS)
+EVERYTHING = frozenset(RIGHTS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Access(Viewer):
+    """A user's name (empty when nobody is named) and rights: every right unless told."""
+
+    rights: frozenset[str] = EVERYTHING
+
+
+Decision = Access | Response | None
+Authenticate = Callable[[HTTPConnection], Decision | Awaitable[Decision]]
+"""What a host app may give: who is asking and what they may. None refuses; a Response (say, a
+redirect to the host's sign-in page) is sent in place of ours. It runs in the event loop: what takes
+time should be async.
+"""
+
+
+def everybody(connection: HTTPConnection) -> Access:
+    """Let anyone do anything: the host app, the network or the loopback interface decides who
+    reaches us.
+    """
+    return Access()
+
+
+async def decide(
+    authenticate: Authenticate, connection: HTTPConnection, *, read_only: bool
+) -> Access | Response:
+    """Return what `authenticate` says, with rights cut down to reading where the dashboard is
+    read-only. Raises Forbidden for None, TypeError for what is no answer.
+    """
+    answer = authenticate(connection)
+    decision = await answer if inspect.isawaitable(answer) else answer
+    if decision is None:
+        raise Forbidden("You may not use this dashboard.")
+    if isinstance(decision, Response):
+        return decision
+    if not isinstance(decision, Access):
+        raise TypeError(
+            f"authenticate returned {type(decision).__name__}; expected Access, Response or None"
+        )
+    return replace(decision, rights=reading(decision.rights)) if read_only else decision

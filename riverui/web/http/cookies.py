@@ -1,0 +1,73 @@
+"""What a browser keeps for us: signed cookies that scripts cannot read.
+
+Preferences are among them, so that the first paint of a page is already right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from itsdangerous import BadData
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.web.http.context import dashboard
+from riverui.web.http.request_context import request_context
+from riverui.web.http.urls import base_path
+from riverui.web.view.preferences import Preferences, choose
+
+_PURPOSE = "preferences"
+"""What the cookie's name ends with, and the salt of its signature."""
+_YEAR_SECONDS = 365 * 24 * 3600
+"""How long preferences are kept: longer than anyone stays away from a dashboard in use."""
+
+
+def preferences(request: Request) -> Preferences:
+    """Return this browser's choices; whatever is missing, forged or out of range is the default."""
+    context = request_context(request)
+    if context.preferences is None:
+        context.preferences = _read(request)
+    return context.preferences
+
+
+def _read(request: Request) -> Preferences:
+    cookie = request.cookies.get(cookie_name(request, _PURPOSE))
+    if not cookie:
+        return Preferences()
+    try:
+        kept = dashboard(request).signer.loads(cookie, max_age=_YEAR_SECONDS, salt=_PURPOSE)
+    except BadData:
+        return Preferences()
+    return choose(kept if isinstance(kept, dict) else {})
+
+
+def write_preferences(request: Request, response: Response, preferences: Preferences) -> None:
+    """Keep these choices for a year in a cookie of this dashboard's own paths."""
+    cookie = dashboard(request).signer.dumps(asdict(preferences), salt=_PURPOSE)
+    assert isinstance(cookie, str)
+    set_cookie(request, response, _PURPOSE, cookie, max_age=_YEAR_SECONDS)
+
+
+def cookie_name(request: Request, purpose: str) -> str:
+    """Return a name of its own for each dashboard on a host: browsers send `/` cookies to `/river`
+    too.
+    """
+    base = "".join(char if char.isalnum() else "-" for char in base_path(request))
+    return f"riverui{base}_{purpose}"
+
+
+def set_cookie(
+    request: Request, response: Response, purpose: str, value: str, *, max_age: int
+) -> None:
+    """Set a cookie that scripts cannot read and other sites cannot send along; `max_age` is in
+    seconds.
+    """
+    response.set_cookie(
+        cookie_name(request, purpose),
+        value,
+        max_age=max_age,
+        path=base_path(request) or "/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="lax",
+    )
