@@ -597,7 +597,8 @@
     links[Math.max(0, Math.min(links.length - 1, at < 0 ? 0 : at + step))].focus();
   }
 
-  function act(verb) {
+  /** Presses the button of the verb that has this key. */
+  function act(key) {
     const here = document.activeElement?.closest?.("tbody.job");
     if (one("#jobs-list") && !ticked().length && here) {
       select(here, true);
@@ -605,7 +606,7 @@
       paintSelection();
     }
     const every = one("[data-bulk][data-all]") ? "a" : "button";
-    const button = one("#jobs-list") ? ticked().length && one(`[data-bulk] ${every}[data-verb="${verb}"]`) : one(`#job [data-verb="${verb}"]`);
+    const button = one("#jobs-list") ? ticked().length && one(`[data-bulk] ${every}[data-key="${key}"]`) : one(`#job [data-key="${key}"]`);
     if (button) button.click();
   }
 
@@ -640,9 +641,6 @@
       rows().forEach((row) => select(row, !every));
       paintSelection();
     },
-    "r": () => act("retry"),
-    "c": () => act("cancel"),
-    "d": () => act("delete"),
     "g": () => { goUntil = Date.now() + 1200; },
     ".": () => { applyNext = true; refresh(true); },
     "?": () => one('.rail [data-section="help"]')?.click(),
@@ -664,7 +662,8 @@
       one(`.rail [data-section="${event.key === "j" ? "jobs" : "queues"}"]`)?.click();
       return;
     }
-    const action = KEYS[event.key];
+    const verb = /^[a-z]$/.test(event.key) && one(`[data-key="${event.key}"]`);
+    const action = KEYS[event.key] ?? (verb && (() => act(event.key)));
     if (!action) return;
     event.preventDefault();
     action();

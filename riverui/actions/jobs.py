@@ -1,6 +1,5 @@
-"""What a person or a program does to jobs: each verb does to a row what River's client does.
-
-The verbs for many jobs are one transaction each. Those for one run inside their caller's.
+"""Does the verbs on jobs (`job_verbs`): to chosen jobs in one transaction, to one job in its
+caller's.
 """
 
 from __future__ import annotations
@@ -8,13 +7,15 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from enum import StrEnum
 from itertools import chain
 
+from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
+from riverui.actions.verbs import NOTHING, Given, JobVerb
 from riverui.domain.jobs import JobRow, JobState
-from riverui.errors import JobRunning, LockTimeout, NotFound, UniqueConflict
+from riverui.errors import BadRequest, JobRunning, LockTimeout, NotFound, UniqueConflict
 from riverui.storage.interface import Driver, Executor, Transaction
-from riverui.storage.interface.params import JobChanges, JobSelectParams, SkipReason
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
+from riverui.storage.interface.params import JobSelectParams
 
 MAX_IDS = 1_000
 """Ids that one call takes, as River's own API does."""
@@ -26,39 +27,38 @@ _IN_THE_WAY = (
 """River UI's own words: its pages show them."""
 
 
-class Verb(StrEnum):
-    """What can be done to jobs."""
-
-    RETRY = "retry"
-    CANCEL = "cancel"
-    DELETE = "delete"
-
-
 async def cancel(
     driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
 ) -> JobChanges:
-    """Cancels waiting jobs and asks running ones to stop (River's JobCancel)."""
-    return await apply(driver, Verb.CANCEL, ids, time_limit=time_limit)
+    """Cancel waiting jobs and ask running ones to stop (River's JobCancel)."""
+    return await apply(driver, CANCEL, ids, time_limit=time_limit)
 
 
 async def delete(
     driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
 ) -> JobChanges:
-    """Deletes jobs that are not running (River's JobDelete)."""
-    return await apply(driver, Verb.DELETE, ids, time_limit=time_limit)
+    """Delete jobs that are not running (River's JobDelete)."""
+    return await apply(driver, DELETE, ids, time_limit=time_limit)
 
 
 async def retry(
     driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
 ) -> JobChanges:
-    """Makes jobs available now (River's JobRetry); one whose unique twin is active is skipped."""
-    return await apply(driver, Verb.RETRY, ids, time_limit=time_limit)
+    """Make jobs available now (River's JobRetry); those with an active job of the same unique key
+    are skipped.
+    """
+    return await apply(driver, RETRY, ids, time_limit=time_limit)
 
 
 async def apply(
-    driver: Driver, verb: Verb, ids: Sequence[int], *, time_limit: timedelta | None = None
+    driver: Driver,
+    verb: JobVerb,
+    ids: Sequence[int],
+    given: Given = NOTHING,
+    *,
+    time_limit: timedelta | None = None,
 ) -> JobChanges:
-    """One verb on up to MAX_IDS jobs in one transaction; each id is in exactly one part of the
+    """Do one verb to up to MAX_IDS jobs in one transaction; each id is in exactly one part of the
     answer.
 
     Raises QueryTimeout when the statement itself is too slow; what another transaction holds is
@@ -69,69 +69,62 @@ async def apply(
         return JobChanges()
     assert len(unique) <= MAX_IDS
     async with driver.transaction(timeout=time_limit) as transaction:
-        call = _call(transaction, verb)
+
+        async def call(some: Sequence[int]) -> JobChanges:
+            return await verb.call(transaction, some, given)
+
         # Each lock that cannot be had costs a wait, so those waits together are bounded as well.
         limit = time.monotonic() + (time_limit or timedelta(seconds=10)).total_seconds()
         return merge(*await _split(transaction, call, unique, limit))
 
 
 async def apply_whole(
-    driver: Driver, verb: Verb, ids: Sequence[int], *, time_limit: timedelta | None = None
+    driver: Driver,
+    verb: JobVerb,
+    ids: Sequence[int],
+    given: Given = NOTHING,
+    *,
+    time_limit: timedelta | None = None,
 ) -> JobChanges:
-    """One verb on up to MAX_IDS jobs, on all of them or on none. NotFound, JobRunning, LockTimeout
-    and UniqueConflict name the first job that is in the way; what was no more to be done is no
-    error to River.
+    """Do one verb to up to MAX_IDS jobs, to all of them or to none. NotFound, LockTimeout,
+    UniqueConflict and what the verb refuses name the first job that is in the way; what was no
+    more to be done is no error to River.
     """
     unique = list(dict.fromkeys(ids))
     assert len(unique) <= MAX_IDS
     async with driver.transaction(timeout=time_limit) as transaction:
         try:
-            changes = await _call(transaction, verb)(unique)
+            changes = await verb.call(transaction, unique, given)
         except UniqueConflict:
             raise UniqueConflict(_IN_THE_WAY) from None
-        for job_id, reason in changes.skipped:
-            if reason is SkipReason.NOT_FOUND:
-                raise _not_found(job_id)
-            if reason is SkipReason.RUNNING and verb is Verb.DELETE:
-                raise JobRunning(f"Job {job_id} is running and can't be deleted until it finishes.")
-            if reason is SkipReason.LOCKED:
-                raise LockTimeout(f"Job {job_id} is locked by another transaction.")
+        _check(verb, changes)
         return changes
 
 
-async def cancel_one(executor: Executor, id: int) -> JobRow:
-    """River's JobCancel; the job afterwards: a running one runs on, its worker is only asked.
-    NotFound.
-    """
-    _check(await executor.job_cancel_many([id]), id)
-    return await get(executor, id)
+async def apply_one(executor: Executor, verb: JobVerb, id: int, given: Given = NOTHING) -> JobRow:
+    """Do one verb to one job; return the job afterwards, unchanged where nothing was to be done.
 
-
-async def retry_one(executor: Executor, id: int) -> JobRow:
-    """River's JobRetry; the job afterwards, unchanged where it runs or waits. NotFound,
-    UniqueConflict.
+    Raises what apply_whole does. A running job that is cancelled runs on, as its worker is only
+    asked.
     """
-    _check(await executor.job_retry_many([id]), id)
+    _check(verb, await verb.call(executor, [id], given))
     return await get(executor, id)
 
 
 async def delete_one(executor: Executor, id: int) -> JobRow:
-    """River's JobDelete; the job that was. NotFound, JobRunning."""
+    """Do River's JobDelete; return the job that was. NotFound, JobRunning."""
     for deleted in await executor.job_row_delete_many(JobSelectParams(ids=(id,), limit=1)):
         return deleted
     row = await get(executor, id)
     if row.state is JobState.RUNNING:
         raise JobRunning
     # Another transaction held it: this waits for its end.
-    changes = await executor.job_delete_many([id])
-    if (id, SkipReason.RUNNING) in changes.skipped:
-        raise JobRunning
-    _check(changes, id)
+    _check(DELETE, await executor.job_delete_many([id]))
     return row
 
 
 async def get(executor: Executor, id: int) -> JobRow:
-    """The whole job. NotFound."""
+    """Return the whole job. NotFound."""
     row = await executor.job_row_get(id)
     if row is None:
         raise _not_found(id)
@@ -139,8 +132,8 @@ async def get(executor: Executor, id: int) -> JobRow:
 
 
 async def update(executor: Executor, id: int, *, metadata: str) -> JobRow:
-    """River's JobUpdate: merges an object (JSON text) into the metadata; the job afterwards.
-    NotFound.
+    """Do River's JobUpdate: merge an object (JSON text) into the metadata; return the job
+    afterwards. NotFound.
     """
     row = await executor.job_update(id, metadata=metadata)
     if row is None:
@@ -148,22 +141,16 @@ async def update(executor: Executor, id: int, *, metadata: str) -> JobRow:
     return row
 
 
-def _call(transaction: Transaction, verb: Verb) -> Callable[[Sequence[int]], Awaitable[JobChanges]]:
-    return {
-        Verb.CANCEL: transaction.job_cancel_many,
-        Verb.DELETE: transaction.job_delete_many,
-        Verb.RETRY: transaction.job_retry_many,
-    }[verb]
-
-
-def _check(changes: JobChanges, id: int) -> None:
-    """Raises where the job could not be looked at; what was no more to be done is no error to
-    River.
-    """
-    if (id, SkipReason.NOT_FOUND) in changes.skipped:
-        raise _not_found(id)
-    if (id, SkipReason.LOCKED) in changes.skipped:
-        raise LockTimeout
+def _check(verb: JobVerb, changes: JobChanges) -> None:
+    """Raise for the first job that could not be looked at, or that the verb refuses."""
+    for job_id, reason in changes.skipped:
+        if reason is SkipReason.NOT_FOUND:
+            raise _not_found(job_id)
+        if reason is SkipReason.LOCKED:
+            raise LockTimeout(f"Job {job_id} is locked by another transaction.")
+        if reason in verb.refuses:
+            told = verb.refuses[reason].format(id=job_id)
+            raise JobRunning(told) if reason is SkipReason.RUNNING else BadRequest(told)
 
 
 def _not_found(id: int) -> NotFound:
@@ -171,7 +158,7 @@ def _not_found(id: int) -> NotFound:
 
 
 def merge(*changes: JobChanges) -> JobChanges:
-    """Several answers as one."""
+    """Return several answers as one."""
     return JobChanges(
         changed=tuple(chain.from_iterable(change.changed for change in changes)),
         requested=tuple(chain.from_iterable(change.requested for change in changes)),
@@ -185,7 +172,7 @@ async def _split(
     ids: Sequence[int],
     limit: float,
 ) -> list[JobChanges]:
-    """Runs the call; where some row makes it fail, runs it on halves until only that row is left
+    """Run the call; where some row makes it fail, run it on halves until only that row is left
     out.
     """
     if time.monotonic() > limit:

@@ -1,49 +1,78 @@
-"""What a person or a program does to queues, as River's client does."""
+"""The verbs on queues, one record each, and what else is done to queues as River's client does
+it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from riverui.actions.verbs import QueueVerb
 from riverui.domain.queues import ALL_QUEUES, QueueRow
 from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface import Driver, Executor
 
+PAUSE = QueueVerb(
+    name="pause",
+    label="Pause",
+    label_all="Pause all queues",
+    icon="pause",
+    right="queues.pause",
+    fits=lambda queue: queue.served and queue.paused_at is None,
+    call=lambda executor, name: executor.queue_pause(name),
+    done="paused",
+    hint="Running jobs finish; no new ones start.",
+    unchanged="already paused",
+    unchanged_all="All queues were already paused",
+    summary="Pauses a queue: running jobs finish, no new ones start.",
+)
 
-async def pause(driver: Driver, name: str, *, time_limit: timedelta | None = None) -> Sequence[str]:
-    """Pauses a queue and gives the names that changed. Running jobs go on.
+RESUME = QueueVerb(
+    name="resume",
+    label="Resume",
+    label_all="Resume all queues",
+    icon="play",
+    right="queues.pause",
+    fits=lambda queue: queue.paused_at is not None,
+    call=lambda executor, name: executor.queue_resume(name),
+    done="resumed",
+    hint="",
+    unchanged="not paused",
+    unchanged_all="No queue was paused",
+    summary="Resumes a queue.",
+)
 
-    `*` is every queue, unless a queue is called so: then BadRequest, as clients cannot tell which
-    is meant.
+QUEUE_VERBS: Mapping[str, QueueVerb] = {verb.name: verb for verb in (PAUSE, RESUME)}
+"""Every verb on queues by its name."""
+
+
+async def apply(
+    driver: Driver, verb: QueueVerb, name: str, *, time_limit: timedelta | None = None
+) -> Sequence[str]:
+    """Do a verb to a queue, `*` for every queue; return the names that changed.
+
+    NotFound without such a queue. BadRequest for `*` where a queue is called so, as clients cannot
+    tell which is meant.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
-        await _refuse_two_meanings(transaction, name, "paused")
-        return await transaction.queue_pause(name)
+        if name == ALL_QUEUES and await transaction.queue_row_get(name) is not None:
+            raise BadRequest(
+                "To River's clients “*” means every queue, so a queue of that name cannot be"
+                f" {verb.done} on its own. Nothing was changed."
+            )
+        return await verb.call(transaction, name)
 
 
-async def pause_all(driver: Driver, *, time_limit: timedelta | None = None) -> Sequence[str]:
-    """Pauses every queue and gives the names that changed. Running jobs go on."""
-    async with driver.transaction(timeout=time_limit) as transaction:
-        return await transaction.queue_pause(ALL_QUEUES)
-
-
-async def resume(
-    driver: Driver, name: str, *, time_limit: timedelta | None = None
+async def apply_all(
+    driver: Driver, verb: QueueVerb, *, time_limit: timedelta | None = None
 ) -> Sequence[str]:
-    """Resumes a queue and gives the names that changed; `*` as in `pause`."""
+    """Do a verb to every queue; return the names that changed."""
     async with driver.transaction(timeout=time_limit) as transaction:
-        await _refuse_two_meanings(transaction, name, "resumed")
-        return await transaction.queue_resume(name)
-
-
-async def resume_all(driver: Driver, *, time_limit: timedelta | None = None) -> Sequence[str]:
-    """Resumes every queue and gives the names that changed."""
-    async with driver.transaction(timeout=time_limit) as transaction:
-        return await transaction.queue_resume(ALL_QUEUES)
+        return await verb.call(transaction, ALL_QUEUES)
 
 
 async def get(executor: Executor, name: str) -> QueueRow:
-    """The queue's row. NotFound where no client has served it lately."""
+    """Return the queue's row. NotFound where no client has served it lately."""
     row = await executor.queue_row_get(name)
     if row is None:
         raise NotFound(f"Queue not found: {name}.")
@@ -66,11 +95,3 @@ async def touch(driver: Driver, name: str, *, time_limit: timedelta | None = Non
     """
     async with driver.transaction(timeout=time_limit) as transaction:
         return await transaction.queue_touch(name)
-
-
-async def _refuse_two_meanings(executor: Executor, name: str, done_word: str) -> None:
-    if name == ALL_QUEUES and await executor.queue_row_get(name) is not None:
-        raise BadRequest(
-            "To River's clients “*” means every queue, so a queue of that name cannot be"
-            f" {done_word} on its own. Nothing was changed."
-        )

@@ -10,7 +10,7 @@ from riverui.domain.stored_json import read_object
 from riverui.domain.workflows import Task, to_retry
 from riverui.errors import LockTimeout
 from riverui.storage.interface import WORKFLOWS, Driver
-from riverui.storage.interface.params import SkipReason
+from riverui.storage.interface.job_actions import SkipReason
 
 
 async def cancel(

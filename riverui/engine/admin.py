@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from riverui.actions import jobs, leader, queues
+from riverui.actions.job_verbs import CANCEL, RETRY
 from riverui.domain.jobs import OUTPUT, JobRow
 from riverui.domain.queues import QueueRow
 from riverui.engine.args import gojson
@@ -50,11 +51,11 @@ class Administration:
         is.
         """
         async with self.driver.transaction() as tx:
-            return await jobs.cancel_one(tx, id)
+            return await jobs.apply_one(tx, CANCEL, id)
 
     async def job_cancel_tx(self, tx: object, id: int) -> JobRow:
         """Cancels a job when the transaction commits."""
-        return await jobs.cancel_one(await self.driver.adopt(tx), id)
+        return await jobs.apply_one(await self.driver.adopt(tx), CANCEL, id)
 
     async def job_retry(self, id: int) -> JobRow:
         """Makes a job available now, whatever became of it, unless it runs or is available already.
@@ -63,11 +64,11 @@ class Administration:
         active.
         """
         async with self.driver.transaction() as tx:
-            return await jobs.retry_one(tx, id)
+            return await jobs.apply_one(tx, RETRY, id)
 
     async def job_retry_tx(self, tx: object, id: int) -> JobRow:
         """Makes a job available when the transaction commits."""
-        return await jobs.retry_one(await self.driver.adopt(tx), id)
+        return await jobs.apply_one(await self.driver.adopt(tx), RETRY, id)
 
     async def job_delete(self, id: int) -> JobRow:
         """Deletes a job; the job that was. JobRunning while it is worked."""
@@ -124,7 +125,7 @@ class Administration:
         """Has no more jobs of a queue worked, `*` for every queue; the names of those that
         changed.
         """
-        return await queues.pause(self.driver, name)
+        return await queues.apply(self.driver, queues.PAUSE, name)
 
     async def queue_pause_tx(self, tx: object, name: str) -> Sequence[str]:
         """Pauses a queue when the transaction commits."""
@@ -134,7 +135,7 @@ class Administration:
         """Has jobs of a queue worked again, `*` for every queue; the names of those that
         changed.
         """
-        return await queues.resume(self.driver, name)
+        return await queues.apply(self.driver, queues.RESUME, name)
 
     async def queue_resume_tx(self, tx: object, name: str) -> Sequence[str]:
         """Resumes a queue when the transaction commits."""

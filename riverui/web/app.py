@@ -35,7 +35,7 @@ from riverui.web.live.operations import Operations
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
 from riverui.web.sections.about import pages as about
-from riverui.web.sections.jobs import bulk, index as jobs, search, show as job, suggest
+from riverui.web.sections.jobs import bulk, chosen, index as jobs, search, show as job, suggest
 from riverui.web.sections.operations import pages as operations
 from riverui.web.sections.queues import pages as queues
 from riverui.web.sections.river_ui import pages as river_ui
@@ -49,13 +49,8 @@ def route_table(health: Health, static: StaticFiles) -> tuple[GuardedRoute, ...]
         GuardedRoute("GET", "/robots.txt", "robots", PUBLIC, robots),
         GuardedRoute("GET", "/jobs", "jobs.index", "jobs.read", jobs.index),
         GuardedRoute("GET", "/jobs/", "river_ui.jobs", "jobs.read", river_ui.jobs),
-        GuardedRoute("POST", "/jobs/cancel", "jobs.cancel", "jobs.cancel", jobs.cancel),
-        GuardedRoute("POST", "/jobs/delete", "jobs.delete", "jobs.delete", jobs.delete),
-        GuardedRoute("POST", "/jobs/retry", "jobs.retry", "jobs.retry", jobs.retry),
-        GuardedRoute("GET", "/jobs/bulk", "jobs.bulk", "jobs.read", bulk.index),
-        GuardedRoute("POST", "/jobs/bulk/cancel", "jobs.bulk_cancel", "jobs.cancel", bulk.cancel),
-        GuardedRoute("POST", "/jobs/bulk/delete", "jobs.bulk_delete", "jobs.delete", bulk.delete),
-        GuardedRoute("POST", "/jobs/bulk/retry", "jobs.bulk_retry", "jobs.retry", bulk.retry),
+        *chosen.ROUTES,
+        *bulk.ROUTES,
         GuardedRoute("GET", "/jobs/search", "jobs.search", "jobs.read", search.step),
         GuardedRoute("GET", "/jobs/{id:river_bigint}", "jobs.show", "jobs.read", job.show),
         GuardedRoute(
@@ -65,8 +60,7 @@ def route_table(health: Health, static: StaticFiles) -> tuple[GuardedRoute, ...]
             "GET", "/jobs/{id:river_bigint}/raw/{field}", "jobs.raw", "jobs.read", job.raw
         ),
         GuardedRoute("GET", "/queues", "queues.index", "queues.read", queues.index),
-        GuardedRoute("POST", "/queues/pause", "queues.pause", "queues.pause", queues.pause),
-        GuardedRoute("POST", "/queues/resume", "queues.resume", "queues.pause", queues.resume),
+        *queues.VERB_ROUTES,
         GuardedRoute(
             "GET", "/queues/{name:river_queue}", "queues.show", "queues.read", queues.show
         ),

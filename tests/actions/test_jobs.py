@@ -11,10 +11,11 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.actions import jobs
-from riverui.actions.jobs import Verb
+from riverui.actions.job_verbs import CANCEL, JOB_VERBS
+from riverui.actions.verbs import JobVerb
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import JobChanges, SkipReason
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from tests.factory import job
 
 UNIQUE = {"unique_key": b"k" * 32, "unique_states": "11110101"}
@@ -73,12 +74,12 @@ async def test_of_two_twins_only_one_is_retried(
     assert [reason for _, reason in changes.skipped] == [SkipReason.UNIQUE_CONFLICT]
 
 
-@pytest.mark.parametrize("verb", list(Verb))
+@pytest.mark.parametrize("verb", JOB_VERBS.values(), ids=list(JOB_VERBS))
 async def test_a_row_that_another_transaction_holds_is_skipped(
-    verb: Verb, database_url: str, connection: AsyncConnection[Any]
+    verb: JobVerb, database_url: str, connection: AsyncConnection[Any]
 ) -> None:
     free, held = await job(connection, "discarded"), await job(connection, "retryable")
-    if verb is Verb.CANCEL:
+    if verb is CANCEL:
         free = await job(connection, "scheduled")
     driver = connect(database_url, lock_timeout=timedelta(milliseconds=100))
     try:

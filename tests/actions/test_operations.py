@@ -14,19 +14,13 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.actions.jobs import Verb
+from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
+from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, DatabaseUnavailable, QueryTimeout
 from riverui.storage.interface import Driver, Executor, Transaction
-from riverui.storage.interface.params import (
-    Field,
-    JobChanges,
-    JobFilter,
-    JobOrder,
-    Op,
-    SkipReason,
-    Term,
-)
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
+from riverui.storage.interface.params import Field, JobFilter, JobOrder, Op, Term
 from riverui.web.config import DashboardConfig
 from riverui.web.live import operations
 from riverui.web.live.operations import Operation, Operations, Status
@@ -66,7 +60,7 @@ async def count(connection: AsyncConnection[Any], state: str) -> int:
 async def start(
     registry: Operations,
     driver: Driver,
-    verb: Verb,
+    verb: JobVerb,
     filter: JobFilter,
     *,
     id: str = "one",
@@ -92,7 +86,7 @@ async def test_every_matching_job_is_changed_and_no_later_one(
     await fill(connection, 2_500)
     await fill(connection, 5, "discarded")
     registry = Operations(driver, DashboardConfig())
-    operation = await start(registry, driver, Verb.RETRY, RETRYABLE)
+    operation = await start(registry, driver, RETRY, RETRYABLE)
     await fill(connection, 3, kind="late")
     await ended(operation)
     assert (operation.status, operation.changed, operation.skipped) == (Status.DONE, 2_500, {})
@@ -110,11 +104,9 @@ async def test_jobs_that_stay_in_the_filter_are_passed_once(
     await fill(connection, 1_500, "running")
     registry = Operations(driver, DashboardConfig())
     everything = JobFilter(states=(JobState.RUNNING, JobState.SCHEDULED))
-    operation = await ended(await start(registry, driver, Verb.CANCEL, everything, order=order))
+    operation = await ended(await start(registry, driver, CANCEL, everything, order=order))
     assert (operation.status, operation.requested) == (Status.DONE, 1_500)
-    deleting = await ended(
-        await start(registry, driver, Verb.DELETE, everything, id="two", order=order)
-    )
+    deleting = await ended(await start(registry, driver, DELETE, everything, id="two", order=order))
     assert (deleting.status, deleting.skipped) == (Status.DONE, {SkipReason.RUNNING: 1_500})
     assert len(deleting.skipped_samples[SkipReason.RUNNING]) == operations.SAMPLES
 
@@ -127,7 +119,7 @@ async def test_a_search_without_an_index_goes_on_to_the_end(
     tagged = JobFilter(
         states=(JobState.RETRYABLE,), terms=(Term(field=Field.TAG, op=Op.EQ, values=("even",)),)
     )
-    operation = await ended(await start(registry, driver, Verb.DELETE, tagged))
+    operation = await ended(await start(registry, driver, DELETE, tagged))
     assert (operation.status, operation.changed) == (Status.DONE, 3_000)
     assert await count(connection, "retryable") == 3_000
 
@@ -138,13 +130,13 @@ async def test_it_stops_after_the_chunk_at_hand(
     monkeypatch.setattr(operations, "_PAUSE", 0.5)
     await fill(connection, 3_000)
     registry = Operations(driver, DashboardConfig())
-    operation = await start(registry, driver, Verb.CANCEL, RETRYABLE)
+    operation = await start(registry, driver, CANCEL, RETRYABLE)
     registry.stop(operation, user="eve")
     assert operation.status.value == "stopping"
     await ended(operation)
     assert (operation.status.value, operation.changed) == ("stopped", 0)
 
-    operation = await start(registry, driver, Verb.CANCEL, RETRYABLE, id="two")
+    operation = await start(registry, driver, CANCEL, RETRYABLE, id="two")
     done, _ = await asyncio.wait({operation.task} if operation.task else (), timeout=0.4)
     assert not done
     registry.stop(operation, user="eve")
@@ -161,7 +153,7 @@ async def test_what_was_worked_since_it_was_found_is_left_alone(
     monkeypatch.setattr(operations, "_PAUSE", 1.0)
     await fill(connection, 1_500)
     registry = Operations(driver, DashboardConfig())
-    operation = await start(registry, driver, Verb.RETRY, RETRYABLE)
+    operation = await start(registry, driver, RETRY, RETRYABLE)
     async with asyncio.timeout(20):
         while operation.changed < 1_000:  # noqa: ASYNC110 - there is nothing else to wait for
             await asyncio.sleep(0.01)
@@ -180,12 +172,12 @@ async def test_sent_twice_it_starts_once_and_few_run_at_a_time(
     monkeypatch.setattr(operations, "_PAUSE", 600.0)
     await fill(connection, 1_500)
     registry = Operations(driver, DashboardConfig())
-    first = await start(registry, driver, Verb.RETRY, RETRYABLE)
-    assert await start(registry, driver, Verb.RETRY, RETRYABLE) is first
+    first = await start(registry, driver, RETRY, RETRYABLE)
+    assert await start(registry, driver, RETRY, RETRYABLE) is first
     for number in range(operations.AT_ONCE - 1):
-        await start(registry, driver, Verb.RETRY, RETRYABLE, id=f"more {number}")
+        await start(registry, driver, RETRY, RETRYABLE, id=f"more {number}")
     with pytest.raises(BadRequest, match="wait for one, or stop one"):
-        await start(registry, driver, Verb.RETRY, RETRYABLE, id="too many")
+        await start(registry, driver, RETRY, RETRYABLE, id="too many")
     assert [operation.id for operation in registry.list()] == ["more 1", "more 0", "one"]
     await registry.close()
     assert first.status is Status.FAILED
@@ -198,7 +190,7 @@ async def test_ended_ones_are_remembered_up_to_a_number(
     monkeypatch.setattr(operations, "KEPT", 3)
     registry = Operations(driver, DashboardConfig())
     for number in range(6):
-        await ended(await start(registry, driver, Verb.RETRY, RETRYABLE, id=str(number)))
+        await ended(await start(registry, driver, RETRY, RETRYABLE, id=str(number)))
     assert [operation.id for operation in registry.list()] == ["5", "4", "3", "2"]
     assert registry.get("0") is None
 
@@ -246,7 +238,7 @@ async def test_timeouts_make_the_chunks_smaller(
     await fill(connection, 700)
     faulty: Any = Faulty(driver, reads=[QueryTimeout()], writes=[QueryTimeout(), QueryTimeout()])
     registry = Operations(faulty, DashboardConfig())
-    operation = await ended(await start(registry, driver, Verb.RETRY, RETRYABLE))
+    operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert (operation.status, operation.changed) == (Status.DONE, 700)
 
 
@@ -256,7 +248,7 @@ async def test_it_gives_up_when_even_small_chunks_time_out(
     await fill(connection, 20)
     faulty: Any = Faulty(driver, writes=[QueryTimeout()] * 50)
     registry = Operations(faulty, DashboardConfig())
-    operation = await ended(await start(registry, driver, Verb.RETRY, RETRYABLE))
+    operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert operation.status is Status.FAILED
     assert "even for" in operation.error
 
@@ -268,7 +260,7 @@ async def test_it_waits_for_a_database_that_is_away_for_a_while(
     away = DatabaseUnavailable()
     faulty: Any = Faulty(driver, reads=[None, away, away], writes=[None, away])
     registry = Operations(faulty, DashboardConfig())
-    operation = await ended(await start(registry, driver, Verb.RETRY, RETRYABLE))
+    operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert (operation.status, operation.changed) == (Status.DONE, 1_200)
 
 
@@ -279,7 +271,7 @@ async def test_it_fails_with_words_when_the_database_stays_away(
     await fill(connection, 1_200)
     faulty: Any = Faulty(driver, reads=[None] + [DatabaseUnavailable()] * 50)
     registry = Operations(faulty, DashboardConfig())
-    operation = await ended(await start(registry, driver, Verb.RETRY, RETRYABLE))
+    operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert (operation.status, operation.changed) == (Status.FAILED, 1_000)
     assert "could not be reached" in operation.error
 
@@ -290,7 +282,7 @@ async def test_an_unexpected_error_is_logged_and_told(
     await fill(connection, 1)
     faulty: Any = Faulty(driver, writes=[RuntimeError("secret")])
     registry = Operations(faulty, DashboardConfig())
-    operation = await ended(await start(registry, driver, Verb.RETRY, RETRYABLE))
+    operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert operation.status is Status.FAILED
     assert "secret" not in operation.error
     assert "secret" in caplog.text
@@ -305,7 +297,7 @@ async def test_retry_leaves_a_job_alone_that_failed_again_meanwhile(
         cutoff = await executor.job_cutoff()
     await connection.execute("update river_job set attempted_at = now()")
     operation = registry.start(
-        Verb.RETRY, RETRYABLE, id="x", cutoff=cutoff, filter_text="", order=JobOrder.TIME
+        RETRY, RETRYABLE, id="x", cutoff=cutoff, filter_text="", order=JobOrder.TIME
     )
     await ended(operation)
     assert (operation.status, operation.seen) == (Status.DONE, 0)
@@ -314,7 +306,8 @@ async def test_retry_leaves_a_job_alone_that_failed_again_meanwhile(
 def test_skips_are_counted_with_a_few_samples() -> None:
     operation = Operation(
         id="x",
-        verb=Verb.DELETE,
+        verb=DELETE,
+        given={},
         filter=JobFilter(),
         filter_text="",
         order=JobOrder.ID,

@@ -8,6 +8,7 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.actions import queues
+from riverui.actions.verbs import QueueVerb
 from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface import Driver
 from tests.factory import queue
@@ -18,25 +19,25 @@ async def test_pause_and_resume_name_what_they_changed(
 ) -> None:
     for name in ("a", "b"):
         await queue(connection, name)
-    assert await queues.pause(driver, "a") == ["a"]
-    assert await queues.pause(driver, "a") == []
-    assert await queues.pause(driver, "*") == ["b"]
-    assert sorted(await queues.resume(driver, "*")) == ["a", "b"]
+    assert await queues.apply(driver, queues.PAUSE, "a") == ["a"]
+    assert await queues.apply(driver, queues.PAUSE, "a") == []
+    assert await queues.apply(driver, queues.PAUSE, "*") == ["b"]
+    assert sorted(await queues.apply(driver, queues.RESUME, "*")) == ["a", "b"]
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume"])
+@pytest.mark.parametrize("verb", queues.QUEUE_VERBS.values(), ids=list(queues.QUEUE_VERBS))
 async def test_a_queue_called_as_all_of_them_cannot_be_paused_alone(
-    driver: Driver, connection: AsyncConnection[Any], verb: str
+    driver: Driver, connection: AsyncConnection[Any], verb: QueueVerb
 ) -> None:
     for name in ("a", "b", "*"):
         await queue(connection, name)
-    await queues.pause(driver, "b")
+    await queues.apply(driver, queues.PAUSE, "b")
     with pytest.raises(BadRequest, match="means every queue"):
-        await getattr(queues, verb)(driver, "*")
-    assert await queues.resume_all(driver) == ["b"], "nothing else was paused"
-    assert sorted(await queues.pause_all(driver)) == ["*", "a", "b"]
+        await queues.apply(driver, verb, "*")
+    assert await queues.apply_all(driver, queues.RESUME) == ["b"], "nothing else was paused"
+    assert sorted(await queues.apply_all(driver, queues.PAUSE)) == ["*", "a", "b"]
 
 
 async def test_a_queue_that_nobody_serves_cannot_be_paused(driver: Driver) -> None:
     with pytest.raises(NotFound, match="nowhere"):
-        await queues.pause(driver, "nowhere")
+        await queues.apply(driver, queues.PAUSE, "nowhere")

@@ -172,19 +172,19 @@ def _bulk_targets(figures: list[BulkFigures]) -> list[Check]:
     found = []
     for one in figures:
         print(
-            f"{one.verb} {one.jobs:,} jobs: {one.ours:,.0f} ms by filter"
+            f"{one.verb.name} {one.jobs:,} jobs: {one.ours:,.0f} ms by filter"
             f" ({one.ours_with_pauses:,.0f} ms with pauses), {one.loop:,.0f} ms in a loop over ids,"
             f" longest statement {one.longest:.0f} ms"
         )
         found += [
             check(
-                f"{one.verb} {one.jobs:,} jobs by filter against a loop",
+                f"{one.verb.name} {one.jobs:,} jobs by filter against a loop",
                 one.loop / one.ours,
                 at_least=8,
                 unit="×",
             ),
             check(
-                f"{one.verb} {one.jobs:,} jobs: longest statement",
+                f"{one.verb.name} {one.jobs:,} jobs: longest statement",
                 one.longest,
                 at_most=500,
                 unit=" ms",

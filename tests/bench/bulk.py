@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.rows import TupleRow
 
-from riverui.actions.jobs import Verb
+from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
+from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
@@ -25,7 +26,7 @@ JOBS = (1_000, 10_000)
 
 # What each verb is asked for most, and what it changes.
 _VERBS = {
-    Verb.CANCEL: (
+    CANCEL: (
         JobState.AVAILABLE,
         (
             "update river_job j set state = 'cancelled', finalized_at = now(), metadata ="
@@ -34,7 +35,7 @@ _VERBS = {
             " l where j.id = l.id and j.state <> 'running' and j.finalized_at is null returning j.*"
         ),
     ),
-    Verb.RETRY: (
+    RETRY: (
         JobState.DISCARDED,
         (
             "update river_job j set state = 'available', finalized_at = null, scheduled_at = now(),"
@@ -43,7 +44,7 @@ _VERBS = {
             " returning j.*"
         ),
     ),
-    Verb.DELETE: (
+    DELETE: (
         JobState.COMPLETED,
         (
             "delete from river_job j using locked l where j.id = l.id and j.state <> 'running'"
@@ -73,7 +74,7 @@ from river_job where state = %(state)s::text::river_job_state order by queue lim
 class BulkFigures:
     """One verb on the same number of jobs both ways, in milliseconds."""
 
-    verb: Verb
+    verb: JobVerb
     jobs: int
     ours: float
     """Of all statements; the pauses between them, which are there for the workers' sake, left out.
@@ -98,7 +99,7 @@ async def measure_bulk(
 
 
 async def _verb(
-    driver: Driver, plain: psycopg.AsyncConnection[TupleRow], verb: Verb, jobs: int, repeats: int
+    driver: Driver, plain: psycopg.AsyncConnection[TupleRow], verb: JobVerb, jobs: int, repeats: int
 ) -> BulkFigures:
     state, change = _VERBS[verb]
     statement = _ONE.format(change=change).encode()
@@ -118,7 +119,7 @@ async def _verb(
                     states=(state,),
                     terms=(Term(field=Field.KIND, op=Op.EQ, values=("bulk_ours",)),),
                 ),
-                id=f"{verb}-{time.monotonic_ns()}",
+                id=f"{verb.name}-{time.monotonic_ns()}",
                 cutoff=cutoff,
                 filter_text="kind:bulk_ours",
                 order=default_order(state),

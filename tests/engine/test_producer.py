@@ -231,7 +231,7 @@ async def test_pause_and_resume(play: Playground, name: str) -> None:
     client = await play.start(fetch_poll_interval=NEVER)
     await play.until(lambda: producer(play).last_fetched_at is not None)
     events = client.subscribe("queue_paused", "queue_resumed")
-    await actions.pause(client.driver, name)
+    await actions.apply(client.driver, actions.PAUSE, name)
     paused = await anext(events)
     assert paused.queue is not None
     assert (paused.kind, paused.queue.name) == ("queue_paused", "default")
@@ -242,7 +242,7 @@ async def test_pause_and_resume(play: Playground, name: str) -> None:
     await play.notify("river_insert", '{"queue": "default"}')
     await heard.wait()
     assert (await play.row(job_id))["state"] == "available"
-    await actions.resume(client.driver, name)
+    await actions.apply(client.driver, actions.RESUME, name)
     assert (await anext(events)).kind == "queue_resumed"
     await play.event(job_id)
 
@@ -255,7 +255,7 @@ async def test_paused_queue_stays_paused_at_start(play: Playground) -> None:
     await play.start()
     assert producer(play).paused
     assert (await play.row(job_id))["state"] == "available"
-    await actions.resume(play.client.driver, "default")
+    await actions.apply(play.client.driver, actions.RESUME, "default")
     await play.event(job_id)
 
 

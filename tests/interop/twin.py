@@ -25,13 +25,13 @@ from riverui.engine.config import ClientConfig
 from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.errors import UniqueConflict
 from riverui.storage.connect import connect
+from riverui.storage.interface.job_actions import SkipReason
 from riverui.storage.interface.params import (
     JobDeleteBeforeParams,
     JobFetchParams,
     JobRescueParams,
     JobSelectParams,
     JobSetStateParams,
-    SkipReason,
 )
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver

@@ -18,7 +18,7 @@ import pytest
 from riverui.domain.jobs import JobState
 from riverui.errors import UniqueConflict
 from riverui.storage.connect import connect
-from riverui.storage.interface.params import JobChanges, SkipReason
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import Make
 

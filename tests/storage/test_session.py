@@ -23,7 +23,8 @@ from riverui.errors import (
     UniqueConflict,
 )
 from riverui.storage.connect import connect
-from riverui.storage.interface.params import JobFetchParams, SkipReason
+from riverui.storage.interface.job_actions import SkipReason
+from riverui.storage.interface.params import JobFetchParams
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres import client_timeout
 from riverui.storage.postgres.driver import PostgresDriver

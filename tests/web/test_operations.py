@@ -11,7 +11,8 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
-from riverui.actions.jobs import Verb
+from riverui.actions.job_verbs import DELETE
+from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import Count, JobFilter, JobOrder
 from riverui.web.app import create_app
@@ -25,7 +26,7 @@ from tests.web.stand_ins import browser
 Htmx = Callable[..., dict[str, str]]
 
 
-async def start(app: Starlette, verb: Verb = Verb.DELETE) -> Operation:
+async def start(app: Starlette, verb: JobVerb = DELETE) -> Operation:
     board = app.state.dashboard
     async with board.driver.reading() as executor:
         cutoff = await executor.job_cutoff()

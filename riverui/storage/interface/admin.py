@@ -7,27 +7,12 @@ from typing import Protocol
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.queues import QueueRow
-from riverui.storage.interface.params import JobChanges, JobSelectParams
+from riverui.storage.interface.job_actions import JobActions
+from riverui.storage.interface.params import JobSelectParams
 
 
-class JobAdminExecutor(Protocol):
+class JobAdminExecutor(JobActions, Protocol):
     """Changes jobs by id or by selection."""
-
-    async def job_cancel_many(self, ids: Sequence[int]) -> JobChanges:
-        """River's JobCancel for each id in one statement; notifies the workers of every job it
-        touched.
-        """
-        ...
-
-    async def job_retry_many(self, ids: Sequence[int]) -> JobChanges:
-        """River's JobRetry for each id in one statement. Raises UniqueConflict for all when one
-        conflicts.
-        """
-        ...
-
-    async def job_delete_many(self, ids: Sequence[int]) -> JobChanges:
-        """River's JobDelete for each id in one statement: everything but running jobs."""
-        ...
 
     async def job_row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
         """Deletes what matches but running and locked jobs, up to `limit` by id; gives the rows

@@ -190,27 +190,6 @@ class JobProgress:
     """Whether these are all; if not, there are at least so many."""
 
 
-class SkipReason(StrEnum):
-    """Why an action left a job as it was."""
-
-    NOT_FOUND = "not_found"
-    RUNNING = "running"
-    FINALIZED = "finalized"
-    ALREADY_AVAILABLE = "already_available"
-    UNIQUE_CONFLICT = "unique_conflict"
-    LOCKED = "locked"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobChanges:
-    """What an action on several jobs did. Every id asked for is in exactly one of the three."""
-
-    changed: tuple[int, ...] = ()
-    requested: tuple[int, ...] = ()
-    """Running jobs asked to stop by cancel: they end when their worker answers."""
-    skipped: tuple[tuple[int, SkipReason], ...] = ()
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MigrationRow:
     """An applied migration as `river_migration` records it."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from riverui.actions.job_verbs import JOB_VERBS
+from riverui.actions.queues import QUEUE_VERBS
 from riverui.storage.interface.params import JobOrder
 from riverui.web.api.described import Described, Parameter, limit, many
 from riverui.web.api.pro_catalogue import PRO
-from riverui.web.api.schemas import ID, STATES, TEXT
+from riverui.web.api.schemas import ID, STATES, TEXT, chosen_schema
 
 _JOB_ID = Parameter(name="job_id", told="The job's id.", schema=ID, where="path", needed=True)
 _QUEUE = Parameter(name="name", told="The queue's name.", schema=TEXT, where="path", needed=True)
@@ -132,30 +134,18 @@ CATALOGUE: Mapping[str, Described] = {
         parameters=(_JOB_ID,),
         fails=(404,),
     ),
-    "api.jobs.cancel": Described(
-        group="Jobs",
-        told="Cancels jobs, all or none; running ones are asked to stop.",
-        answer="Status",
-        body="Chosen",
-        accepted="OperationAnswer",
-        fails=(404,),
-    ),
-    "api.jobs.delete": Described(
-        group="Jobs",
-        told="Deletes jobs, all or none; 400 if one is running.",
-        answer="Status",
-        body="Chosen",
-        accepted="OperationAnswer",
-        fails=(404,),
-    ),
-    "api.jobs.retry": Described(
-        group="Jobs",
-        told="Makes jobs available now, all or none; 409 if a unique job conflicts.",
-        answer="Status",
-        body="Chosen",
-        accepted="OperationAnswer",
-        fails=(404, 409),
-    ),
+    **{
+        f"api.jobs.{verb.name}": Described(
+            group="Jobs",
+            told=verb.summary,
+            answer="Status",
+            body=chosen_schema(verb),
+            accepted="OperationAnswer",
+            fails=verb.fails,
+            ours=verb.extension,
+        )
+        for verb in sorted(JOB_VERBS.values(), key=lambda verb: verb.name)
+    },
     "api.progress": Described(
         group="Jobs",
         told="Progress of a group of jobs. Jobs must match every parameter; give at least one.",
@@ -202,20 +192,16 @@ CATALOGUE: Mapping[str, Described] = {
     "api.queues.show": Described(
         group="Queues", told="One queue.", answer="Queue", parameters=(_QUEUE,), fails=(404,)
     ),
-    "api.queues.pause": Described(
-        group="Queues",
-        told="Pauses a queue: running jobs finish, no new ones start.",
-        answer="Status",
-        parameters=(_QUEUES,),
-        fails=(404, 413),
-    ),
-    "api.queues.resume": Described(
-        group="Queues",
-        told="Resumes a queue.",
-        answer="Status",
-        parameters=(_QUEUES,),
-        fails=(404, 413),
-    ),
+    **{
+        f"api.queues.{verb.name}": Described(
+            group="Queues",
+            told=verb.summary,
+            answer="Status",
+            parameters=(_QUEUES,),
+            fails=(404, 413),
+        )
+        for verb in QUEUE_VERBS.values()
+    },
     "api.queues.update": Described(
         group="Queues",
         told="Sets a queue's limits (River Pro); null removes them. Other metadata is kept.",

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions.jobs import Verb
+from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import Count, CountKind, JobCutoff, JobFilter
@@ -17,22 +17,22 @@ from riverui.web.api import serializers
 from riverui.web.api.selection import searched, states
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.live import action_notices
 from riverui.web.live.operations import Operation, Status
 from riverui.web.search import addresses, query
 
 
-async def start(request: Request, verb: Verb, posted: Mapping[str, Any]) -> Response:
+async def start(request: Request, verb: JobVerb, posted: Mapping[str, Any]) -> Response:
     """Begins to act on every job that matches now: what comes into the query later is not
     touched.
     """
     board = dashboard(request)
-    matching = _matching(verb, posted)
+    matching, given = _matching(verb, posted), verb.read(posted)
     async with board.driver.reading() as executor:
         cutoff = await executor.job_cutoff()
     operation = board.operations.start(
         verb,
         matching,
+        given=given,
         id=secrets.token_urlsafe(9),
         cutoff=cutoff,
         filter_text=query.format(matching),
@@ -44,19 +44,21 @@ async def start(request: Request, verb: Verb, posted: Mapping[str, Any]) -> Resp
     return serializers.reply({"operation": serialized(operation)}, status=202)
 
 
-def _matching(verb: Verb, posted: Mapping[str, Any]) -> JobFilter:
+def _matching(verb: JobVerb, posted: Mapping[str, Any]) -> JobFilter:
     """What the query finds, in the states for which the verb does something."""
-    if unknown := sorted(posted.keys() - {"query", "state"}):
+    known = ("state", *(parameter.name for parameter in verb.parameters))
+    if unknown := sorted(posted.keys() - {"query", *known}):
         # Whatever else narrows what is meant must not be passed over.
-        raise BadRequest(f"With a `query`, only `state` may be given, not `{unknown[0][:40]}`.")
+        only = " and ".join(f"`{name}`" for name in known)
+        raise BadRequest(f"With a `query`, only {only} may be given, not `{unknown[0][:40]}`.")
     text, named = posted["query"], posted.get("state") or []
     if not isinstance(text, str) or not isinstance(named, list):
         raise BadRequest("`query` must be a search text, and `state` a list of states.")
     found = searched(text, states(named))
-    fitting = [state for state in found.states or JobState if state in action_notices.FITS[verb]]
+    fitting = [state for state in found.states or JobState if state in verb.fits]
     if not fitting:
         raise BadRequest(
-            f"There is nothing to {verb.value} among {' and '.join(found.states)} jobs."
+            f"There is nothing to {verb.name} among {' and '.join(found.states)} jobs."
         )
     return JobFilter(states=query.normal_states(fitting), terms=found.terms)
 
@@ -75,7 +77,8 @@ def serialized(operation: Operation) -> dict[str, Any]:
     through = operation.status is Status.DONE
     return {
         "id": operation.id,
-        "verb": operation.verb.value,
+        "verb": operation.verb.name,
+        "parameters": dict(operation.given),
         "query": operation.filter_text,
         "user": operation.user,
         "status": operation.status.value,

@@ -21,9 +21,7 @@ ROUTES = (
     GuardedRoute("GET", "/api/states", "api.states", "jobs.read", overview.states),
     GuardedRoute("GET", "/api/jobs", "api.jobs.index", "jobs.read", jobs.index),
     GuardedRoute("GET", "/api/jobs/export", "api.jobs.export", "jobs.read", export.show),
-    GuardedRoute("POST", "/api/jobs/cancel", "api.jobs.cancel", "jobs.cancel", jobs.cancel),
-    GuardedRoute("POST", "/api/jobs/delete", "api.jobs.delete", "jobs.delete", jobs.delete),
-    GuardedRoute("POST", "/api/jobs/retry", "api.jobs.retry", "jobs.retry", jobs.retry),
+    *jobs.VERB_ROUTES,
     GuardedRoute("GET", "/api/jobs/{job_id}", "api.jobs.show", "jobs.read", jobs.show),
     GuardedRoute(
         "GET", "/api/pro/periodic-jobs", "api.pro.periodic_jobs", "jobs.read", pro.periodic_jobs
@@ -67,20 +65,7 @@ ROUTES = (
         "POST", "/api/operations/{id}/stop", "api.operations.stop", "jobs.read", operations.stop
     ),
     GuardedRoute("GET", "/api/queues", "api.queues.index", "queues.read", queues.index),
-    GuardedRoute(
-        "PUT",
-        "/api/queues/{name:river_rest}/pause",
-        "api.queues.pause",
-        "queues.pause",
-        queues.pause,
-    ),
-    GuardedRoute(
-        "PUT",
-        "/api/queues/{name:river_rest}/resume",
-        "api.queues.resume",
-        "queues.pause",
-        queues.resume,
-    ),
+    *queues.VERB_ROUTES,
     GuardedRoute(
         "GET", "/api/queues/{name:river_rest}", "api.queues.show", "queues.read", queues.show
     ),

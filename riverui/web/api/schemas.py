@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from riverui.actions.job_verbs import JOB_VERBS
+from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 
 Schema = Mapping[str, Any]
@@ -57,6 +59,11 @@ def rows(name: str, **more: Schema) -> Schema:
     }
 
 
+def chosen_schema(verb: JobVerb) -> str:
+    """Return the name of the schema of what a verb takes: the jobs, and its parameters."""
+    return f"Chosen{verb.label}" if verb.parameters else "Chosen"
+
+
 _JOB = {
     "id": 9381022,
     "args": '{"customer": {"id": 42}}',
@@ -85,6 +92,7 @@ _QUEUE = {
 _OPERATION = {
     "id": "q3vJ0yYbXq2R",
     "verb": "retry",
+    "parameters": {},
     "query": "state:discarded kind:mail_send",
     "user": "ci",
     "status": "running",
@@ -224,7 +232,11 @@ SCHEMAS: dict[str, Schema] = {
     "Operation": record(
         {
             "id": TEXT,
-            "verb": {"type": "string", "enum": ["cancel", "delete", "retry"]},
+            "verb": {"type": "string", "enum": sorted(JOB_VERBS)},
+            "parameters": {
+                "type": "object",
+                "description": "What the verb takes besides the jobs.",
+            },
             "query": TEXT,
             "user": TEXT,
             "status": {
@@ -283,4 +295,16 @@ SCHEMAS: dict[str, Schema] = {
             }
         ],
     ),
+}
+SCHEMAS |= {
+    chosen_schema(verb): {
+        "allOf": [
+            ref("Chosen"),
+            record(
+                {parameter.name: parameter.schema for parameter in verb.parameters}, needed=False
+            ),
+        ],
+    }
+    for verb in JOB_VERBS.values()
+    if verb.parameters
 }

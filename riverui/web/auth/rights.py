@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
+from riverui.actions.job_verbs import JOB_VERBS
 from riverui.errors import Forbidden
 from riverui.web.auth.viewer import Viewer, reading
 
 RIGHTS = {
     "about.read": "see versions, settings and the leader",
-    "jobs.cancel": "cancel jobs",
-    "jobs.delete": "delete jobs",
+    **{verb.right: verb.allows for verb in sorted(JOB_VERBS.values(), key=lambda verb: verb.right)},
     "jobs.read": "see jobs, their arguments, errors and logs",
-    "jobs.retry": "retry jobs",
     "metrics.read": "read Prometheus metrics",
     "queues.pause": "pause and resume queues",
     "queues.read": "see queues",

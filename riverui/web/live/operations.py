@@ -13,21 +13,20 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from riverui.actions import jobs
-from riverui.actions.jobs import Verb
+from riverui.actions.verbs import NOTHING, Given, JobVerb
 from riverui.errors import BadRequest, DatabaseUnavailable, QueryTimeout, RiveruiError
 from riverui.storage.interface import Driver
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import (
     Count,
     CountKind,
     Field,
-    JobChanges,
     JobCursor,
     JobCutoff,
     JobFilter,
     JobListParams,
     JobOrder,
     Op,
-    SkipReason,
     Term,
 )
 from riverui.web.config import DashboardConfig
@@ -69,7 +68,7 @@ class Operation:
     """One verb on all jobs that match a filter and are not newer than the cutoff."""
 
     id: str
-    verb: Verb
+    verb: JobVerb
     filter: JobFilter
     filter_text: str
     order: JobOrder
@@ -78,6 +77,8 @@ class Operation:
     total: Count
     """How many matched when it was started."""
     started_at: datetime
+    given: Given
+    """What the verb takes besides the jobs."""
     ended_at: datetime | None = None
     status: Status = Status.RUNNING
     changed: int = 0
@@ -86,6 +87,11 @@ class Operation:
     skipped_samples: dict[SkipReason, tuple[int, ...]] = field(default_factory=dict)
     error: str = ""
     task: asyncio.Task[None] | None = None
+
+    @property
+    def title(self) -> str:
+        """Return the verb for the log, with what it was given."""
+        return f"{self.verb.name} ({self.verb.words(self.given)})" if self.given else self.verb.name
 
     @property
     def ended(self) -> bool:
@@ -126,9 +132,10 @@ class Operations:
 
     def start(
         self,
-        verb: Verb,
+        verb: JobVerb,
         filter: JobFilter,
         *,
+        given: Given = NOTHING,
         cutoff: JobCutoff,
         filter_text: str,
         id: str,
@@ -152,6 +159,7 @@ class Operations:
             id=id,
             verb=verb,
             filter=filter,
+            given=given,
             filter_text=filter_text,
             order=order,
             cutoff=cutoff,
@@ -163,7 +171,11 @@ class Operations:
         self._forget()
         operation.task = asyncio.create_task(self._run(operation))
         log.info(
-            "%s started by %r: %r", verb.value, user, filter_text, extra={"operation": operation.id}
+            "%s started by %r: %r",
+            operation.title,
+            user,
+            filter_text,
+            extra={"operation": operation.id},
         )
         return operation
 
@@ -172,7 +184,7 @@ class Operations:
         if operation.status is Status.RUNNING:
             operation.status = Status.STOPPING
             log.info(
-                "%s stopped by %r", operation.verb.value, user, extra={"operation": operation.id}
+                "%s stopped by %r", operation.verb.name, user, extra={"operation": operation.id}
             )
 
     async def close(self) -> None:
@@ -200,11 +212,11 @@ class Operations:
         except RiveruiError as error:
             operation.error = error.public
             log.warning(
-                "%s stopped: %s", operation.verb.value, error, extra={"operation": operation.id}
+                "%s stopped: %s", operation.verb.name, error, extra={"operation": operation.id}
             )
         except Exception:
             operation.error = "Something went wrong; see the server's log."
-            log.exception("%s failed", operation.verb.value, extra={"operation": operation.id})
+            log.exception("%s failed", operation.verb.name, extra={"operation": operation.id})
         finally:
             operation.status = status
             operation.ended_at = datetime.now(UTC)
@@ -212,7 +224,7 @@ class Operations:
             skipped = {reason.value: number for reason, number in operation.skipped.items()}
             log.info(
                 "%s %s: %d changed, %d requested, skipped %s, asked by %r for %r%s",
-                operation.verb.value,
+                operation.title,
                 status.value,
                 operation.changed,
                 operation.requested,
@@ -276,7 +288,11 @@ class _Walk:
         if ids := chunk if fresh else await self._still_matching(chunk):
             started = time.monotonic()
             changes = await jobs.apply(
-                self._driver, self._operation.verb, ids, time_limit=self._config.action_timeout
+                self._driver,
+                self._operation.verb,
+                ids,
+                self._operation.given,
+                time_limit=self._config.action_timeout,
             )
             self._operation.note(changes)
             if time.monotonic() - started > _LONG:

@@ -209,10 +209,12 @@ def _notice_response(
     request: Request, notice: Notice, *, headers: Mapping[str, str], status: int = 200
 ) -> Response:
     html = dashboard(request).environment.get_template("_notice.html").render(notice=notice)
-    # The notice goes into the shell wherever the form that was sent wanted its answer.
+    # The notice goes into the shell wherever the form that was sent wanted its answer. Only what is
+    # wrong with a form that asks is told in the form, as the shell lies beneath its dialog.
+    inside = status >= 400 and htmx(request).target == "ask-problem"
     place = {
-        "HX-Retarget": "#notices",
-        "HX-Reswap": "beforeend",
+        "HX-Retarget": "#ask-problem" if inside else "#notices",
+        "HX-Reswap": "innerHTML" if inside else "beforeend",
         "HX-Push-Url": "false",
         "Vary": VARY,
     }

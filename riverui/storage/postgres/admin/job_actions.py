@@ -9,7 +9,7 @@ from typing import Any
 from riverui.domain.clock import rfc3339_nano
 from riverui.domain.numbers import is_bigint
 from riverui.errors import DatabaseError, DatabaseUnavailable, LockTimeout
-from riverui.storage.interface.params import JobChanges, SkipReason
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.postgres.statements import Row, Statements
 
 

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from riverui import __version__
+from riverui.actions.job_verbs import JOB_VERBS
 from riverui.domain.queues import LeaderRow
 from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
 from riverui.storage.interface import MIGRATIONS, SERVER, missing
@@ -68,6 +69,9 @@ class Help:
 
     template: ClassVar[str] = "about/help.html"
     fragments: ClassVar[Mapping[str, str]] = {"dialog": "about/_help.html"}
+
+    verb_keys: tuple[tuple[tuple[str], str], ...]
+    """The keys of the verbs on jobs, and what they do."""
 
 
 async def index(request: Request) -> Response:
@@ -132,7 +136,11 @@ async def index(request: Request) -> Response:
 
 async def help(request: Request) -> Response:  # noqa: A001 - the page's name
     """Shortcuts and the search grammar."""
-    return respond(request, Help())
+    keys = tuple(
+        ((verb.key,), f"{verb.label.lower()}{' (asks first)' if verb.asks else ''}")
+        for verb in JOB_VERBS.values()
+    )
+    return respond(request, Help(verb_keys=keys))
 
 
 async def preferences(request: Request) -> Response:

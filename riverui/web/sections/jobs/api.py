@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions import jobs as actions
-from riverui.actions.jobs import Verb
+from riverui.actions.job_verbs import JOB_VERBS
+from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobMinimalRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
 from riverui.storage.interface.params import JobCursor, JobListParams, JobMinimalPage
@@ -18,6 +20,7 @@ from riverui.web.api import operations, requests, serializers
 from riverui.web.api.selection import Selection, selected
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.routes import GuardedRoute
 from riverui.web.search import query
 
 log = logging.getLogger("riverui.actions")
@@ -61,41 +64,37 @@ async def show(request: Request) -> Response:
     return serializers.reply(serializers.job(row))
 
 
-async def cancel(request: Request) -> Response:
-    """Cancels jobs, all or none; running ones are asked to stop. With a query, all that match."""
-    return await _act(request, Verb.CANCEL)
-
-
-async def delete(request: Request) -> Response:
-    """Deletes jobs, all or none. With a query, all that match."""
-    return await _act(request, Verb.DELETE)
-
-
-async def retry(request: Request) -> Response:
-    """Makes jobs available now, all or none. With a query, all that match."""
-    return await _act(request, Verb.RETRY)
-
-
-async def _act(request: Request, verb: Verb) -> Response:
+async def act(verb: JobVerb, request: Request) -> Response:
+    """Does a verb to jobs, all or none. With a query, to all that match."""
     board, posted = dashboard(request), await requests.payload(request)
     if "query" in posted:
         return await operations.start(request, verb, posted)
     if "state" in posted:
         raise BadRequest("`state` narrows a `query`: with `ids` it means nothing.")
-    ids = requests.ids(posted)
+    ids, given = requests.ids(posted), verb.read(posted)
     changes = await actions.apply_whole(
-        board.driver, verb, ids, time_limit=board.config.action_timeout
+        board.driver, verb, ids, given, time_limit=board.config.action_timeout
     )
     board.counts.expire()
     log.info(
-        "%s by %r: %d changed, %d requested of jobs %s",
-        verb.value,
+        "%s%s by %r: %d changed, %d requested of jobs %s",
+        verb.name,
+        f" ({verb.words(given)})" if given else "",
         access(request).user,
         len(changes.changed),
         len(changes.requested),
         ids[:50],
     )
     return serializers.reply({"status": "ok"})
+
+
+VERB_ROUTES = tuple(
+    GuardedRoute(
+        "POST", f"/api/jobs/{verb.name}", f"api.jobs.{verb.name}", verb.right, partial(act, verb)
+    )
+    for verb in JOB_VERBS.values()
+)
+"""An address for each verb."""
 
 
 async def _rows(

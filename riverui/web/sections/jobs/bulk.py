@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import ClassVar
 
 from itsdangerous import BadData
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions.jobs import Verb
+from riverui.actions.job_verbs import JOB_VERBS
+from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import (
@@ -27,12 +29,13 @@ from riverui.storage.interface.params import (
 from riverui.web.auth.access import access, need
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
+from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path, url
-from riverui.web.live import action_notices
 from riverui.web.live.notices import Notice
 from riverui.web.search import addresses, query, time_terms
 from riverui.web.search.addresses import Listing
 from riverui.web.search.search_problems import listing_problem
+from riverui.web.sections.jobs.chosen import caution, suggestions
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import done, respond
 
@@ -51,7 +54,9 @@ class BulkPreview:
     template: ClassVar[str] = "jobs/bulk.html"
     fragments: ClassVar[Mapping[str, str]] = {"dialog": "jobs/_bulk.html"}
 
-    verb: str
+    verb: JobVerb
+    suggestions: Mapping[str, Sequence[str]]
+    """Texts to choose from, by the name of the verb's parameter."""
     filter_text: str
     """The filter in words, e.g. `state:retryable kind:mail`; "every job" when empty."""
     count: Count
@@ -71,7 +76,7 @@ class BulkPreview:
 async def index(request: Request) -> Response:
     """What a verb would do to all jobs of a list."""
     verb = _verb(request.query_params.get("verb", ""))
-    need(request, f"jobs.{verb.value}")
+    need(request, verb.right)
     board, now = dashboard(request), datetime.now(UTC)
     listing, _ = addresses.read(
         request.query_params, now=now, default_limit=_LOOKED_AT, besides=("next", "verb")
@@ -81,9 +86,7 @@ async def index(request: Request) -> Response:
     )
     if problem := listing_problem(listing):
         raise BadRequest(problem.detail)
-    states = tuple(
-        state for state in listing.states or JobState if state in action_notices.FITS[verb]
-    )
+    states = tuple(state for state in listing.states or JobState if state in verb.fits)
     if not states:
         return respond(request, _nothing(verb, listing, now, next_url))
     matching = JobFilter(states=query.normal_states(states), terms=listing.search.terms)
@@ -104,6 +107,7 @@ async def index(request: Request) -> Response:
         request,
         BulkPreview(
             verb=verb,
+            suggestions=await suggestions(request, verb),
             filter_text=text,
             count=count,
             kinds=tuple(Counter(row.kind for row in page.rows).most_common(8)),
@@ -117,36 +121,24 @@ async def index(request: Request) -> Response:
     )
 
 
-async def retry(request: Request) -> Response:
-    """Starts to retry all jobs of a preview."""
-    return await _start(request, Verb.RETRY)
-
-
-async def cancel(request: Request) -> Response:
-    """Starts to cancel all jobs of a preview."""
-    return await _start(request, Verb.CANCEL)
-
-
-async def delete(request: Request) -> Response:
-    """Starts to delete all jobs of a preview."""
-    return await _start(request, Verb.DELETE)
-
-
-async def _start(request: Request, verb: Verb) -> Response:
+async def start(verb: JobVerb, request: Request) -> Response:
+    """Starts to do a verb to all jobs of a preview."""
     board = dashboard(request)
     posted = await form(request)
     try:
         found = board.signer.loads(posted.get("token", ""), salt=_SALT, max_age=_SECONDS)
     except BadData:
         raise BadRequest("This preview has expired or was changed: open it again.") from None
-    if found["verb"] != verb.value:
+    if found["verb"] != verb.name:
         raise BadRequest("This preview was made for another action.")
+    given = verb.read(posted)
     matching = query.parse(
         found["filter"], now=datetime.now(UTC), max_length=len(found["filter"])
     ).filter()
     operation = board.operations.start(
         verb,
         matching,
+        given=given,
         id=found["id"],
         cutoff=JobCutoff(
             id=found["cutoff_id"], at=time_terms.parse(found["cutoff_at"], datetime.now(UTC)).start
@@ -157,18 +149,39 @@ async def _start(request: Request, verb: Verb) -> Response:
         user=access(request).user,
     )
     board.counts.expire()
-    notice = Notice(level="info", title=f"{verb.value.capitalize()} all matching: started")
+    told = await caution(request, verb, given)
+    notice = Notice(
+        level="warning" if told else "info",
+        title=f"{verb.label} all matching: started",
+        details=(told,) if told else (),
+    )
     next_url = url(request, "operations.show", id=operation.id)
     return done(request, notice, next=next_url, changed="operations")
 
 
-def _token(request: Request, verb: Verb, text: str, cutoff: JobCutoff, count: Count) -> str:
+ROUTES = (
+    GuardedRoute("GET", "/jobs/bulk", "jobs.bulk", "jobs.read", index),
+    *(
+        GuardedRoute(
+            "POST",
+            f"/jobs/bulk/{verb.name}",
+            f"jobs.bulk_{verb.name}",
+            verb.right,
+            partial(start, verb),
+        )
+        for verb in JOB_VERBS.values()
+    ),
+)
+"""The preview, and an address that starts each verb."""
+
+
+def _token(request: Request, verb: JobVerb, text: str, cutoff: JobCutoff, count: Count) -> str:
     """What the preview promised, signed. Its id becomes the operation's, so sent twice it starts
     only one.
     """
     promised = {
         "id": secrets.token_urlsafe(9),
-        "verb": verb.value,
+        "verb": verb.name,
         "filter": text,
         "cutoff_id": cutoff.id,
         "cutoff_at": time_terms.exact_text(cutoff.at),
@@ -193,10 +206,11 @@ async def _count(request: Request, matching: JobFilter, cutoff: JobCutoff, page:
         return Count(value=len(page.rows), kind=CountKind.AT_LEAST)
 
 
-def _nothing(verb: Verb, listing: Listing, now: datetime, next_url: str) -> BulkPreview:
+def _nothing(verb: JobVerb, listing: Listing, now: datetime, next_url: str) -> BulkPreview:
     shown = " and ".join(listing.states)
     return BulkPreview(
         verb=verb,
+        suggestions={},
         filter_text=query.format(listing.filter),
         count=Count(value=0),
         kinds=(),
@@ -205,12 +219,11 @@ def _nothing(verb: Verb, listing: Listing, now: datetime, next_url: str) -> Bulk
         cutoff_at=now,
         token="",
         next=next_url,
-        problem=Problem(title=f"There is nothing to {verb.value} among {shown} jobs."),
+        problem=Problem(title=f"There is nothing to {verb.name} among {shown} jobs."),
     )
 
 
-def _verb(text: str) -> Verb:
-    try:
-        return Verb(text)
-    except ValueError:
-        raise BadRequest(f"Choose one of {', '.join(Verb)}.") from None
+def _verb(text: str) -> JobVerb:
+    if text not in JOB_VERBS:
+        raise BadRequest(f"Choose one of {', '.join(JOB_VERBS)}.")
+    return JOB_VERBS[text]

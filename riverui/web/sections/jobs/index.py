@@ -1,11 +1,9 @@
-"""Jobs: the list, and the verbs for chosen ones."""
+"""Jobs: the list."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -14,42 +12,30 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from riverui.actions import jobs as actions
-from riverui.actions.jobs import MAX_IDS, Verb
+from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobListRow, JobState
-from riverui.domain.numbers import is_bigint
-from riverui.errors import BadRequest, QueryTimeout
+from riverui.errors import QueryTimeout
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import (
     Count,
-    Field,
-    JobChanges,
     JobCursor,
-    JobFilter,
     JobListParams,
     JobPage,
-    Op,
-    Term,
 )
-from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
-from riverui.web.http.forms import Form, form
 from riverui.web.http.htmx import htmx
 from riverui.web.http.problems import error_page
-from riverui.web.http.urls import here, local_path, url
+from riverui.web.http.urls import here, url
 from riverui.web.live import action_notices
 from riverui.web.live.counts import Snapshot
-from riverui.web.live.notices import Notice
 from riverui.web.search import addresses
-from riverui.web.search.addresses import Listing, list_url, search_url
+from riverui.web.search.addresses import Listing, list_url
 from riverui.web.search.long_searches import SearchNote, first_note
 from riverui.web.search.search_problems import listing_problem
 from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.preferences import PAGE_SIZES
-from riverui.web.view.render import done, respond
-
-log = logging.getLogger("riverui.actions")
+from riverui.web.view.render import respond
 
 _RAIL = (
     JobState.AVAILABLE,
@@ -62,10 +48,6 @@ _RAIL = (
     JobState.CANCELLED,
 )
 """States as the rail shows them: what is going on first."""
-
-_ID = re.compile(r"-?[0-9]{1,19}")
-_LINKED = 50
-"""Jobs that a notice's link can name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,27 +116,10 @@ class JobsIndex:
     hide_args: bool
     filtered: bool
     """Whether any term besides the state narrows the list."""
-    actions: Mapping[str, str]
-    """Verbs that fit the states shown and the viewer's rights (of retry, cancel, delete), each with
-    the address that shows what it would do to all matching jobs. None for a search that is not
-    understood.
+    actions: Mapping[JobVerb, str]
+    """Verbs that fit the states shown and the viewer's rights, each with the address that shows
+    what it would do to all matching jobs. None for a search that is not understood.
     """
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobsConfirm:
-    """Asks before deleting selected jobs; the same page answers a person with or without
-    JavaScript.
-    """
-
-    template: ClassVar[str] = "jobs/confirm.html"
-    fragments: ClassVar[Mapping[str, str]] = {"dialog": "jobs/_confirm.html"}
-
-    verb: str
-    ids: tuple[int, ...]
-    samples: tuple[JobListRow, ...]
-    next: str
-    """Where to go afterwards (a path below the base path)."""
 
 
 async def index(request: Request) -> Response:
@@ -184,33 +149,6 @@ async def index(request: Request) -> Response:
         status=status if problem else 200,
         headers={} if canonical else {"HX-Push-Url": list_url(request, listing)},
     )
-
-
-async def retry(request: Request) -> Response:
-    """Makes the chosen jobs available now."""
-    return await _act(request, Verb.RETRY, await form(request))
-
-
-async def cancel(request: Request) -> Response:
-    """Cancels the chosen jobs; running ones are asked to stop."""
-    return await _act(request, Verb.CANCEL, await form(request))
-
-
-async def delete(request: Request) -> Response:
-    """Deletes the chosen jobs, once that is confirmed."""
-    posted = await form(request)
-    ids = _ids(posted)
-    if posted.get("confirmed") != "1" and ids:
-        return respond(
-            request,
-            JobsConfirm(
-                verb=Verb.DELETE,
-                ids=ids,
-                samples=await _samples(request, ids[:5]),
-                next=local_path(request, posted.get("next"), default=url(request, "jobs.index")),
-            ),
-        )
-    return await _act(request, Verb.DELETE, posted)
 
 
 def _problem(request: Request, error: Exception) -> tuple[int, Problem]:
@@ -350,7 +288,7 @@ def _rail(request: Request, listing: Listing, snapshot: Snapshot) -> tuple[State
     )
 
 
-def _actions(request: Request, listing: Listing) -> dict[str, str]:
+def _actions(request: Request, listing: Listing) -> dict[JobVerb, str]:
     preview = url(request, "jobs.bulk")
     fixed = urlencode(
         [
@@ -362,7 +300,7 @@ def _actions(request: Request, listing: Listing) -> dict[str, str]:
         quote_via=quote,
     )
     return {
-        verb: f"{preview}?verb={verb}&{fixed}"
+        verb: f"{preview}?verb={verb.name}&{fixed}"
         for verb in action_notices.allowed(request, listing.states)
     }
 
@@ -381,55 +319,3 @@ async def _matching(
         return None
     key = listing.query(order=addresses.default_order(listing.states), limit=listing.default_limit)
     return await dashboard(request).counts.matching(key, listing.filter)
-
-
-async def _act(request: Request, verb: Verb, posted: Form) -> Response:
-    board, ids = dashboard(request), _ids(posted)
-    home = url(request, "jobs.index")
-    next_url = local_path(request, posted.get("next"), default=home)
-    if not ids:
-        return done(request, Notice(level="warning", title="No job was selected"), next=next_url)
-    changes = await actions.apply(board.driver, verb, ids, time_limit=board.config.action_timeout)
-    board.counts.expire()
-    log.info(
-        "%s by %r: %d changed, %d requested, %d skipped of jobs %s",
-        verb.value,
-        access(request).user,
-        len(changes.changed),
-        len(changes.requested),
-        len(changes.skipped),
-        ids[:_LINKED],
-    )
-    if verb is Verb.DELETE and any(
-        next_url.partition("?")[0] == url(request, "jobs.show", id=job_id)
-        for job_id in changes.changed
-    ):
-        next_url = home
-    notice = action_notices.notice(verb, changes, link=_link(request, verb, changes))
-    return done(request, notice, next=next_url, changed="jobs")
-
-
-def _link(request: Request, verb: Verb, changes: JobChanges) -> tuple[str, str] | None:
-    """Where the jobs can be seen that an action changed."""
-    ids = changes.changed + changes.requested
-    if verb is Verb.DELETE or not ids or len(ids) > _LINKED:
-        return None
-    if len(ids) == 1:
-        return f"Job {ids[0]}", url(request, "jobs.show", id=ids[0])
-    return "Show them", search_url(request, f"id:{','.join(map(str, ids))}")
-
-
-async def _samples(request: Request, ids: Sequence[int]) -> tuple[JobListRow, ...]:
-    wanted = JobFilter(terms=(Term(field=Field.ID, op=Op.EQ, values=tuple(ids)),))
-    async with dashboard(request).driver.reading() as executor:
-        return (await executor.job_list(JobListParams(filter=wanted, limit=len(ids)))).rows
-
-
-def _ids(posted: Form) -> tuple[int, ...]:
-    """The ids that a form names, each once. BadRequest where they are no ids or too many."""
-    texts = posted.getlist("ids")
-    if len(texts) > MAX_IDS:
-        raise BadRequest(f"One request takes at most {MAX_IDS:,} jobs.")
-    if not all(_ID.fullmatch(text) and is_bigint(int(text)) for text in texts):
-        raise BadRequest("A job id must be a whole number.")
-    return tuple(dict.fromkeys(map(int, texts)))

@@ -12,6 +12,7 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import FINALIZED, MOST_NAME, WAITING, JobShowRow, JobState
 from riverui.domain.numbers import is_bigint
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
@@ -47,8 +48,8 @@ class JobsShow:
     steps: tuple[Step, ...]
     attempts: tuple[Attempt, ...]
     """Newest first."""
-    actions: tuple[str, ...]
-    """Verbs that fit the state and the viewer's rights: of retry, cancel, delete."""
+    actions: tuple[JobVerb, ...]
+    """Verbs that fit the state and the viewer's rights."""
     stuck: str | None
     """Why a running job looks stuck, in words; None when it does not."""
     waiting: str | None

@@ -28,7 +28,7 @@ async def stop(request: Request) -> Response:
     """Stops an operation after the chunk at hand."""
     await requests.payload(request)
     operation = _operation(request)
-    need(request, f"jobs.{operation.verb.value}")
+    need(request, operation.verb.right)
     dashboard(request).operations.stop(operation, user=access(request).user)
     return serializers.reply({"operation": serialized(operation)})
 

@@ -10,6 +10,8 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response
 
+from riverui.actions.job_verbs import SKIPPED
+from riverui.actions.verbs import JobVerb
 from riverui.errors import NotFound
 from riverui.storage.interface.params import CountKind, JobFilter
 from riverui.web.auth.access import access, need
@@ -28,7 +30,9 @@ class OperationView:
     """One operation as shown."""
 
     id: str
-    verb: str
+    verb: JobVerb
+    given: tuple[tuple[str, str | int], ...]
+    """What the verb was given besides the jobs: labels and values."""
     filter_text: str
     user: str
     started_at: datetime
@@ -39,10 +43,10 @@ class OperationView:
     total_exact: bool
     changed: int
     requested: int
-    skipped: Mapping[str, int]
-    """Skip reason → how many."""
-    skipped_samples: Mapping[str, tuple[int, ...]]
-    """Skip reason → first few ids."""
+    seen: int
+    """Jobs dealt with so far, skipped ones included."""
+    skipped: tuple[tuple[str, int, tuple[int, ...]], ...]
+    """Why jobs were left as they were, in words; how many; the first few ids."""
     error: str
     url: str
     jobs_url: str
@@ -92,7 +96,7 @@ async def show(request: Request) -> Response:
 async def stop(request: Request) -> Response:
     """Stops an operation after the chunk at hand."""
     board, operation = dashboard(request), _operation(request)
-    need(request, f"jobs.{operation.verb.value}")
+    need(request, operation.verb.right)
     posted = await form(request)
     ended = operation.ended
     board.operations.stop(operation, user=access(request).user)
@@ -114,7 +118,12 @@ def _view(request: Request, operation: Operation) -> OperationView:
     through = operation.status is Status.DONE
     return OperationView(
         id=operation.id,
-        verb=operation.verb.value,
+        verb=operation.verb,
+        given=tuple(
+            (parameter.label, operation.given[parameter.name])
+            for parameter in operation.verb.parameters
+            if parameter.name in operation.given
+        ),
         filter_text=operation.filter_text,
         user=operation.user,
         started_at=operation.started_at,
@@ -124,8 +133,11 @@ def _view(request: Request, operation: Operation) -> OperationView:
         total_exact=through or operation.total.kind is CountKind.EXACT,
         changed=operation.changed,
         requested=operation.requested,
-        skipped={reason.value: number for reason, number in operation.skipped.items()},
-        skipped_samples={reason.value: ids for reason, ids in operation.skipped_samples.items()},
+        seen=operation.seen,
+        skipped=tuple(
+            (SKIPPED[reason], number, operation.skipped_samples.get(reason, ()))
+            for reason, number in operation.skipped.items()
+        ),
         error=operation.error,
         url=url(request, "operations.show", id=operation.id),
         jobs_url=search_url(request, terms, operation.filter.states),

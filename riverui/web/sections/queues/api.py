@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions import queues as actions
+from riverui.actions.verbs import QueueVerb
 from riverui.domain.queues import QueueCountRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
 from riverui.web.api import requests, serializers
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.routes import GuardedRoute
 
 log = logging.getLogger("riverui.actions")
 
@@ -44,14 +47,26 @@ async def show(request: Request) -> Response:
     return serializers.reply(serializers.queue(await _queue(request)))
 
 
-async def pause(request: Request) -> Response:
-    """Pauses a queue, `*` every queue."""
-    return await _set(request, actions.pause, "paused")
+async def act(verb: QueueVerb, request: Request) -> Response:
+    """Does a verb to a queue, `*` for every queue."""
+    board, name = dashboard(request), request.path_params["name"]
+    await requests.payload(request)
+    changed = await actions.apply(board.driver, verb, name, time_limit=board.config.action_timeout)
+    log.info("queue %r %s by %r: %d changed", name, verb.done, access(request).user, len(changed))
+    return serializers.reply({"status": "ok"})
 
 
-async def resume(request: Request) -> Response:
-    """Resumes a queue, `*` every queue."""
-    return await _set(request, actions.resume, "resumed")
+VERB_ROUTES = tuple(
+    GuardedRoute(
+        "PUT",
+        f"/api/queues/{{name:river_rest}}/{verb.name}",
+        f"api.queues.{verb.name}",
+        verb.right,
+        partial(act, verb),
+    )
+    for verb in actions.QUEUE_VERBS.values()
+)
+"""An address for each verb."""
 
 
 async def update(request: Request) -> Response:
@@ -69,16 +84,6 @@ async def update(request: Request) -> Response:
     else:
         await actions.touch(board.driver, name, time_limit=time_limit)
     return serializers.reply(serializers.queue(await _queue(request)))
-
-
-async def _set(
-    request: Request, action: Callable[..., Awaitable[Sequence[str]]], done_word: str
-) -> Response:
-    board, name = dashboard(request), request.path_params["name"]
-    await requests.payload(request)
-    changed = await action(board.driver, name, time_limit=board.config.action_timeout)
-    log.info("queue %r %s by %r: %d changed", name, done_word, access(request).user, len(changed))
-    return serializers.reply({"status": "ok"})
 
 
 async def _queue(request: Request) -> QueueCountRow:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
@@ -13,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions import queues as actions
+from riverui.actions.verbs import QueueVerb
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.domain.queues import ALL_QUEUES, QueueListRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
@@ -21,6 +23,7 @@ from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.problems import error_page
+from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path, only, url
 from riverui.web.live.notices import Notice
 from riverui.web.search import query
@@ -42,8 +45,6 @@ _COUNTED = (JobState.AVAILABLE, JobState.RUNNING, JobState.SCHEDULED, JobState.R
 _FAILED = (JobState.RETRYABLE, JobState.DISCARDED)
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
-_Action = Callable[..., Awaitable[Sequence[str]]]
-
 _ORDERS: Mapping[str, tuple[str, Callable[[QueueListRow], Any]]] = {
     "name": ("By name", lambda row: row.queue.name),
     "oldest": (
@@ -59,6 +60,8 @@ class QueueLine:
     """A queue in the list, with its links."""
 
     row: QueueListRow
+    verb: QueueVerb | None
+    """What its button does; None where nothing can be done to it on its own."""
     url: str
     jobs_urls: Mapping[JobState, str]
     """Lists of its available, running, scheduled and retryable jobs."""
@@ -79,8 +82,8 @@ class QueuesIndex:
     """Counts at or above it are shown as `10,000+`."""
     more: bool
     """There are more queues than are shown."""
-    any_paused: bool
-    any_active: bool
+    verbs_all: tuple[QueueVerb, ...]
+    """What can be done to every queue at once: what changes one of them."""
     self_url: str
     problem: Problem | None
     may_pause: bool
@@ -147,8 +150,11 @@ async def index(request: Request) -> Response:
             lines=tuple(_line(request, row) for row in shown),
             cap=cap,
             more=len(rows) > _SHOWN,
-            any_paused=any(row.queue.paused_at for row in rows),
-            any_active=any(row.queue.served and not row.queue.paused_at for row in rows),
+            verbs_all=tuple(
+                verb
+                for verb in actions.QUEUE_VERBS.values()
+                if access(request).may(verb.right) and any(verb.fits(row.queue) for row in rows)
+            ),
             self_url=_index_url(request, match, order),
             problem=problem,
             may_pause=access(request).may("queues.pause"),
@@ -198,57 +204,59 @@ async def show(request: Request) -> Response:
     )
 
 
-async def pause(request: Request) -> Response:
-    """Pauses a queue, or every queue."""
-    hint = "Running jobs finish; no new ones start."
-    return await _set(request, actions.pause, actions.pause_all, "paused", hint)
-
-
-async def resume(request: Request) -> Response:
-    """Resumes a queue, or every queue."""
-    return await _set(request, actions.resume, actions.resume_all, "resumed")
-
-
-async def _set(
-    request: Request, one: _Action, every: _Action, done_word: str, hint: str = ""
-) -> Response:
+async def act(verb: QueueVerb, request: Request) -> Response:
+    """Does a verb to a queue, or to every queue."""
     board, posted = dashboard(request), await form(request)
     name, time_limit = posted.get("name"), board.config.action_timeout
     if posted.get("all"):
         name = ALL_QUEUES
-        changed = await every(board.driver, time_limit=time_limit)
+        changed = await actions.apply_all(board.driver, verb, time_limit=time_limit)
     elif name is None:
         raise BadRequest("Choose a queue.")
     else:
-        changed = await one(board.driver, name, time_limit=time_limit)
+        changed = await actions.apply(board.driver, verb, name, time_limit=time_limit)
     next_url = local_path(request, posted.get("next"), default=url(request, "queues.index"))
-    log.info("queue %r %s by %r: %d changed", name, done_word, access(request).user, len(changed))
+    log.info("queue %r %s by %r: %d changed", name, verb.done, access(request).user, len(changed))
+    return done(request, _notice(verb, name, changed), next=next_url, changed="queues")
+
+
+VERB_ROUTES = tuple(
+    GuardedRoute(
+        "POST", f"/queues/{verb.name}", f"queues.{verb.name}", verb.right, partial(act, verb)
+    )
+    for verb in actions.QUEUE_VERBS.values()
+)
+"""An address for each verb."""
+
+
+def _notice(verb: QueueVerb, name: str, changed: Sequence[str]) -> Notice:
+    """Return what a verb did to the queue of that name, or to every queue."""
+    if not changed:
+        unchanged = f"Queue {_short(name)} was {verb.unchanged}"
+        return Notice(level="info", title=verb.unchanged_all if name == ALL_QUEUES else unchanged)
+    details = (verb.hint,) if verb.hint else ()
     if len(changed) == 1:
-        title = f"Queue {_short(changed[0])} {done_word}"
-    elif changed:
-        title = f"{len(changed):,} queues {done_word}"
-    elif name == ALL_QUEUES:
-        title = "All queues were already paused" if done_word == "paused" else "No queue was paused"
+        title = f"Queue {_short(changed[0])} {verb.done}"
     else:
-        title = (
-            f"Queue {_short(name)} was"
-            f" {'already paused' if done_word == 'paused' else 'not paused'}"
-        )
-    names = ", ".join(_short(queue) for queue in changed[:_NAMED])
-    more = f" and {len(changed) - _NAMED:,} more" if len(changed) > _NAMED else ""
-    details = ((f"{names}{more}",) if len(changed) > 1 else ()) + (
-        (hint,) if changed and hint else ()
-    )
-    level = "success" if changed else "info"
-    return done(
-        request, Notice(level=level, title=title, details=details), next=next_url, changed="queues"
-    )
+        title = f"{len(changed):,} queues {verb.done}"
+        names = ", ".join(_short(queue) for queue in changed[:_NAMED])
+        more = f" and {len(changed) - _NAMED:,} more" if len(changed) > _NAMED else ""
+        details = (f"{names}{more}", *details)
+    return Notice(level="success", title=title, details=details)
 
 
 def _line(request: Request, row: QueueListRow) -> QueueLine:
     name = row.queue.name
     return QueueLine(
         row=row,
+        verb=next(
+            (
+                verb
+                for verb in actions.QUEUE_VERBS.values()
+                if row.queue.pausable and verb.fits(row.queue)
+            ),
+            None,
+        ),
         url=url(request, "queues.show", name=name),
         jobs_urls={
             state: search_url(request, query.term(Field.QUEUE, name), (state,))

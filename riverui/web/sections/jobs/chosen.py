@@ -1,0 +1,165 @@
+"""The verbs for chosen jobs: asked first where the verb asks, done, and told."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.actions import jobs as actions
+from riverui.actions.job_verbs import JOB_VERBS
+from riverui.actions.jobs import MAX_IDS
+from riverui.actions.verbs import Given, JobVerb
+from riverui.domain.jobs import JobListRow
+from riverui.domain.numbers import is_bigint
+from riverui.errors import BadRequest, DatabaseError
+from riverui.storage.interface.job_actions import JobChanges
+from riverui.storage.interface.params import Field, JobFilter, JobListParams, Op, Term
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.forms import Form, form
+from riverui.web.http.routes import GuardedRoute
+from riverui.web.http.urls import local_path, url
+from riverui.web.live import action_notices
+from riverui.web.live.notices import Notice
+from riverui.web.search.addresses import search_url
+from riverui.web.view.facts import fact
+from riverui.web.view.render import done, respond
+
+log = logging.getLogger("riverui.actions")
+
+_ID = re.compile(r"-?[0-9]{1,19}")
+_LINKED = 50
+"""Jobs that a notice's link can name."""
+_SAMPLES = 5
+"""Jobs that are shown where a person is asked."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobsConfirm:
+    """Asks before a verb is done to chosen jobs, and for what it takes; the same page answers a
+    person with or without JavaScript.
+    """
+
+    template: ClassVar[str] = "jobs/confirm.html"
+    fragments: ClassVar[Mapping[str, str]] = {"dialog": "jobs/_confirm.html"}
+
+    verb: JobVerb
+    ids: tuple[int, ...]
+    samples: tuple[JobListRow, ...]
+    suggestions: Mapping[str, Sequence[str]]
+    """Texts to choose from, by the name of the verb's parameter."""
+    next: str
+    """Where to go afterwards (a path below the base path)."""
+
+
+async def act(verb: JobVerb, request: Request) -> Response:
+    """Does a verb to the chosen jobs; where it asks, only once the form has been sent."""
+    posted = await form(request)
+    ids, home = _ids(posted), url(request, "jobs.index")
+    next_url = local_path(request, posted.get("next"), default=home)
+    if not ids:
+        return done(request, Notice(level="warning", title="No job was selected"), next=next_url)
+    if verb.asks and posted.get("confirmed") != "1":
+        return respond(
+            request,
+            JobsConfirm(
+                verb=verb,
+                ids=ids,
+                samples=await _samples(request, ids[:_SAMPLES]),
+                suggestions=await suggestions(request, verb),
+                next=next_url,
+            ),
+        )
+    given = verb.read(posted)
+    board = dashboard(request)
+    changes = await actions.apply(
+        board.driver, verb, ids, given, time_limit=board.config.action_timeout
+    )
+    board.counts.expire()
+    log.info(
+        "%s%s by %r: %d changed, %d requested, %d skipped of jobs %s",
+        verb.name,
+        f" ({verb.words(given)})" if given else "",
+        access(request).user,
+        len(changes.changed),
+        len(changes.requested),
+        len(changes.skipped),
+        ids[:_LINKED],
+    )
+    if verb.removes and any(
+        next_url.partition("?")[0] == url(request, "jobs.show", id=job_id)
+        for job_id in changes.changed
+    ):
+        next_url = home
+    notice = action_notices.notice(
+        verb,
+        changes,
+        given,
+        caution=await caution(request, verb, given) if changes.changed else "",
+        link=_link(request, verb, changes),
+    )
+    return done(request, notice, next=next_url, changed="jobs")
+
+
+ROUTES = tuple(
+    GuardedRoute("POST", f"/jobs/{verb.name}", f"jobs.{verb.name}", verb.right, partial(act, verb))
+    for verb in JOB_VERBS.values()
+)
+"""An address for each verb."""
+
+
+async def suggestions(request: Request, verb: JobVerb) -> Mapping[str, Sequence[str]]:
+    """Return texts to choose from for each parameter of the verb that has some; a database that
+    cannot tell them in time leaves them out.
+    """
+    found: dict[str, Sequence[str]] = {}
+    for parameter in verb.parameters:
+        if parameter.suggest is not None:
+            read = await fact(dashboard(request).driver, parameter.suggest)
+            if not isinstance(read, DatabaseError):
+                found[parameter.name] = read
+    return found
+
+
+async def caution(request: Request, verb: JobVerb, given: Given) -> str:
+    """Return what speaks against what the verb was given; empty where nothing does, or where the
+    database cannot tell in time.
+    """
+    if verb.caution is None:
+        return ""
+    read = verb.caution
+    found = await fact(dashboard(request).driver, lambda executor: read(executor, given))
+    return "" if isinstance(found, DatabaseError) else found
+
+
+def _link(request: Request, verb: JobVerb, changes: JobChanges) -> tuple[str, str] | None:
+    """Return where the jobs can be seen that an action changed."""
+    ids = changes.changed + changes.requested
+    if verb.removes or not ids or len(ids) > _LINKED:
+        return None
+    if len(ids) == 1:
+        return f"Job {ids[0]}", url(request, "jobs.show", id=ids[0])
+    return "Show them", search_url(request, f"id:{','.join(map(str, ids))}")
+
+
+async def _samples(request: Request, ids: Sequence[int]) -> tuple[JobListRow, ...]:
+    wanted = JobFilter(terms=(Term(field=Field.ID, op=Op.EQ, values=tuple(ids)),))
+    async with dashboard(request).driver.reading() as executor:
+        return (await executor.job_list(JobListParams(filter=wanted, limit=len(ids)))).rows
+
+
+def _ids(posted: Form) -> tuple[int, ...]:
+    """Return the ids that a form names, each once. BadRequest where they are no ids or too many."""
+    texts = posted.getlist("ids")
+    if len(texts) > MAX_IDS:
+        raise BadRequest(f"One request takes at most {MAX_IDS:,} jobs.")
+    if not all(_ID.fullmatch(text) and is_bigint(int(text)) for text in texts):
+        raise BadRequest("A job id must be a whole number.")
+    return tuple(dict.fromkeys(map(int, texts)))

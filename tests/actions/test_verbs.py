@@ -1,0 +1,71 @@
+"""The records of the verbs: everything that is made from them has what it needs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from riverui.actions.job_verbs import JOB_VERBS, SKIPPED
+from riverui.actions.queues import QUEUE_VERBS
+from riverui.actions.verbs import JobVerb, QueueVerb
+from riverui.domain.jobs import JobState
+from riverui.storage.interface import Executor
+from riverui.storage.interface.job_actions import SkipReason
+from riverui.web.api.catalogue import CATALOGUE
+from riverui.web.api.schemas import SCHEMAS
+from riverui.web.app import create_app
+from riverui.web.assets import STATIC
+from riverui.web.auth.rights import RIGHTS
+from riverui.web.http.routes import GuardedRoute
+from tests.web.stand_ins import DeadDriver
+
+ICONS = set(re.findall(r'<symbol id="([^"]+)"', (STATIC / "icons.svg").read_text()))
+ENTRIES = {
+    entry.name: entry
+    for entry in create_app(DeadDriver(), no_auth=True).routes
+    if isinstance(entry, GuardedRoute)
+}
+
+
+@pytest.mark.parametrize("verb", JOB_VERBS.values(), ids=list(JOB_VERBS))
+def test_a_verb_on_jobs_has_its_addresses_right_words_and_call(verb: JobVerb) -> None:
+    assert JOB_VERBS[verb.name] is verb
+    addresses = {
+        f"jobs.{verb.name}": f"/jobs/{verb.name}",
+        f"jobs.bulk_{verb.name}": f"/jobs/bulk/{verb.name}",
+        f"api.jobs.{verb.name}": f"/api/jobs/{verb.name}",
+    }
+    for name, path in addresses.items():
+        assert (ENTRIES[name].path, ENTRIES[name].right) == (path, verb.right)
+    assert RIGHTS[verb.right] == verb.allows
+    assert CATALOGUE[f"api.jobs.{verb.name}"].body in SCHEMAS
+    assert hasattr(Executor, f"job_{verb.name}_many")
+    assert verb.icon in ICONS
+    assert verb.fits <= set(JobState)
+    assert verb.labels.keys() <= verb.fits
+    assert verb.tone in ("", "primary", "danger")
+    assert "{jobs}" in verb.changed
+    for sentence in (*verb.effect, verb.summary, *verb.refuses.values()):
+        assert sentence.endswith(".") or ";" in sentence, sentence
+
+
+def test_each_verb_has_a_key_of_its_own() -> None:
+    keys = [verb.key for verb in JOB_VERBS.values()]
+    assert len(set(keys)) == len(keys)
+    assert not set(keys) & set("jkxag./?"), "the pages use these for other things"
+
+
+def test_every_reason_to_skip_a_job_has_words() -> None:
+    assert set(SKIPPED) == set(SkipReason)
+
+
+@pytest.mark.parametrize("verb", QUEUE_VERBS.values(), ids=list(QUEUE_VERBS))
+def test_a_verb_on_queues_has_its_addresses_right_and_call(verb: QueueVerb) -> None:
+    assert QUEUE_VERBS[verb.name] is verb
+    for prefix in ("", "api."):
+        assert ENTRIES[f"{prefix}queues.{verb.name}"].right == verb.right
+    assert verb.right in RIGHTS
+    assert f"api.queues.{verb.name}" in CATALOGUE
+    assert hasattr(Executor, f"queue_{verb.name}")
+    assert verb.icon in ICONS
