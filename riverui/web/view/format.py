@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -17,7 +16,6 @@ from markupsafe import Markup
 from riverui.domain.clock import FIRST, LAST
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.storage.interface.params import Count, CountKind
-from riverui.web.view.previews import args_previews
 
 # C0 and C1 controls, marks that turn or hide text, line separators and lone surrogates. Zero-width
 # joiners stay: emoji and several scripts need them.
@@ -25,18 +23,8 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 
-_FAILED = frozenset({JobState.CANCELLED, JobState.DISCARDED, JobState.RETRYABLE})
-"""States that the newest error of a job explains; in all others the job has gone on since."""
 _CANCEL_ERROR = "JobCancelError: "
 """What River writes in front of the reason of a cancelled job."""
-_TAGS = 3
-"""Tags of a row that are shown; the rest are in a tooltip."""
-_WIDTHS = (8, 12, 16, 20, 26, 34, 48)
-"""Characters that a column of names can be wide; app.css has a class for each. Few, so that a
-column seldom changes its width when rows come and go.
-"""
-_TIP = 300
-"""Characters of a job's args that its row carries along as a tooltip."""
 _ATTRIBUTE = 2_000
 """Characters of a text that an attribute takes."""
 _LARGER = {
@@ -106,14 +94,6 @@ def short(text: object, limit: int = 120) -> Markup:
     if len(shown) <= limit:
         return word(shown)
     return trusted(f'<bdi title="{html.escape(plain(shown))}">{escaped(shown[:limit])}…</bdi>')
-
-
-def widest(rows: Iterable[object], name: str) -> int:
-    """Return the least column width, in characters, that takes this text of every row; or the
-    greatest.
-    """
-    longest = max((len(getattr(row, name)) for row in rows), default=0)
-    return next((width for width in _WIDTHS if width >= longest), _WIDTHS[-1])
 
 
 def number(value: int) -> str:
@@ -310,58 +290,6 @@ class Times:
         """How long ago that was, in whole seconds, ticking on in the browser."""
         return trusted(self._since(at))
 
-    def job_rows(
-        self,
-        rows: Sequence[JobListRow],
-        pattern: Markup,
-        *,
-        failed: Markup,
-        earlier: Markup,
-        icons: Mapping[JobState, Markup],
-    ) -> Markup:
-        """Fill in `pattern` for each row of a job table, with its newest error, if any, at `error`.
-
-        That error is written by `failed` where it is why the job is in its state, by `earlier`
-        where the job has gone on since. A hundred rows are most of what a page costs, and filling
-        in a pattern takes a third of the time of a loop in the template. The patterns are the
-        template's own markup, with places like `%(kind)s`.
-        """
-        whole, times = _dense(pattern), self
-        failed_line, earlier_line = _dense(failed), _dense(earlier)
-        parts: list[str] = []
-        previews = args_previews(rows) if "%(args)s" in pattern else [""] * len(rows)
-        for row, preview in zip(rows, previews, strict=True):
-            state, error = row.state, newest_error(row)
-            started = row.attempted_at if state is JobState.RUNNING else None
-            kind, kind_tip = _cell(row.kind, 18)
-            queue, queue_tip = _cell(row.queue, 9)
-            parts.append(
-                whole
-                % {
-                    "id": row.id,
-                    "state": icons[state],
-                    "kind": kind,
-                    "kind_tip": kind_tip,
-                    "queue": queue,
-                    "queue_tip": queue_tip,
-                    "args": escaped(preview),
-                    "args_tip": _tip(row.args_preview) if preview else "",
-                    "tags": _tags(row.tags) if row.tags else "",
-                    "priority": row.priority,
-                    "usual": " dim" if row.priority == 1 else "",
-                    "attempt": row.attempt,
-                    "most": row.max_attempts,
-                    "when": times._since(started) if started else times._ago(row.matters_at, False),
-                    "error": (
-                        (failed_line if state in _FAILED else earlier_line)
-                        % dict(zip(("error", "error_tip"), _cell(error, 60), strict=True))
-                        if error and state is not JobState.COMPLETED
-                        else ""
-                    ),
-                }
-            )
-        return trusted("".join(parts))
-
     def _ago(self, at: datetime, fine: bool) -> str:
         if words := beyond_calendar(at):
             return f'<span title="{_BEYOND[at]}">{words}</span>'
@@ -385,37 +313,3 @@ class Times:
 def _iso(at: datetime) -> str:
     """UTC to the millisecond, without the Z."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds")[:23]
-
-
-def _dense(pattern: str) -> str:
-    """Markup without its indentation, which each of a hundred rows would send along."""
-    return "".join(line.strip() for line in pattern.splitlines())
-
-
-def _cell(text: str, limit: int) -> tuple[str, str]:
-    """Escaped text, and the tooltip that has it whole where it is too long for its place."""
-    markup = escaped(text)
-    if len(text) <= limit:
-        return markup, ""
-    # Text with nothing hidden and nothing cut is the same in both, and is not escaped twice.
-    tip = markup if len(text) <= _ATTRIBUTE and text.isprintable() else html.escape(plain(text))
-    return markup, f'title="{tip}"'
-
-
-def _tip(args: str) -> str:
-    """The tooltip that has the args as they are stored, or the beginning of them."""
-    return f'title="{html.escape(plain(args, _TIP))}"'
-
-
-def _tags(tags: tuple[str, ...]) -> str:
-    parts = []
-    everything = f'title="{html.escape(plain(", ".join(tags)))}"'
-    for place, tag in enumerate(tags[:_TAGS]):
-        markup, tip = _cell(tag, 10)
-        # Where there is no room for the others, the first one tells of them.
-        tip = everything if place == 0 and len(tags) > 1 else tip
-        parts.append(f'<span class="tag" {tip}><bdi>{markup}</bdi></span>')
-    rest = len(tags) - _TAGS
-    if rest > 0:
-        parts.append(f'<span class="tag" {everything}>+{rest}</span>')
-    return "".join(parts)

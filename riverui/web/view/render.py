@@ -4,9 +4,9 @@ notice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar, Protocol
@@ -27,7 +27,9 @@ from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import here, url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
-from riverui.web.view import charts, format as shown, long_text
+from riverui.web.view import charts, format as shown, job_table, long_text
+from riverui.web.view.job_table import JobTable
+from riverui.web.view.page_context import PageContext
 from riverui.web.view.preferences import (
     LIVE_SECONDS,
     PAGE_SIZES,
@@ -90,26 +92,51 @@ class Shell:
     times: tuple[str, ...] = TIMES
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Drawing:
-    """What the global functions of these names do for the page being drawn.
-
-    They are not in the template's context, so that macros are imported without one: Jinja then
-    makes them once. Making them anew for each page costs about as much as the rest of the shell.
-    """
-
-    ago: Callable[..., str]
-    icon: Callable[[str], str]
-    job_rows: Callable[..., str]
-    may: Callable[[str], bool]
-    since: Callable[[datetime], str]
-    state_badge: Callable[[str], str]
-    state_icon: Callable[[str], str]
-    static: Callable[[str], str]
-    url: Callable[..., str]
+_CONTEXT: ContextVar[PageContext] = ContextVar("page_context")
+"""The page being drawn. The functions below reach it here, not in the template's context, so that
+macros are imported without one: Jinja then makes them once. Making them anew for each page costs
+about as much as the rest of the shell.
+"""
 
 
-_DRAWING: ContextVar[_Drawing] = ContextVar("drawing")
+def _ago(at: datetime | None, fine: bool = False) -> str:
+    return _CONTEXT.get().times.ago(at, fine=fine)
+
+
+def _since(at: datetime) -> str:
+    return _CONTEXT.get().times.since(at)
+
+
+def _icon(name: str) -> str:
+    return _CONTEXT.get().icons.icon(name)
+
+
+def _state_icon(state: str) -> str:
+    return _CONTEXT.get().icons.state_icon(state)
+
+
+def _state_badge(state: str) -> str:
+    return _CONTEXT.get().icons.state_badge(state)
+
+
+def _url(name: str, /, **params: Any) -> str:
+    return _CONTEXT.get().url(name, **params)
+
+
+def _static(path: str) -> str:
+    return _CONTEXT.get().static(path)
+
+
+def _may(right: str) -> bool:
+    return _CONTEXT.get().may(right)
+
+
+def _job_table(table: JobTable) -> str:
+    return job_table.draw(table, _CONTEXT.get())
+
+
+def _job_rows(table: JobTable) -> str:
+    return job_table.draw_rows(table, _CONTEXT.get())
 
 
 class _Environment(Environment):
@@ -146,11 +173,21 @@ def environment() -> Environment:
         "size": shown.size,
         "trace": long_text.trace,
         "visible": shown.visible,
-        "widest": shown.widest,
         "word": shown.word,
     }
     env.globals |= {"stacked_bar": charts.stacked_bar, "state_icons": charts.STATE_ICONS}
-    env.globals |= {field.name: _of_page(field.name) for field in fields(_Drawing)}
+    env.globals |= {
+        "ago": _ago,
+        "icon": _icon,
+        "job_rows": _job_rows,
+        "job_table": _job_table,
+        "may": _may,
+        "since": _since,
+        "state_badge": _state_badge,
+        "state_icon": _state_icon,
+        "static": _static,
+        "url": _url,
+    }
     return env
 
 
@@ -254,25 +291,15 @@ def _read_only(request: Request) -> str:
     return board.driver.read_only if request_context(request).access else ""
 
 
-def _of_page(name: str) -> Callable[..., Any]:
-    return lambda *values, **named: getattr(_DRAWING.get(), name)(*values, **named)
-
-
 def _draw(request: Request, template: str, shell: Shell, **more: Any) -> bytes:
     board = dashboard(request)
-    times = shown.Times(now=shell.now, mode=shell.preferences.time)
-    icons = charts.Icons(board.static.url(request, "icons.svg"))
-    _DRAWING.set(
-        _Drawing(
-            ago=times.ago,
-            icon=icons.icon,
-            job_rows=times.job_rows,
-            may=who(request).may,
-            since=times.since,
-            state_badge=icons.state_badge,
-            state_icon=icons.state_icon,
-            static=partial(board.static.url, request),
+    _CONTEXT.set(
+        PageContext(
+            times=shown.Times(now=shell.now, mode=shell.preferences.time),
+            icons=charts.Icons(board.static.url(request, "icons.svg")),
             url=partial(url, request),
+            static=partial(board.static.url, request),
+            may=who(request).may,
         )
     )
     # Encoded piece by piece: in one string, a single "…" would widen every character of the page.

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from riverui.actions.verbs import JobVerb
-from riverui.domain.jobs import JobListRow, JobState
+from riverui.domain.jobs import JobState
 from riverui.errors import QueryTimeout
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import (
@@ -33,6 +33,7 @@ from riverui.web.search import addresses
 from riverui.web.search.addresses import Listing, list_url
 from riverui.web.search.long_searches import SearchNote, first_note
 from riverui.web.search.search_problems import listing_problem
+from riverui.web.view.job_table import JobTable, job_columns
 from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.preferences import PAGE_SIZES
 from riverui.web.view.render import respond
@@ -91,9 +92,7 @@ class JobsIndex:
     chips: tuple[Chip, ...]
     clear_url: str
     """This list without any filter term (the state stays)."""
-    rows: tuple[JobListRow, ...]
-    when: str
-    """What the time is that a row shows."""
+    table: JobTable
     orders: tuple[Choice, ...]
     limits: tuple[Choice, ...]
     order: str
@@ -183,6 +182,7 @@ async def _index(
     config, search = dashboard(request).config, listing.search
     newer, older = _neighbours(request, listing, page)
     shown = preferences(request).show_args
+    hide_args = config.hide_args if shown is None else not shown
     return JobsIndex(
         q=search.text,
         fields=search.fields(),
@@ -196,8 +196,11 @@ async def _index(
             for part in search.parts
         ),
         clear_url=list_url(request, listing, listing.query(q="")),
-        rows=page.rows,
-        when=listing.when,
+        table=JobTable(
+            rows=page.rows,
+            columns=job_columns(when=listing.when, hide_args=hide_args),
+            order=listing.order,
+        ),
         orders=tuple(
             Choice(
                 value=order.value,
@@ -232,7 +235,7 @@ async def _index(
         understood_url=list_url(request, listing, listing.query()) if listing.problem else None,
         final=bool(listing.problem or search.errors),
         matching=None if problem else await _matching(request, listing, page, snapshot),
-        hide_args=config.hide_args if shown is None else not shown,
+        hide_args=hide_args,
         filtered=bool(search.text.strip()),
         actions={} if listing.problem or search.errors else _actions(request, listing),
     )

@@ -12,7 +12,6 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from riverui.domain.jobs import JobListRow
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import JobListParams, JobPage, SearchedWindow
 from riverui.web.auth.access import access
@@ -22,6 +21,7 @@ from riverui.web.http.htmx import htmx
 from riverui.web.search import addresses, long_searches
 from riverui.web.search.addresses import Listing, list_url
 from riverui.web.search.long_searches import Going, SearchNote, SearchProgress, Turn
+from riverui.web.view.job_table import JobTable, job_columns
 from riverui.web.view.render import respond
 
 _OWN = frozenset({"begin", "found", "looked", "search"})
@@ -37,11 +37,10 @@ class SearchStep:
     template: ClassVar[str] = "jobs/_step.html"
     fragments: ClassVar[Mapping[str, str]] = {"search-note": "jobs/_step.html"}
 
-    rows: tuple[JobListRow, ...]
+    table: JobTable
     search: SearchNote
     older_url: str | None
     """The page after this one, once this one is full."""
-    hide_args: bool
 
 
 async def step(request: Request) -> Response:
@@ -146,7 +145,12 @@ async def _answer(
     return respond(
         request,
         SearchStep(
-            rows=rows,
+            table=JobTable(
+                rows=rows,
+                columns=job_columns(
+                    hide_args=board.config.hide_args if shown is None else not shown
+                ),
+            ),
             search=long_searches.note(
                 request,
                 listing,
@@ -158,6 +162,5 @@ async def _answer(
                 reason=reason,
             ),
             older_url=older,
-            hide_args=board.config.hide_args if shown is None else not shown,
         ),
     )

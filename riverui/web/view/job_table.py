@@ -1,0 +1,258 @@
+"""The table of jobs: its columns, one record each, and how rows and their errors are drawn."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from markupsafe import Markup
+
+from riverui.domain.jobs import JobListRow, JobState
+from riverui.storage.interface.params import JobOrder
+from riverui.web.view.format import escaped, newest_error, plain, trusted
+from riverui.web.view.page_context import PageContext
+from riverui.web.view.previews import args_previews
+from riverui.web.view.tables import Column, header_row, row_cells, row_pattern
+
+Rows = Sequence[JobListRow]
+
+_WIDTHS = (8, 12, 16, 20, 26, 34, 48)
+"""Characters that a column of names can be wide; app.css has a class for each. Few, so that a
+column seldom changes its width when rows come and go.
+"""
+_KIND_FITS, _QUEUE_FITS, _TAG_FITS, _ERROR_FITS = 18, 9, 10, 60
+"""Characters of a kind, a queue, a tag and an error that fit into the narrowest table; longer ones
+carry a tooltip.
+"""
+_TAGS = 3
+"""Tags of a row that are shown; the rest are in a tooltip."""
+_TIP = 300
+"""Characters of a job's args that its row carries along as a tooltip."""
+_ATTRIBUTE = 2_000
+"""Characters of a text that an attribute takes."""
+_FAILED = frozenset({JobState.CANCELLED, JobState.DISCARDED, JobState.RETRYABLE})
+"""States that the newest error of a job explains; in all others the job has gone on since."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobTable:
+    """Rows of jobs and the columns that show them."""
+
+    rows: tuple[JobListRow, ...]
+    columns: tuple[Column[JobListRow], ...]
+    order: JobOrder | None = None
+
+
+def draw(table: JobTable, context: PageContext) -> Markup:
+    """Return the whole table of jobs."""
+    names = {column.name for column in table.columns}
+    return trusted(
+        f'<table id="jobs-table" class="table job-table kind-{_widest(table.rows, "kind")}'
+        f' queue-{_widest(table.rows, "queue")}{"" if "args" in names else " no-args"}">'
+        f"<thead>{header_row(table.columns, table.order)}</thead>"
+        f"{_bodies(table, context)}</table>"
+    )
+
+
+def draw_rows(table: JobTable, context: PageContext) -> Markup:
+    """Return the rows alone, to be added to a table that is there."""
+    return trusted(_bodies(table, context))
+
+
+def _bodies(table: JobTable, context: PageContext) -> str:
+    """One `<tbody>` a job, so that the line of its error belongs to its row."""
+    rows, columns = table.rows, table.columns
+    pattern = f'<tbody id="job-%s" class="job">{row_pattern(columns)}%s</tbody>'
+    filled = zip(
+        [row.id for row in rows],
+        *row_cells(columns, rows, context),
+        _errors(rows, columns),
+        strict=True,
+    )
+    return "".join(map(pattern.__mod__, filled))
+
+
+def _errors(rows: Rows, columns: Sequence[Column[JobListRow]]) -> Iterable[str]:
+    """A line below each job that has an error: its newest one. It begins below the kind, behind at
+    most the id.
+    """
+    before = 3 if len(columns) > 2 and columns[2].name == "id" else 2
+    empty = "".join(f'<td class="{column.css}"></td>' for column in columns[:before])
+    line = f'<tr class="job-error">{empty}<td colspan="{len(columns) - before}"'
+    lines = []
+    for row in rows:
+        error = newest_error(row) if row.last_error else None
+        if not error or row.state is JobState.COMPLETED:
+            lines.append("")
+            continue
+        earlier = row.state not in _FAILED
+        begun = ' class="earlier"' if earlier else ""
+        told = "<b>Earlier attempt:</b>" if earlier else ""
+        tip = title(error, _ERROR_FITS)
+        lines.append(f"{line}{begun} {tip}>{told}<bdi>{escaped(error)}</bdi></td></tr>")
+    return lines
+
+
+def _checks(rows: Rows, context: PageContext) -> list[str]:
+    return [
+        f'<label><input type="checkbox" name="ids" value="{row.id}"'
+        f' aria-label="Select job {row.id}" autocomplete="off"></label>'
+        for row in rows
+    ]
+
+
+def _states(rows: Rows, context: PageContext) -> list[str]:
+    icons = {state: context.icons.state_icon(state) for state in {row.state for row in rows}}
+    return [icons[row.state] for row in rows]
+
+
+def _kinds(rows: Rows, context: PageContext) -> list[str]:
+    job_url = context.url("jobs.show", id=0)[:-1]
+    return [
+        f'<a href="{job_url}{row.id}" {title(row.kind, _KIND_FITS)} data-open>'
+        f"<bdi>{escaped(row.kind)}</bdi></a>"
+        for row in rows
+    ]
+
+
+def _args(rows: Rows, context: PageContext) -> list[str]:
+    return [
+        f"<div><code {_tip(row.args_preview) if preview else ''}>"
+        f"<bdi>{escaped(preview)}</bdi></code>{_tags(row.tags) if row.tags else ''}</div>"
+        for row, preview in zip(rows, args_previews(rows), strict=True)
+    ]
+
+
+def _whens(rows: Rows, context: PageContext) -> list[str]:
+    ago, since = context.times.ago, context.times.since
+    return [
+        since(row.attempted_at)
+        if row.state is JobState.RUNNING and row.attempted_at
+        else ago(row.matters_at)
+        for row in rows
+    ]
+
+
+_CHECK: Column[JobListRow] = Column(
+    name="check",
+    css="c-check",
+    header='<input type="checkbox" class="js" data-check-all aria-label="Select all jobs on this'
+    ' page" title="Select all on this page (a)"><span class="hidden">Select</span>',
+    cells=_checks,
+)
+_STATE: Column[JobListRow] = Column(
+    name="state", css="c-state", header='<span class="hidden">State</span>', cells=_states
+)
+_ID: Column[JobListRow] = Column(
+    name="id",
+    css="c-id",
+    label="Id",
+    header="Id",
+    cells=lambda rows, context: [str(row.id) for row in rows],
+    sort=(JobOrder.ID, JobOrder.ID_DESC),
+)
+_KIND: Column[JobListRow] = Column(
+    name="kind", css="c-kind", label="Kind", header="Kind", cells=_kinds
+)
+_QUEUE: Column[JobListRow] = Column(
+    name="queue",
+    css="c-queue",
+    label="Queue",
+    header="Queue",
+    titles=lambda rows, context: [title(row.queue, _QUEUE_FITS) for row in rows],
+    cells=lambda rows, context: [f"<bdi>{escaped(row.queue)}</bdi>" for row in rows],
+)
+_ARGS: Column[JobListRow] = Column(
+    name="args", css="c-args", label="Args and tags", header="Args", cells=_args
+)
+_PRIORITY: Column[JobListRow] = Column(
+    name="priority",
+    css="c-prio",
+    label="Priority",
+    header="Pri",
+    hint="Priority (1 is worked first)",
+    cells=lambda rows, context: [
+        '<span class="dim">1</span>' if row.priority == 1 else str(row.priority) for row in rows
+    ],
+)
+_ATTEMPT: Column[JobListRow] = Column(
+    name="attempt",
+    css="c-attempt",
+    label="Attempt",
+    header="Att",
+    hint="Attempt / max attempts",
+    cells=lambda rows, context: [
+        f'{row.attempt}<span class="dim">/{row.max_attempts}</span>' for row in rows
+    ],
+)
+_WHEN: Column[JobListRow] = Column(
+    name="when",
+    css="c-when",
+    label="Time of its state",
+    header="When",
+    cells=_whens,
+    sort=(JobOrder.TIME, JobOrder.TIME_DESC),
+)
+
+
+COLUMNS = {
+    column.name: column for column in (_ID, _KIND, _QUEUE, _ARGS, _PRIORITY, _ATTEMPT, _WHEN)
+}
+"""Columns to choose from, by name, in the order in which they are offered."""
+
+STANDARD = ("id", "kind", "queue", "args", "priority", "attempt", "when")
+"""Columns of the table where nobody has chosen any."""
+
+_TAGS_ALONE = replace(
+    _ARGS,
+    name="tags",
+    header="Tags",
+    cells=lambda rows, context: [
+        f"<div>{_tags(row.tags) if row.tags else ''}</div>" for row in rows
+    ],
+)
+"""Stands for the args where they are hidden."""
+
+
+def job_columns(
+    names: Sequence[str] = STANDARD, *, when: str = "When", hide_args: bool = False
+) -> tuple[Column[JobListRow], ...]:
+    """Return the columns of these names, behind those that are always there. `when` is the header
+    of the time; without args, their column shows the tags alone.
+    """
+    special = {"when": replace(_WHEN, header=when)}
+    if hide_args:
+        special["args"] = _TAGS_ALONE
+    return (_CHECK, _STATE, *(special.get(name) or COLUMNS[name] for name in names))
+
+
+def title(text: str, fits: int) -> str:
+    """Return the attribute with the whole text where it is longer than what fits; else nothing."""
+    return f'title="{html.escape(plain(text, _ATTRIBUTE))}"' if len(text) > fits else ""
+
+
+def _tip(args: str) -> str:
+    """The tooltip that has the args as they are stored, or the beginning of them."""
+    return f'title="{html.escape(plain(args, _TIP))}"'
+
+
+def _tags(tags: tuple[str, ...]) -> str:
+    parts = []
+    everything = f'title="{html.escape(plain(", ".join(tags)))}"'
+    for place, tag in enumerate(tags[:_TAGS]):
+        # Where there is no room for the others, the first one tells of them.
+        tip = everything if place == 0 and len(tags) > 1 else title(tag, _TAG_FITS)
+        parts.append(f'<span class="tag" {tip}><bdi>{escaped(tag)}</bdi></span>')
+    rest = len(tags) - _TAGS
+    if rest > 0:
+        parts.append(f'<span class="tag" {everything}>+{rest}</span>')
+    return "".join(parts)
+
+
+def _widest(rows: Rows, name: str) -> int:
+    """Return the least column width, in characters, that takes this text of every row; or the
+    greatest.
+    """
+    longest = max((len(getattr(row, name)) for row in rows), default=0)
+    return next((width for width in _WIDTHS if width >= longest), _WIDTHS[-1])

@@ -1,0 +1,24 @@
+"""What writes times, icons and addresses for the page that is being drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from riverui.web.view.charts import Icons
+from riverui.web.view.format import Times
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PageContext:
+    """How one request's page is drawn: made once for it, used by templates and tables."""
+
+    times: Times
+    """Writes times as this browser prefers them."""
+    icons: Icons
+    url: Callable[..., str]
+    """Returns the address of a route by its name and parameters."""
+    static: Callable[[str], str]
+    """Returns the address of a static file by its path."""
+    may: Callable[[str], bool]
+    """Says whether this viewer has a right."""

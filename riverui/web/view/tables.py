@@ -1,0 +1,81 @@
+"""Tables drawn from column specs: each column is one record, and this is where they become markup.
+
+A hundred rows are most of what a page costs. So a column writes its cells of all rows at once, and
+a row is one pattern with a place for each of them; this takes a third of the time of a loop in a
+template.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from riverui.storage.interface.params import JobOrder
+from riverui.web.view.page_context import PageContext
+
+Row = TypeVar("Row")
+
+
+Cells = Callable[[Sequence[Row], PageContext], Sequence[str]]
+"""Writes one string for each row. What it returns is markup: texts out of a job are escaped in
+it.
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column(Generic[Row]):
+    """One column of a table."""
+
+    name: str
+    """Names it in addresses and preferences."""
+    css: str
+    """The class of its cells and of its header."""
+    cells: Cells[Row]
+    header: str
+    """Its header, as markup of our own."""
+    label: str = ""
+    """What it is called where columns are chosen; empty where it is always there."""
+    hint: str = ""
+    """The tooltip of its header."""
+    titles: Cells[Row] | None = None
+    """Attributes of its cells, such as `title="…"`; an empty string for none."""
+    sort: tuple[JobOrder, JobOrder] | None = None
+    """The orders of the list that follow this column, ascending and descending."""
+
+
+def header_row(columns: Sequence[Column[Any]], order: JobOrder | None = None) -> str:
+    """Return the `<tr>` of the headers; the column that the list is ordered by says so."""
+    return f"<tr>{''.join(_header(column, order) for column in columns)}</tr>"
+
+
+def row_pattern(columns: Sequence[Column[Any]]) -> str:
+    """Return the `<tr>` of a row as a pattern with a `%s` for each string of `row_cells`."""
+    cells = (
+        f'<td class="{column.css}"{" %s" if column.titles else ""}>%s</td>' for column in columns
+    )
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def row_cells(
+    columns: Sequence[Column[Row]], rows: Sequence[Row], context: PageContext
+) -> list[Sequence[str]]:
+    """Return what fills `row_pattern`, in its order: a list for each place, with as many strings as
+    there are rows.
+    """
+    filled: list[Sequence[str]] = []
+    for column in columns:
+        if column.titles:
+            filled.append(column.titles(rows, context))
+        filled.append(column.cells(rows, context))
+    return filled
+
+
+def _header(column: Column[Any], order: JobOrder | None) -> str:
+    hint = f' title="{html.escape(column.hint)}"' if column.hint else ""
+    sorted_by = ""
+    if column.sort and order in column.sort:
+        direction = "ascending" if order is column.sort[0] else "descending"
+        sorted_by = f' aria-sort="{direction}"'
+    return f'<th class="{column.css}"{hint}{sorted_by}>{column.header}</th>'
