@@ -100,6 +100,10 @@ class JobListRow:
     tags: tuple[str, ...]
     last_error: str | None
     """First line of the newest error's message, cut; None without errors."""
+    values: tuple[str | None, ...] = ()
+    """What stands at each path that the list was asked for: a text as it is, all else as JSON, cut.
+    None where nothing does.
+    """
 
     @property
     def matters_at(self) -> datetime:

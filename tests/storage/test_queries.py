@@ -18,7 +18,7 @@ FOLDER = Path(module.__file__).parent / "postgres"
 FRAGMENTS = re.compile(
     r"job_(at|term.*|bound_.*|cursor_(finalized|waiting|found|id|found_id)|candidates_.*|cutoff_terms|walk_nearest"
     r"|(minimal_|text_)?columns|column_names|finalized_at_once|select_.*|first_(due|old|stuck)|attempted_by|errors|metadata"
-    r"|insert_by_key|insert_keyed)"
+    r"|insert_by_key|insert_keyed|values?_at_path)"
     r"|job_cursor_state_id|queue_count_named|workflow_(active|inactive|signal_before)"
 )
 # What PREPARE does not take.

@@ -24,7 +24,7 @@ from riverui.storage.interface import Driver
 from riverui.storage.interface.params import JobOrder
 from riverui.web.app import create_app
 from riverui.web.config import DashboardConfig
-from riverui.web.search import addresses
+from riverui.web.search import addresses, grammar
 from tests.factory import attempt_error, job
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
@@ -689,3 +689,32 @@ async def test_an_empty_list_leads_to_where_jobs_are(
     found = (await get(client, "/jobs?state=running&q=kind:mail_send")).one(class_="empty")
     assert "No running job matches this search" in found.text
     assert found.link("Search all states") == "/jobs?q=kind:mail_send"
+
+
+async def test_a_search_text_is_read_once_and_links_are_made_without_reading_any(
+    client: httpx2.AsyncClient,
+    connection: AsyncConnection[Any],
+    htmx: Htmx,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job_id = await job(connection, "running", kind="mail", queue="mailers", tags=["vip", "b c"])
+    texts: list[str] = []
+
+    def counted(text: str, now: datetime) -> list[grammar.Part]:
+        texts.append(text)
+        return read(text, now)
+
+    read = grammar.read
+    monkeypatch.setattr(grammar, "read", counted)
+    await get(client, "/jobs?q=kind:mail%20tag:vip&state=running&limit=20")
+    assert texts == ["kind:mail tag:vip"]
+    texts.clear()
+    # Not even where the states move out of the text.
+    await client.get("/jobs?q=state:running%20kind:mail", headers=htmx("page"))
+    assert texts == ["state:running kind:mail"]
+    texts.clear()
+    await get(client, "/queues")
+    await get(client, "/queues/mailers")
+    page = await get(client, f"/jobs/{job_id}")
+    assert texts == []
+    assert page.link("b c") == "/jobs?q=tag:%22b%20c%22"

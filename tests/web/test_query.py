@@ -189,6 +189,7 @@ def test_states_are_lifted_out_of_the_terms() -> None:
     )
     assert search.filter((JobState.COMPLETED,)).states == (JobState.RUNNING, JobState.RETRYABLE)
     assert search.without_states() == "kind:a"
+    assert search.stateless() == query.parse("kind:a", now=NOW)
     assert query.parse("kind:a", now=NOW).filter((JobState.COMPLETED,)).states == (
         JobState.COMPLETED,
     )
@@ -200,6 +201,19 @@ def test_states_are_lifted_out_of_the_terms() -> None:
         JobState.RUNNING,
         JobState.RETRYABLE,
     }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "state:running",
+        '  kind:a   state:running,retryable  -tag:"b c" ',
+        "state:running mail args.a:1 -state:pending created:<1h finished:2026-11-01..2026-11-03",
+    ],
+)
+def test_a_search_without_its_states_is_as_if_it_were_read_anew(text: str) -> None:
+    search = query.parse(text, now=NOW)
+    assert search.stateless() == query.parse(search.without_states(), now=NOW)
 
 
 def test_an_impossible_choice_of_states_is_never_every_state() -> None:

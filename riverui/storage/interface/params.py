@@ -107,6 +107,16 @@ class JobCutoff:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JsonPath:
+    """A place in the args or in the metadata of a job."""
+
+    field: Field
+    """ARGS or METADATA."""
+    keys: tuple[str | None, ...]
+    """From the outside in; None stands for every element of an array."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobListParams:
     """Which page of which jobs; `window` bounds the rows examined for a filter that no index
     serves.
@@ -120,6 +130,8 @@ class JobListParams:
     cutoff: JobCutoff | None = None
     lean: bool = False
     """Leaves args_preview, tags and last_error empty: for who only acts on the jobs."""
+    paths: tuple[JsonPath, ...] = ()
+    """What each row's `values` are read from."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

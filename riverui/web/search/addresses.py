@@ -6,22 +6,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from urllib.parse import quote, urlencode
+from datetime import datetime
+from typing import TypedDict, Unpack
+from urllib.parse import quote
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
 from riverui.errors import BadRequest
-from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrder
+from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrder, JsonPath, Term
 from riverui.web.http.urls import url
 from riverui.web.search import grammar, query
+from riverui.web.search.columns import paths as json_paths, read as read_columns, text_of
 from riverui.web.search.query import Search
 from riverui.web.view.format import plain
+from riverui.web.view.job_table import STANDARD
 from riverui.web.view.preferences import PAGE_SIZES
 
 _OURS = frozenset({"after", "before", "limit", "order", "q"})
+"""Parameters of a list that may be given once, besides the fields of the filter form."""
 _MOST_ROWS = 1_000
 """Rows that an address may ask for: as many as River's API gives. A page takes the nearest of its
 sizes.
@@ -35,6 +39,17 @@ _ORDER_LABELS = {
 }
 
 
+class Changes(TypedDict, total=False):
+    """What the address of a list may say in place of what the list says."""
+
+    q: str
+    states: Sequence[JobState]
+    order: JobOrder
+    limit: int
+    columns: tuple[str, ...]
+    cursor: JobCursor | None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
     """One view of the job list, as its address says it."""
@@ -45,6 +60,9 @@ class Listing:
     order: JobOrder
     limit: int
     default_limit: int
+    columns: tuple[str, ...] = STANDARD
+    """Names of the columns shown, as `search.columns` reads them."""
+    default_columns: tuple[str, ...] = STANDARD
     cursor: JobCursor | None = None
     problem: str = ""
     """What is not understood of the address, in words: without it the list might hold more than was
@@ -58,35 +76,46 @@ class Listing:
             raise BadRequest(self.problem)
         return self.search.filter(self.states)
 
-    def query(
-        self,
-        *,
-        q: str | None = None,
-        states: Sequence[JobState] | None = None,
-        order: JobOrder | None = None,
-        limit: int | None = None,
-        cursor: JobCursor | None = None,
-    ) -> str:
-        """The query string of this list with some parts changed; "" where it is the plain list of
-        all jobs.
+    @property
+    def paths(self) -> tuple[JsonPath, ...]:
+        """The paths among the columns: what has to be read for them."""
+        return json_paths(self.columns)
+
+    @property
+    def key(self) -> str:
+        """Names what is shown, in whatever order and columns."""
+        return _encoded([("q", self.search.text), *_state_pairs(self.states)])
+
+    def query(self, **changes: Unpack[Changes]) -> str:
+        """Return the query string of this list with some parts changed; "" where it is the plain
+        list of all jobs.
+        """
+        return _encoded(self.pairs(**changes))
+
+    def pairs(self, **changes: Unpack[Changes]) -> list[tuple[str, str]]:
+        """Return the parameters of this list with some parts changed, as names and values.
 
         Where the states change, their own default order applies. The place in the list has to be
         given. A text that is too long for a search is left out: each of a page's many links would
         repeat it.
         """
-        if q is None:
-            q = "" if self.search.too_long else self.search.text
-        if states is None:
-            states, order = self.states, order or self.order
+        q = changes.get("q", "" if self.search.too_long else self.search.text)
+        states = changes.get("states", self.states)
+        order = changes.get("order", None if "states" in changes else self.order)
+        limit = changes.get("limit", self.limit)
+        columns = changes.get("columns", self.columns)
+        cursor = changes.get("cursor")
         pairs = [("q", q)] if q else []
-        pairs += [("state", state.value) for state in states]
+        pairs += _state_pairs(states)
         if order and order is not default_order(states):
             pairs.append(("order", order.value))
-        if (limit or self.limit) != self.default_limit:
-            pairs.append(("limit", str(limit or self.limit)))
+        if limit != self.default_limit:
+            pairs.append(("limit", str(limit)))
+        if columns != self.default_columns:
+            pairs.append(("columns", text_of(columns)))
         if cursor:
             pairs.append(("before" if cursor.before else "after", query.encode_cursor(cursor)))
-        return urlencode(pairs, quote_via=quote, safe=":*~")
+        return pairs
 
     @property
     def when(self) -> str:
@@ -107,7 +136,12 @@ class Listing:
 
 
 def read(
-    params: QueryParams, *, now: datetime, default_limit: int, besides: Collection[str] = ()
+    params: QueryParams,
+    *,
+    now: datetime,
+    default_limit: int,
+    default_columns: tuple[str, ...] = STANDARD,
+    besides: Collection[str] = (),
 ) -> tuple[Listing, bool]:
     """Return the list that an address asks for, and whether the address is its canonical one.
 
@@ -129,9 +163,16 @@ def read(
     if search.states is not None and not search.errors:
         # The rail shows the states; the text need not say them again.
         states, canonical = query.normal_states(search.states), False
-        search = query.parse(search.without_states(), now=now)
+        search = search.stateless()
     order = _order(params.get("order", ""), states)
     asked, limit = _limit(params.get("limit", ""), default_limit)
+    columns = default_columns
+    if named := params.getlist("columns"):
+        try:
+            columns = read_columns(named)
+        except BadRequest as error:
+            problem = problem or str(error)
+        canonical = canonical and named == [text_of(columns)]
     canonical = canonical and asked == limit
     listing = Listing(
         search=search,
@@ -139,6 +180,8 @@ def read(
         order=order,
         limit=limit,
         default_limit=default_limit,
+        columns=columns,
+        default_columns=default_columns,
         cursor=_cursor(params, order) if canonical else None,
         problem=problem,
     )
@@ -157,12 +200,24 @@ def list_url(request: Request, listing: Listing, text: str | None = None) -> str
     return url(request, "jobs.index") + (f"?{text}" if text else "")
 
 
-def search_url(request: Request, q: str, states: Sequence[JobState] = ()) -> str:
-    """The address of the list for a search text."""
-    found = query.parse(q, now=datetime.now(UTC))
-    order = default_order(states)
-    listing = Listing(search=found, states=tuple(states), order=order, limit=0, default_limit=0)
-    return list_url(request, listing)
+def jobs_url(request: Request, terms: Sequence[Term] = (), states: Sequence[JobState] = ()) -> str:
+    """Return the address of the list of the jobs for which these terms hold, in these states."""
+    text = query.format(JobFilter(terms=tuple(terms)))
+    pairs = [("q", text)] if text and len(text) <= query.MAX_LENGTH else []
+    asked = _encoded([*pairs, *_state_pairs(states)])
+    return url(request, "jobs.index") + (f"?{asked}" if asked else "")
+
+
+def _state_pairs(states: Sequence[JobState]) -> list[tuple[str, str]]:
+    return [("state", state.value) for state in states]
+
+
+def _encoded(pairs: Sequence[tuple[str, str]]) -> str:
+    """A query string of our own parameters."""
+    return "&".join(
+        f"{name}={quote(value, safe=',:*~' if name == 'columns' else ':*~')}"
+        for name, value in pairs
+    )
 
 
 def default_order(states: Sequence[JobState]) -> JobOrder:
@@ -233,7 +288,7 @@ def _problem(params: QueryParams, besides: Collection[str]) -> str:
     """Return in words what of an address is not understood; empty where everything is."""
     given: dict[str, set[str]] = {}
     for name, value in params.multi_items():
-        if name in ("state", "states") or name in besides:
+        if name in ("columns", "state", "states") or name in besides:
             continue
         field = _field(name)
         if field is None and name not in _OURS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from riverui.domain.jobs import JobState
@@ -78,6 +78,12 @@ class Part:
     negated: bool
     terms: tuple[Term, ...] = ()
     error: SearchError | None = None
+
+    def moved(self, by: int) -> Part:
+        """Return this term as it is that many characters further on. It has no error."""
+        return replace(
+            self, start=self.start + by, end=self.end + by, value_start=self.value_start + by
+        )
 
 
 def read(text: str, now: datetime) -> list[Part]:
@@ -322,33 +328,19 @@ class _Scanner:
 
     def path(self, key: str) -> tuple[json_terms.PathPart, ...]:
         """The path between `args` and the colon; the scanner stands on the first dot."""
-        parts: list[json_terms.PathPart] = []
         start = self.at
-        while self.text.startswith(".", self.at):
-            self.at += 1
-            if self.text.startswith('"', self.at):
-                name = self.quoted()
-            elif found := json_terms.BARE_PART.match(self.text, self.at):
-                name = found.group()
-                self.at = found.end()
-            else:
-                raise _Nonsense(
-                    f"A part of the path is empty: write {key}.customer.id:42", start, self.at
-                )
-            each = self.text.startswith("[]", self.at)
-            self.at += 2 * each
-            parts.append(json_terms.PathPart(name=name, each=each))
+        try:
+            parts, self.at = json_terms.scan_path(self.text, start, example=f"{key}.customer.id:42")
+        except json_terms.PathError as error:
+            self.at = error.end
+            raise _Nonsense(error.message, error.start, error.end) from None
         written = key + self.text[start : self.at][:60]
         if not parts:
             raise _Nonsense(f"{key} is an object: write {key}.customer.id:42", start, self.at)
         if not self.text.startswith(":", self.at):
-            if self.text.startswith("[", self.at):
-                raise _Nonsense(
-                    "Only [] works here: it means any element of an array.", start, self.at + 1
-                )
             raise _Nonsense(f"{written} needs a value: {written}:42", start, self.at)
         self.at += 1
-        return tuple(parts)
+        return parts
 
     def values(self, key: str, *, json: bool) -> list[_Value]:
         """A list of values, up to the white space after it."""
@@ -408,21 +400,12 @@ class _Scanner:
 
     def quoted(self) -> str:
         """The text between the quote that the scanner stands on and the next one."""
-        start = self.at
-        pieces: list[str] = []
-        at = start + 1
-        while at < len(self.text):
-            char = self.text[at]
-            if char == '"':
-                self.at = at + 1
-                return "".join(pieces)
-            if char == "\\" and self.text[at + 1 : at + 2] in ('"', "\\"):
-                at += 1
-                char = self.text[at]
-            pieces.append(char)
-            at += 1
-        self.at = len(self.text)
-        raise _Nonsense("The closing quote is missing.", start, len(self.text))
+        try:
+            text, self.at = json_terms.scan_quoted(self.text, self.at)
+        except json_terms.PathError as error:
+            self.at = error.end
+            raise _Nonsense(error.message, error.start, error.end) from None
+        return text
 
     def make(self, field: Field, op: Op, values: Iterable[int | str | datetime]) -> Term:
         return Term(field=field, op=op, values=tuple(dict.fromkeys(values)), negated=self.negated)

@@ -34,6 +34,55 @@ class PathPart:
     each: bool = False
 
 
+class PathError(Exception):
+    """A path cannot be read from `start` to `end`; the message says why."""
+
+    def __init__(self, message: str, start: int, end: int) -> None:
+        super().__init__(message)
+        self.message, self.start, self.end = message, start, end
+
+
+def scan_path(text: str, at: int, *, example: str) -> tuple[tuple[PathPart, ...], int]:
+    """Return the parts of the path whose first dot is at `at`, and where it ends; no parts where no
+    dot is there. Raises PathError, with the example where a part is missing.
+    """
+    parts: list[PathPart] = []
+    start = at
+    while text.startswith(".", at):
+        at += 1
+        if text.startswith('"', at):
+            name, at = scan_quoted(text, at)
+        elif found := BARE_PART.match(text, at):
+            name, at = found.group(), found.end()
+        else:
+            raise PathError(f"A part of the path is empty: write {example}", start, at)
+        each = text.startswith("[]", at)
+        at += 2 * each
+        parts.append(PathPart(name=name, each=each))
+    if text.startswith("[", at) and parts:
+        raise PathError("Only [] works here: it means any element of an array.", start, at + 1)
+    return tuple(parts), at
+
+
+def scan_quoted(text: str, at: int) -> tuple[str, int]:
+    """Return the text between the quote at `at` and the next one, and where that ends. Raises
+    PathError.
+    """
+    start = at
+    pieces: list[str] = []
+    at += 1
+    while at < len(text):
+        char = text[at]
+        if char == '"':
+            return "".join(pieces), at + 1
+        if char == "\\" and text[at + 1 : at + 2] in ('"', "\\"):
+            at += 1
+            char = text[at]
+        pieces.append(char)
+        at += 1
+    raise PathError("The closing quote is missing.", start, len(text))
+
+
 def scan(text: str, at: int) -> tuple[object, int]:
     """The JSON value that begins at `at`, and where it ends. Raises BadRequest with words."""
     try:

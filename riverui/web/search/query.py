@@ -80,6 +80,19 @@ class Search:
         """The text without its state terms, as the links of the state rail carry it on."""
         return self.without(*(part for part in self.parts if part.field is Field.STATE))
 
+    def stateless(self) -> Search:
+        """Return the search without its state terms; its other parts are not read again."""
+        kept: list[Part] = []
+        pieces: list[str] = []
+        at = 0
+        for part in self.parts:
+            if part.field is Field.STATE:
+                continue
+            kept.append(part.moved(at - part.start))
+            pieces.append(self.text[part.start : part.end])
+            at += part.end - part.start + 1
+        return Search(text=" ".join(pieces), parts=tuple(kept))
+
     def fields(self) -> dict[str, str]:
         """The same filter as plain form fields; a bare word shows in the field that it searches."""
         texts: dict[Field, list[str]] = {}
@@ -201,6 +214,16 @@ def value_text(text: str) -> str:
 def term(field: Field, value: str) -> str:
     """The term that finds jobs with exactly this value; for links."""
     return f"{field.value}:{value_text(value)}"
+
+
+def equal(field: Field, *values: int | str) -> Term:
+    """Return the condition that a field is any of these values."""
+    return Term(field=field, op=Op.EQ, values=values)
+
+
+def contains(field: Field, key: str, value: bool | str) -> Term:
+    """Return the condition that args or metadata have this value at a key."""
+    return Term(field=field, op=Op.CONTAINS, values=(json_terms.dump({key: value}),))
 
 
 def _hopeless(text: str, start: int, end: int, message: str) -> Search:

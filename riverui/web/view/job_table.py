@@ -5,12 +5,20 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from markupsafe import Markup
 
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.storage.interface.params import JobOrder
-from riverui.web.view.format import escaped, newest_error, plain, trusted
+from riverui.web.view.format import (
+    beyond_calendar,
+    duration,
+    escaped,
+    newest_error,
+    plain,
+    trusted,
+)
 from riverui.web.view.page_context import PageContext
 from riverui.web.view.previews import args_previews
 from riverui.web.view.tables import Column, header_row, row_cells, row_pattern
@@ -21,10 +29,13 @@ _WIDTHS = (8, 12, 16, 20, 26, 34, 48)
 """Characters that a column of names can be wide; app.css has a class for each. Few, so that a
 column seldom changes its width when rows come and go.
 """
-_KIND_FITS, _QUEUE_FITS, _TAG_FITS, _ERROR_FITS = 18, 9, 10, 60
-"""Characters of a kind, a queue, a tag and an error that fit into the narrowest table; longer ones
-carry a tooltip.
+_KIND_FITS, _QUEUE_FITS, _TAG_FITS, _VALUE_FITS, _ERROR_FITS = 18, 9, 10, 12, 60
+"""Characters of a kind, a queue, a tag, a value at a path and an error that fit into the narrowest
+table; longer ones carry a tooltip.
 """
+_NONE = '<span class="none">–</span>'
+_NARROW_LABEL = 40
+"""Characters of a path that stand before each of its values."""
 _TAGS = 3
 """Tags of a row that are shown; the rest are in a tooltip."""
 _TIP = 300
@@ -134,6 +145,47 @@ def _whens(rows: Rows, context: PageContext) -> list[str]:
     ]
 
 
+def _waited(rows: Rows, context: PageContext) -> list[str]:
+    """From when a job was due until its last attempt began, or until now while it is available.
+
+    A job that was due only after its last attempt waits for the next one: how long it had waited
+    for the last is not known any more.
+    """
+    return [
+        context.times.since(row.scheduled_at)
+        if row.state is JobState.AVAILABLE
+        else _span(row.scheduled_at, row.attempted_at)
+        for row in rows
+    ]
+
+
+def _ran(rows: Rows, context: PageContext) -> list[str]:
+    """From when the last attempt began until the job ended, or until now while it is running.
+
+    River keeps no end of an attempt that another one follows. And a job that was due again after
+    its last attempt was not running when it ended.
+    """
+    cells = []
+    for row in rows:
+        started = row.attempted_at
+        if started is None:
+            cells.append(_NONE)
+        elif row.state is JobState.RUNNING:
+            cells.append(context.times.since(started))
+        elif started < row.scheduled_at:
+            cells.append(_NONE)
+        else:
+            cells.append(_span(started, row.finalized_at))
+    return cells
+
+
+def _span(start: datetime, end: datetime | None) -> str:
+    """The time between, in words; a dash where it is not known."""
+    if end is None or end < start or beyond_calendar(start) or beyond_calendar(end):
+        return _NONE
+    return duration(end - start)
+
+
 _CHECK: Column[JobListRow] = Column(
     name="check",
     css="c-check",
@@ -189,15 +241,35 @@ _ATTEMPT: Column[JobListRow] = Column(
 _WHEN: Column[JobListRow] = Column(
     name="when",
     css="c-when",
-    label="Time of its state",
+    label="Time",
     header="When",
     cells=_whens,
     sort=(JobOrder.TIME, JobOrder.TIME_DESC),
 )
 
 
+_WAITED: Column[JobListRow] = Column(
+    name="waited",
+    css="c-waited",
+    label="Waited",
+    header="Waited",
+    hint="From when it was due until its last attempt began",
+    narrow_label="waited",
+    cells=_waited,
+)
+_RAN: Column[JobListRow] = Column(
+    name="ran",
+    css="c-ran",
+    label="Ran",
+    header="Ran",
+    hint="How long its last attempt took",
+    narrow_label="ran",
+    cells=_ran,
+)
+
 COLUMNS = {
-    column.name: column for column in (_ID, _KIND, _QUEUE, _ARGS, _PRIORITY, _ATTEMPT, _WHEN)
+    column.name: column
+    for column in (_ID, _KIND, _QUEUE, _ARGS, _PRIORITY, _ATTEMPT, _WAITED, _RAN, _WHEN)
 }
 """Columns to choose from, by name, in the order in which they are offered."""
 
@@ -218,13 +290,47 @@ _TAGS_ALONE = replace(
 def job_columns(
     names: Sequence[str] = STANDARD, *, when: str = "When", hide_args: bool = False
 ) -> tuple[Column[JobListRow], ...]:
-    """Return the columns of these names, behind those that are always there. `when` is the header
-    of the time; without args, their column shows the tags alone.
+    """Return the columns of these names, behind those that are always there.
+
+    A name that no column has is a path into the JSON of jobs; the first of them shows the first of
+    a row's `values`. `when` is the header of the time; without args, their column shows the tags
+    alone.
     """
     special = {"when": replace(_WHEN, header=when)}
     if hide_args:
         special["args"] = _TAGS_ALONE
-    return (_CHECK, _STATE, *(special.get(name) or COLUMNS[name] for name in names))
+    columns = [_CHECK, _STATE]
+    paths = 0
+    for name in names:
+        if column := special.get(name) or COLUMNS.get(name):
+            columns.append(column)
+        else:
+            columns.append(_json_column(name, paths))
+            paths += 1
+    return tuple(columns)
+
+
+def _json_column(path: str, place: int) -> Column[JobListRow]:
+    """The column of a path, whose values stand at this place of a row's `values`."""
+
+    def values(rows: Rows, context: PageContext) -> list[str]:
+        return [
+            _NONE
+            if (value := row.values[place]) is None
+            else f"<bdi {title(value, _VALUE_FITS)}>{escaped(value)}</bdi>"
+            for row in rows
+        ]
+
+    short = path.removeprefix("args.")
+    return Column(
+        name=path,
+        css="c-json",
+        label=path,
+        header=f"<bdi>{escaped(short)}</bdi>",
+        hint=plain(path),
+        narrow_label=plain(short, _NARROW_LABEL),
+        cells=values,
+    )
 
 
 def title(text: str, fits: int) -> str:

@@ -41,6 +41,8 @@ class Column(Generic[Row]):
     """The tooltip of its header."""
     titles: Cells[Row] | None = None
     """Attributes of its cells, such as `title="…"`; an empty string for none."""
+    narrow_label: str = ""
+    """What stands before each of its cells on a screen too narrow for headers."""
     sort: tuple[JobOrder, JobOrder] | None = None
     """The orders of the list that follow this column, ascending and descending."""
 
@@ -52,10 +54,7 @@ def header_row(columns: Sequence[Column[Any]], order: JobOrder | None = None) ->
 
 def row_pattern(columns: Sequence[Column[Any]]) -> str:
     """Return the `<tr>` of a row as a pattern with a `%s` for each string of `row_cells`."""
-    cells = (
-        f'<td class="{column.css}"{" %s" if column.titles else ""}>%s</td>' for column in columns
-    )
-    return f"<tr>{''.join(cells)}</tr>"
+    return f"<tr>{''.join(map(_cell_pattern, columns))}</tr>"
 
 
 def row_cells(
@@ -70,6 +69,12 @@ def row_cells(
             filled.append(column.titles(rows, context))
         filled.append(column.cells(rows, context))
     return filled
+
+
+def _cell_pattern(column: Column[Any]) -> str:
+    label = html.escape(column.narrow_label).replace("%", "%%")
+    attributes = f' data-label="{label}"' if label else ""
+    return f'<td class="{column.css}"{attributes}{" %s" if column.titles else ""}>%s</td>'
 
 
 def _header(column: Column[Any], order: JobOrder | None) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riverui.domain.jobs import MOST_NAME, MOST_TAGS, JobListRow, JobShowRow, JobState
@@ -11,16 +12,19 @@ from riverui.errors import BadRequest
 from riverui.storage.interface.params import (
     Count,
     CountKind,
+    Field,
     JobCutoff,
     JobFilter,
     JobListParams,
     JobOrder,
     JobPage,
+    JsonPath,
     TextPiece,
 )
 from riverui.storage.postgres.job_list.plan import Walks, order_by, read_page
-from riverui.storage.postgres.job_list.rows import job_list_row, job_row, known_state
+from riverui.storage.postgres.job_list.rows import MOST_VALUE, job_list_row, job_row, known_state
 from riverui.storage.postgres.statements import Row
+from riverui.storage.sql import Queries, rename
 
 _PREVIEW = 300
 """Characters in a list of an error, and of args that are no object."""
@@ -49,10 +53,12 @@ class Jobs(Walks):
         walk = await self._list_walk(params)
         if walk is None:
             return JobPage(rows=(), more=False)
+        values, parameters = _values(params.paths, self._queries)
         found = await self._rows(
             "job_list",
-            {**walk.parameters, "preview": _PREVIEW},
+            {**walk.parameters, **parameters, "preview": _PREVIEW},
             walks=walk.sql,
+            values=values,
             order=order_by("w", by_id=walk.by_id, descending=walk.descending),
             **(_LEAN if params.lean else {}),
         )
@@ -157,6 +163,25 @@ class Jobs(Walks):
             text=self._queries.text(text),
         )
         return TextPiece(data=row[0], size=row[1], version=row[2]) if row else None
+
+
+def _values(paths: Sequence[JsonPath], queries: Queries) -> tuple[str, dict[str, Any]]:
+    """Return the columns of `job_list` that read these paths, and their parameters."""
+    if not paths:
+        return "", {}
+    columns: list[str] = []
+    parameters: dict[str, Any] = {"length": MOST_VALUE + 1}
+    for place, path in enumerate(paths):
+        column = "metadata" if path.field is Field.METADATA else "args"
+        if None in path.keys:
+            text = queries.text("job_values_at_path", column=column)
+            steps = ("[*]" if key is None else f".{json.dumps(key)}" for key in path.keys)
+            parameters[f"path_{place}"] = f"${''.join(steps)}"
+        else:
+            text = queries.text("job_value_at_path", column=column)
+            parameters[f"path_{place}"] = list(path.keys)
+        columns.append(f", {rename(text, 'path', f'path_{place}')}")
+    return "".join(columns), parameters
 
 
 def _listed(row: Row) -> JobListRow | None:

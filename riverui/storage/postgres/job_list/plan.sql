@@ -64,9 +64,24 @@ select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts,
   /* :error */,
   -- Not shown: tables from before migration 5 lack it, and would else look like an empty list.
   j.unique_key is not null
+  /* values */
 from walked w
 join /* schema */river_job j on j.id = w.id
 order by /* order: */ w.at, w.id /* :order */;
+
+-- name: job_value_at_path
+-- Of large JSON nothing is read: it would have to be unpacked whole for one value.
+case
+  when pg_column_size(j./* column: */ args /* :column */) > 32768 then '...'
+  else left(j./* column: */ args /* :column */ #>> :path::text[], :length::int)
+end;
+
+-- name: job_values_at_path
+-- Of every element of an array: the path is a jsonpath.
+case
+  when pg_column_size(j./* column: */ args /* :column */) > 32768 then '...'
+  else left(jsonb_path_query_array(j./* column: */ args /* :column */, :path::jsonpath, '{}', true)::text, :length::int)
+end;
 
 -- name: job_walk_finalized
 -- "finalized_at is not null" is what lets the planner use River's partial index.

@@ -21,6 +21,9 @@ _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 CUT = "…"
 """Stands for a text that was too long to be read."""
 
+MOST_VALUE = 200
+"""Characters of a value at a JSON path, in a list."""
+
 # The bit of each state in `river_job_state_in_bitmask`, counted from the left.
 _UNIQUE_BITS = (
     JobState.SCHEDULED,
@@ -43,7 +46,9 @@ def known_state(name: str) -> bool:
 
 
 def job_list_row(row: Sequence[Any]) -> JobListRow:
-    """A row of `job_list`, from its fifth column on; the first is the id."""
+    """Return a row of `job_list`: its first column is the id, its fifth and all that follow are the
+    job's; the values at JSON paths come last.
+    """
     return JobListRow(
         id=row[0],
         state=JobState(row[4]),
@@ -59,7 +64,12 @@ def job_list_row(row: Sequence[Any]) -> JobListRow:
         queue=row[14],
         tags=(CUT,) if row[15] is None else texts(row[15]),
         last_error=CUT if row[16] is None and row[17] else row[16],
+        values=tuple(_cut(value) for value in row[19:]),
     )
+
+
+def _cut(value: str | None) -> str | None:
+    return f"{value[:MOST_VALUE]}{CUT}" if value and len(value) > MOST_VALUE else value
 
 
 def job_row(row: Sequence[Any]) -> JobShowRow:

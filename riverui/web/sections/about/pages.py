@@ -28,6 +28,7 @@ from riverui.web.http.htmx import htmx
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import local_path, url
+from riverui.web.search import columns
 from riverui.web.view.facts import fact
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.preferences import choose
@@ -155,6 +156,8 @@ async def preferences(request: Request) -> Response:
     }
     if "show_args" in posted:
         chosen["show_args"] = _BOOLEANS.get(posted["show_args"])
+    if "columns" in posted:
+        chosen["columns"] = columns.read(posted.getlist("columns"))
     new = choose(chosen)
     if htmx(request).request:
         response = Response(status_code=204)

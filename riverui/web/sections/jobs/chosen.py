@@ -28,7 +28,8 @@ from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path, url
 from riverui.web.live import action_notices
 from riverui.web.live.notices import Notice
-from riverui.web.search.addresses import search_url
+from riverui.web.search import query
+from riverui.web.search.addresses import jobs_url
 from riverui.web.view.facts import fact
 from riverui.web.view.render import done, respond
 
@@ -146,7 +147,7 @@ def _link(request: Request, verb: JobVerb, changes: JobChanges) -> tuple[str, st
         return None
     if len(ids) == 1:
         return f"Job {ids[0]}", url(request, "jobs.show", id=ids[0])
-    return "Show them", search_url(request, f"id:{','.join(map(str, ids))}")
+    return "Show them", jobs_url(request, (query.equal(Field.ID, *ids),))
 
 
 async def _samples(request: Request, ids: Sequence[int]) -> tuple[JobListRow, ...]:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from riverui.actions.verbs import JobVerb
-from riverui.domain.jobs import JobState
+from riverui.domain.jobs import JobListRow, JobState
 from riverui.errors import QueryTimeout
 from riverui.storage.interface import Executor
 from riverui.storage.interface.params import (
@@ -31,9 +31,10 @@ from riverui.web.live import action_notices
 from riverui.web.live.counts import Snapshot
 from riverui.web.search import addresses
 from riverui.web.search.addresses import Listing, list_url
+from riverui.web.search.columns import read_kept
 from riverui.web.search.long_searches import SearchNote, first_note
 from riverui.web.search.search_problems import listing_problem
-from riverui.web.view.job_table import JobTable, job_columns
+from riverui.web.view.job_table import COLUMNS, STANDARD, JobTable, job_columns
 from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.preferences import PAGE_SIZES
 from riverui.web.view.render import respond
@@ -71,6 +72,74 @@ class Chip:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FilterForm:
+    """What narrows the list, as it is shown and changed."""
+
+    q: str
+    """The search text as typed."""
+    fields: Mapping[str, str]
+    """The same as plain form fields: id kind queue priority tag worker args metadata error attempt
+    created scheduled started finished → text of the field ("" when unused).
+    """
+    chips: tuple[Chip, ...]
+    clear_url: str
+    """This list without any filter term (the state stays)."""
+    hidden: tuple[tuple[str, str], ...]
+    """Names and values of what a form besides the text has to send along: state, order, limit and
+    columns, each where it is not the one that the list has by itself.
+    """
+
+    @property
+    def filtered(self) -> bool:
+        """Whether any term besides the state narrows the list."""
+        return bool(self.q.strip())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnChoice:
+    """One column that can be shown."""
+
+    name: str
+    label: str
+    shown: bool
+    fixed: bool
+    """Whether it is always there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chooser:
+    """Which columns are shown, and the addresses of the list with others."""
+
+    columns: tuple[ColumnChoice, ...]
+    """Those that are shown first, in their order."""
+    standard_url: str | None
+    """The list with the standard columns; None where these are shown."""
+    next_url: str
+    """The list with the columns that the browser keeps, once these are kept."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListMenus:
+    """What the menus above the list offer."""
+
+    orders: tuple[Choice, ...]
+    limits: tuple[Choice, ...]
+    chooser: Chooser
+    hide_args: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pager:
+    """Where the pages around this one are. Addresses hold where rows have vanished meanwhile."""
+
+    first_url: str
+    """The first page; also what live refresh asks for while on it."""
+    newer_url: str | None
+    older_url: str | None
+    on_first_page: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobsIndex:
     """The job list. The template's whole contract, besides the shell."""
 
@@ -80,30 +149,15 @@ class JobsIndex:
         "jobs-states": "jobs/_states.html",
     }
 
-    q: str
-    """The search text as typed."""
-    fields: Mapping[str, str]
-    """The same filter as plain form fields: id kind queue priority tag worker args metadata error
-    attempt created scheduled started finished → text of the field ("" when unused).
-    """
     states: tuple[JobState, ...]
     """States shown; empty is All."""
     rail: tuple[StateLink, ...]
-    chips: tuple[Chip, ...]
-    clear_url: str
-    """This list without any filter term (the state stays)."""
+    filter: FilterForm
+    menus: ListMenus
     table: JobTable
-    orders: tuple[Choice, ...]
-    limits: tuple[Choice, ...]
-    order: str
-    limit: int
-    newer_url: str | None
-    older_url: str | None
-    first_url: str
-    """The first page; also what live refresh asks for while on it."""
+    pager: Pager
     self_url: str
     """This very view: what live refresh asks for, and where actions come back to."""
-    on_first_page: bool
     search: SearchNote | None
     problem: Problem | None
     understood_url: str | None
@@ -112,9 +166,6 @@ class JobsIndex:
     """Asking again tells nothing new: the search is not understood."""
     matching: Count | None
     """How many jobs match, where that is known cheaply; for "select all N matching"."""
-    hide_args: bool
-    filtered: bool
-    """Whether any term besides the state narrows the list."""
     actions: Mapping[JobVerb, str]
     """Verbs that fit the states shown and the viewer's rights, each with the address that shows
     what it would do to all matching jobs. None for a search that is not understood.
@@ -126,7 +177,10 @@ async def index(request: Request) -> Response:
     board, asked = dashboard(request), htmx(request)
     now = datetime.now(UTC)
     listing, canonical = addresses.read(
-        request.query_params, now=now, default_limit=preferences(request).limit
+        request.query_params,
+        now=now,
+        default_limit=preferences(request).limit,
+        default_columns=read_kept(preferences(request).columns),
     )
     if not canonical and not asked.request:
         return RedirectResponse(list_url(request, listing), status_code=302)
@@ -165,6 +219,7 @@ async def _list(executor: Executor, listing: Listing, *, window: int) -> tuple[L
         cursor=listing.cursor,
         limit=listing.limit,
         window=window,
+        paths=listing.paths,
     )
     page = await executor.job_list(params)
     if listing.cursor and listing.cursor.before and not page.more and not page.searched:
@@ -179,15 +234,49 @@ async def _list(executor: Executor, listing: Listing, *, window: int) -> tuple[L
 async def _index(
     request: Request, listing: Listing, page: JobPage, snapshot: Snapshot, problem: Problem | None
 ) -> JobsIndex:
-    config, search = dashboard(request).config, listing.search
-    newer, older = _neighbours(request, listing, page)
-    shown = preferences(request).show_args
-    hide_args = config.hide_args if shown is None else not shown
+    search = listing.search
+    understood = not (listing.problem or search.errors)
     return JobsIndex(
-        q=search.text,
-        fields=search.fields(),
         states=listing.states,
         rail=_rail(request, listing, snapshot),
+        filter=_filter_form(request, listing),
+        menus=_menus(request, listing),
+        table=job_table(request, listing, page.rows),
+        pager=_pager(request, listing, page),
+        self_url=here(request)
+        if listing.problem
+        else list_url(request, listing, listing.query(q=search.text, cursor=listing.cursor)),
+        search=first_note(request, listing, page.searched, len(page.rows), snapshot)
+        if page.searched
+        else None,
+        problem=problem,
+        understood_url=list_url(request, listing, listing.query()) if listing.problem else None,
+        final=not understood,
+        matching=None if problem else await _matching(request, listing, page, snapshot),
+        actions=_actions(request, listing) if understood else {},
+    )
+
+
+def job_table(request: Request, listing: Listing, rows: tuple[JobListRow, ...]) -> JobTable:
+    """Return the table of a list's rows, with the columns that its address names."""
+    names = listing.columns
+    return JobTable(
+        rows=rows,
+        columns=job_columns(names, when=listing.when, hide_args=_hides_args(request)),
+        order=listing.order,
+    )
+
+
+def _hides_args(request: Request) -> bool:
+    shown = preferences(request).show_args
+    return dashboard(request).config.hide_args if shown is None else not shown
+
+
+def _filter_form(request: Request, listing: Listing) -> FilterForm:
+    search = listing.search
+    return FilterForm(
+        q=search.text,
+        fields=search.fields(),
         chips=tuple(
             Chip(
                 text=search.text[part.start : part.end],
@@ -196,11 +285,12 @@ async def _index(
             for part in search.parts
         ),
         clear_url=list_url(request, listing, listing.query(q="")),
-        table=JobTable(
-            rows=page.rows,
-            columns=job_columns(when=listing.when, hide_args=hide_args),
-            order=listing.order,
-        ),
+        hidden=tuple(listing.pairs(q="")),
+    )
+
+
+def _menus(request: Request, listing: Listing) -> ListMenus:
+    return ListMenus(
         orders=tuple(
             Choice(
                 value=order.value,
@@ -219,32 +309,31 @@ async def _index(
             )
             for size in PAGE_SIZES
         ),
-        order=listing.order.value,
-        limit=listing.limit,
-        newer_url=newer,
-        older_url=older,
-        first_url=list_url(request, listing, listing.query()),
-        self_url=here(request)
-        if listing.problem
-        else list_url(request, listing, listing.query(q=search.text, cursor=listing.cursor)),
-        on_first_page=listing.cursor is None,
-        search=first_note(request, listing, page.searched, len(page.rows), snapshot)
-        if page.searched
-        else None,
-        problem=problem,
-        understood_url=list_url(request, listing, listing.query()) if listing.problem else None,
-        final=bool(listing.problem or search.errors),
-        matching=None if problem else await _matching(request, listing, page, snapshot),
-        hide_args=hide_args,
-        filtered=bool(search.text.strip()),
-        actions={} if listing.problem or search.errors else _actions(request, listing),
+        chooser=_chooser(request, listing),
+        hide_args=_hides_args(request),
     )
 
 
-def _neighbours(request: Request, listing: Listing, page: JobPage) -> tuple[str | None, str | None]:
-    """Addresses of the page before and the page after. They hold where rows have vanished
-    meanwhile.
-    """
+def _chooser(request: Request, listing: Listing) -> Chooser:
+    shown = listing.columns
+    others = [name for name in COLUMNS if name not in shown]
+    standard = listing.query(columns=STANDARD)
+    return Chooser(
+        columns=tuple(
+            ColumnChoice(
+                name=name,
+                label=COLUMNS[name].label if name in COLUMNS else name,
+                shown=name in shown,
+                fixed=name == "kind",
+            )
+            for name in (*shown, *others)
+        ),
+        standard_url=None if shown == STANDARD else list_url(request, listing, standard),
+        next_url=list_url(request, listing, listing.query(columns=listing.default_columns)),
+    )
+
+
+def _pager(request: Request, listing: Listing, page: JobPage) -> Pager:
     cursor = listing.cursor
 
     def at(place: JobCursor) -> str:
@@ -265,7 +354,12 @@ def _neighbours(request: Request, listing: Listing, page: JobPage) -> tuple[str 
             )
     elif page.more and page.rows:
         older = at(listing.place(page.rows[-1].id, page.rows[-1].matters_at))
-    return newer, older
+    return Pager(
+        first_url=list_url(request, listing, listing.query()),
+        newer_url=newer,
+        older_url=older,
+        on_first_page=cursor is None,
+    )
 
 
 def _rail(request: Request, listing: Listing, snapshot: Snapshot) -> tuple[StateLink, ...]:
@@ -320,5 +414,4 @@ async def _matching(
         return snapshot.total(listing.states)
     if page.searched is not None:
         return None
-    key = listing.query(order=addresses.default_order(listing.states), limit=listing.default_limit)
-    return await dashboard(request).counts.matching(key, listing.filter)
+    return await dashboard(request).counts.matching(listing.key, listing.filter)

@@ -20,8 +20,10 @@ from riverui.web.http.cookies import preferences
 from riverui.web.http.htmx import htmx
 from riverui.web.search import addresses, long_searches
 from riverui.web.search.addresses import Listing, list_url
+from riverui.web.search.columns import read_kept
 from riverui.web.search.long_searches import Going, SearchNote, SearchProgress, Turn
-from riverui.web.view.job_table import JobTable, job_columns
+from riverui.web.sections.jobs.index import job_table
+from riverui.web.view.job_table import JobTable
 from riverui.web.view.render import respond
 
 _OWN = frozenset({"begin", "found", "looked", "search"})
@@ -73,6 +75,7 @@ async def step(request: Request) -> Response:
                     cursor=listing.cursor,
                     limit=listing.limit - progress.found,
                     window=board.config.search_window,
+                    paths=listing.paths,
                 )
             )
         over = page.searched is None
@@ -101,6 +104,7 @@ def _read(request: Request) -> tuple[Listing, SearchProgress]:
         QueryParams([(name, value) for name, value in given.multi_items() if name not in _OWN]),
         now=datetime.now(UTC),
         default_limit=preferences(request).limit,
+        default_columns=read_kept(preferences(request).columns),
     )
     numbers = [given.get(name, "") for name in ("looked", "found")]
     name = given.get("search", "")
@@ -141,16 +145,10 @@ async def _answer(
         older = list_url(
             request, listing, listing.query(cursor=listing.place(last.id, last.matters_at))
         )
-    shown = preferences(request).show_args
     return respond(
         request,
         SearchStep(
-            table=JobTable(
-                rows=rows,
-                columns=job_columns(
-                    hide_args=board.config.hide_args if shown is None else not shown
-                ),
-            ),
+            table=job_table(request, listing, rows),
             search=long_searches.note(
                 request,
                 listing,

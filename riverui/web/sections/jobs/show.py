@@ -22,7 +22,7 @@ from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
 from riverui.web.live import action_notices
 from riverui.web.search import query
-from riverui.web.search.addresses import search_url
+from riverui.web.search.addresses import jobs_url
 from riverui.web.sections.jobs import diagnosis
 from riverui.web.view import timeline
 from riverui.web.view.facts import fact
@@ -106,11 +106,11 @@ async def show(request: Request) -> Response:
             final=job.state in FINALIZED,
             self_url=url(request, "jobs.show", id=job.id),
             back_url=url(request, "jobs.index") + f"?state={job.state.value}",
-            kind_url=search_url(request, query.term(Field.KIND, job.kind)),
+            kind_url=jobs_url(request, (query.equal(Field.KIND, job.kind),)),
             queue_url=url(request, "queues.show", name=job.queue),
-            tag_urls={tag: search_url(request, query.term(Field.TAG, tag)) for tag in job.tags},
+            tag_urls={tag: jobs_url(request, (query.equal(Field.TAG, tag),)) for tag in job.tags},
             worker_urls={
-                worker: search_url(request, query.term(Field.WORKER, worker))
+                worker: jobs_url(request, (query.equal(Field.WORKER, worker),))
                 for worker in reversed(job.attempted_by)
                 if len(worker) <= MOST_NAME
             },

@@ -13,15 +13,14 @@ from starlette.responses import Response
 from riverui.actions.job_verbs import SKIPPED
 from riverui.actions.verbs import JobVerb
 from riverui.errors import NotFound
-from riverui.storage.interface.params import CountKind, JobFilter
+from riverui.storage.interface.params import CountKind
 from riverui.web.auth.access import access, need
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.urls import local_path, url
 from riverui.web.live.notices import Notice
 from riverui.web.live.operations import Operation, Status
-from riverui.web.search import query
-from riverui.web.search.addresses import search_url
+from riverui.web.search.addresses import jobs_url
 from riverui.web.view.render import done, respond
 
 
@@ -114,7 +113,6 @@ def _operation(request: Request) -> Operation:
 
 
 def _view(request: Request, operation: Operation) -> OperationView:
-    terms = query.format(JobFilter(terms=operation.filter.terms))
     through = operation.status is Status.DONE
     return OperationView(
         id=operation.id,
@@ -140,5 +138,5 @@ def _view(request: Request, operation: Operation) -> OperationView:
         ),
         error=operation.error,
         url=url(request, "operations.show", id=operation.id),
-        jobs_url=search_url(request, terms, operation.filter.states),
+        jobs_url=jobs_url(request, operation.filter.terms, operation.filter.states),
     )

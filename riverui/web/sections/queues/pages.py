@@ -27,7 +27,7 @@ from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path, only, url
 from riverui.web.live.notices import Notice
 from riverui.web.search import query
-from riverui.web.search.addresses import search_url
+from riverui.web.search.addresses import jobs_url
 from riverui.web.view.format import plain
 from riverui.web.view.page_parts import Choice, Problem
 from riverui.web.view.render import done, respond
@@ -181,7 +181,7 @@ async def show(request: Request) -> Response:
     except QueryTimeout as error:
         told = error_page(request, error)[1]
         problem = Problem(title=told.title, detail=told.detail)
-    of_queue = query.term(Field.QUEUE, name)
+    of_queue = query.equal(Field.QUEUE, name)
     return respond(
         request,
         QueuesShow(
@@ -191,12 +191,12 @@ async def show(request: Request) -> Response:
                 KindLine(
                     kind=kind,
                     counts=counts,
-                    url=search_url(request, f"{query.term(Field.KIND, kind)} {of_queue}"),
+                    url=jobs_url(request, (query.equal(Field.KIND, kind), of_queue)),
                 )
                 for kind, counts in kinds
             ),
             failures=tuple(failures),
-            failures_url=search_url(request, of_queue, _FAILED),
+            failures_url=jobs_url(request, (of_queue,), _FAILED),
             self_url=url(request, "queues.show", name=name),
             may_pause=access(request).may("queues.pause"),
             problem=problem,
@@ -259,7 +259,7 @@ def _line(request: Request, row: QueueListRow) -> QueueLine:
         ),
         url=url(request, "queues.show", name=name),
         jobs_urls={
-            state: search_url(request, query.term(Field.QUEUE, name), (state,))
+            state: jobs_url(request, (query.equal(Field.QUEUE, name),), (state,))
             for state in _COUNTED
         },
     )

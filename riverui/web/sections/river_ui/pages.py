@@ -12,7 +12,7 @@ from riverui.web.http.urls import url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
 from riverui.web.search import query
-from riverui.web.search.addresses import search_url
+from riverui.web.search.addresses import jobs_url
 
 _JOBS_PARAMETERS = frozenset({"id", "kind", "limit", "priority", "queue", "tags"})
 """What an address of River UI's job list may say besides a state."""
@@ -41,7 +41,7 @@ async def periodic_jobs(request: Request) -> Response:
     """The jobs that periodic jobs inserted."""
     return _told(
         request,
-        search_url(request, "metadata.periodic:true"),
+        jobs_url(request, (query.contains(Field.METADATA, "periodic", True),)),
         "There is no page for periodic jobs yet: these are the jobs they inserted.",
     )
 
@@ -59,10 +59,10 @@ async def workflows(request: Request) -> Response:
 
 async def workflow(request: Request) -> Response:
     """The jobs of a workflow."""
-    name = query.value_text(request.path_params["id"])
+    of_workflow = query.contains(Field.METADATA, "workflow_id", request.path_params["id"])
     return _told(
         request,
-        search_url(request, f"{Field.METADATA.value}.workflow_id:{name}"),
+        jobs_url(request, (of_workflow,)),
         "There is no page for workflows yet: these are the jobs of this one.",
     )
 
