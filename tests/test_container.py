@@ -252,7 +252,7 @@ def test_the_build_context_holds_what_the_wheel_needs_and_no_more() -> None:
         "README.md",
         "LICENSE",
         "riverui/cli/main.py",
-        "static/app.css",
+        "static/css/app.css",
     } <= sent
     assert "templates/base.html" in sent
     assert not [

@@ -143,7 +143,8 @@ def test_the_sdist_holds_what_a_packager_needs(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "tests/conftest.py"} <= names
-    assert not any(name.startswith((".venv", ".git/")) for name in names)
+    assert any(name.startswith("docs/") for name in names)
+    assert not any(name.startswith((".venv", ".git/", "docs/screens")) for name in names)
 
 
 def test_it_is_installed_alone(bare_python: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 from starlette.applications import Starlette
 
 from riverui.web.app import create_app
-from riverui.web.assets import STATIC, static_hash
-from riverui.web.http.static import MEDIA_TYPES, StaticFiles
+from riverui.web.assets import STATIC
+from riverui.web.http.bundles import ENTRIES
+from riverui.web.http.static import MEDIA_TYPES, StaticFiles, content_hash
 from tests.web.stand_ins import DeadDriver, browser
 
 YEAR = "public, max-age=31536000, immutable"
@@ -26,7 +27,7 @@ async def test_every_file_is_served_with_its_type_and_kept_for_a_year() -> None:
     async with browser(app()) as client:
         for file in files:
             name = file.relative_to(STATIC).as_posix()
-            answer = await client.get(f"/static/{static_hash(name)}/{name}")
+            answer = await client.get(f"/static/{content_hash(file.read_bytes())}/{name}")
             assert answer.status_code == 200, name
             assert answer.content == file.read_bytes()
             assert answer.headers["content-type"] == MEDIA_TYPES[file.suffix]
@@ -34,9 +35,20 @@ async def test_every_file_is_served_with_its_type_and_kept_for_a_year() -> None:
             assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_text_goes_out_compressed_to_those_who_can_read_it() -> None:
-    address = f"/static/{static_hash('app.css')}/app.css"
+@pytest.mark.parametrize("name", ENTRIES)
+async def test_what_is_put_together_is_served_and_kept_like_a_file(name: str) -> None:
     async with browser(app()) as client:
+        found = await client.get(f"/static/x/{name}")
+        assert found.headers["content-type"] == MEDIA_TYPES[Path(name).suffix]
+        kept = await client.get(f"/static/{content_hash(found.content)}/{name}")
+    assert (kept.status_code, kept.headers["cache-control"]) == (200, YEAR)
+    assert kept.content == found.content
+
+
+async def test_text_goes_out_compressed_to_those_who_can_read_it() -> None:
+    async with browser(app()) as client:
+        known = await client.get("/static/x/app.css")
+        address = f"/static/{content_hash(known.content)}/app.css"
         plain = await client.get(address, headers={"Accept-Encoding": "identity"})
         zipped = await client.get(address, headers={"Accept-Encoding": "br, gzip"})
         assert "content-encoding" not in plain.headers

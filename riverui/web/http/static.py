@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from riverui.web.assets import static_hash
+from riverui.web.http.bundles import ENTRIES, bundle
 from riverui.web.http.urls import url
 
 MEDIA_TYPES = {
@@ -40,21 +41,27 @@ class StaticFiles:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._files = {
-            path.relative_to(folder).as_posix(): _read(path, path.relative_to(folder).as_posix())
+        bodies = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
             for path in sorted(folder.rglob("*"))
             if path.suffix in MEDIA_TYPES and path.is_file()
         }
+        bundles = {
+            name: bundle(bodies, entry) for name, entry in ENTRIES.items() if entry in bodies
+        }
+        self._files = {name: _file(name, body) for name, body in (bodies | bundles).items()}
 
     def url(self, request: Request, path: str) -> str:
-        """The address of a file with its content's hash in it; KeyError where there is no such
-        file.
+        """Return the address of a file, with the hash of its content in it.
+
+        Raises KeyError where there is no such file.
         """
         return url(request, "static", hash=self._files[path].hash, path=path)
 
     async def show(self, request: Request) -> Response:
-        """The file. An old hash gets today's file, uncached: its page was drawn before an
-        upgrade.
+        """Answer with the file.
+
+        An old hash gets today's file, uncached: its page was drawn before an upgrade.
         """
         file = self._files.get(request.path_params["path"])
         if file is None:
@@ -75,9 +82,16 @@ class StaticFiles:
         return Response(file.body, headers=headers, media_type=file.media_type)
 
 
-def _read(path: Path, name: str) -> _File:
-    body = path.read_bytes()
-    zipped = gzip.compress(body, 9, mtime=0) if path.suffix in _COMPRESSED else None
+def content_hash(body: bytes) -> str:
+    """Return the first 12 hex digits of the SHA-256 of a file's content."""
+    return hashlib.sha256(body).hexdigest()[:12]
+
+
+def _file(name: str, body: bytes) -> _File:
+    suffix = PurePosixPath(name).suffix
     return _File(
-        body=body, hash=static_hash(name), media_type=MEDIA_TYPES[path.suffix], zipped=zipped
+        body=body,
+        hash=content_hash(body),
+        media_type=MEDIA_TYPES[suffix],
+        zipped=gzip.compress(body, 9, mtime=0) if suffix in _COMPRESSED else None,
     )

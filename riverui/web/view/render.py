@@ -156,7 +156,6 @@ def environment() -> Environment:
         auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
-        extensions=["jinja2.ext.loopcontrols"],
     )
     env.filters |= {
         "count": shown.count,
