@@ -6,13 +6,16 @@ const SKEW = Date.parse(root.dataset.now) - Date.now() || 0;
 const SKEW_TOLERATED = 3000; // milliseconds: a page may be that long on its way
 const now = () => Date.now() + (Math.abs(SKEW) > SKEW_TOLERATED ? SKEW : 0);
 
+const AGES = 1000 * 365 * 86400; // seconds above which nobody counts days
+
 const pad = (n, digits = 2) => String(n).padStart(digits, "0");
 
 /** Returns whole seconds in two units: "3 m 20 s". */
-export function twoUnits(s) {
+function twoUnits(s) {
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} m ${s % 60} s`;
   if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} m`;
+  if (s >= AGES) return "over 1,000 years";
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 

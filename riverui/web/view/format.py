@@ -237,7 +237,7 @@ def relative(at: datetime, now: datetime, *, fine: bool = False) -> str:
     seconds = (at - now).total_seconds()
     whole = int(abs(seconds))
     if whole >= 100 * 86_400:
-        return f"{at.astimezone(UTC):%Y-%m-%d}"
+        return at.astimezone(UTC).date().isoformat()
     if whole < 1:
         return "now"
     text = _two_units(whole) if fine else _one_unit(whole)
@@ -255,7 +255,9 @@ def absolute(at: datetime) -> str:
 def clock(at: datetime, now: datetime) -> str:
     """UTC in 14 characters: "11-21 14:02:11", or with the year where it is another."""
     at = at.astimezone(UTC)
-    return f"{at:%m-%d %H:%M:%S}" if at.year == now.astimezone(UTC).year else f"{at:%Y-%m-%d %H:%M}"
+    if at.year == now.astimezone(UTC).year:
+        return f"{at:%m-%d %H:%M:%S}"
+    return f"{at.date()} {at:%H:%M}"
 
 
 def cancel_reason(error: str) -> str:
