@@ -26,7 +26,7 @@ function openRow(step) {
   links[Math.max(0, Math.min(links.length - 1, at < 0 ? 0 : at + step))].focus();
 }
 
-/** Presses the button of the verb that has this key: for the ticked jobs, the row with the focus, or this page's job. */
+/** Presses the button of the verb that has this key: for the ticked jobs, the focused row, or the page's job. */
 function act(key) {
   if (!one("#jobs-list")) {
     one(`#job [data-key="${key}"]`)?.click();
