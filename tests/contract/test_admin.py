@@ -1,0 +1,78 @@
+"""What people do to jobs. Every id asked for is in exactly one part of the answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from riverui.domain.jobs import JobState, state_bits
+from riverui.errors import UniqueConflict
+from riverui.storage.interface import Driver
+from riverui.storage.interface.params import JobSelectParams, SkipReason
+from tests.contract.seeds import ended, insert, job, row_of, running, state_of
+
+NOWHERE = 1_000_000_000
+
+
+async def test_cancel(driver: Driver) -> None:
+    (waiting,) = await insert(driver, job(queue="other"))
+    (at_work,) = await running(driver, job())
+    (done,) = await ended(driver, JobState.COMPLETED, job())
+    async with driver.transaction() as transaction:
+        changes = await transaction.job_cancel_many([waiting, at_work, done, NOWHERE])
+    assert (changes.changed, changes.requested) == ((waiting,), (at_work,))
+    assert dict(changes.skipped) == {done: SkipReason.FINALIZED, NOWHERE: SkipReason.NOT_FOUND}
+    states = [await state_of(driver, each) for each in (waiting, at_work, done)]
+    assert states == ["cancelled", "running", "completed"]
+    assert (await row_of(driver, waiting)).finalized_at is not None
+
+
+async def test_retry(driver: Driver) -> None:
+    (failed,) = await ended(driver, JobState.DISCARDED, job(max_attempts=1))
+    (at_work,) = await running(driver, job())
+    (waiting,) = await insert(driver, job(queue="other"))
+    async with driver.transaction() as transaction:
+        changes = await transaction.job_retry_many([failed, at_work, waiting, NOWHERE])
+    assert changes.changed == (failed,)
+    assert dict(changes.skipped) == {
+        at_work: SkipReason.RUNNING,
+        waiting: SkipReason.ALREADY_AVAILABLE,
+        NOWHERE: SkipReason.NOT_FOUND,
+    }
+    row = await row_of(driver, failed)
+    assert (row.state, row.finalized_at, row.max_attempts) == ("available", None, 2)
+
+
+async def test_a_retry_whose_key_is_taken_changes_nothing(driver: Driver) -> None:
+    unique = job(unique_key=bytes(32), unique_states=state_bits([JobState.AVAILABLE]))
+    (old,) = await ended(driver, JobState.DISCARDED, unique)
+    (plain,) = await ended(driver, JobState.DISCARDED, job())
+    await insert(driver, unique)
+    with pytest.raises(UniqueConflict):
+        async with driver.transaction() as transaction:
+            await transaction.job_retry_many([plain, old])
+    assert await state_of(driver, plain) == "discarded"
+
+
+async def test_delete(driver: Driver) -> None:
+    (waiting,) = await insert(driver, job(queue="other"))
+    (at_work,) = await running(driver, job())
+    async with driver.transaction() as transaction:
+        changes = await transaction.job_delete_many([waiting, at_work, NOWHERE])
+    assert changes.changed == (waiting,)
+    assert dict(changes.skipped) == {
+        at_work: SkipReason.RUNNING,
+        NOWHERE: SkipReason.NOT_FOUND,
+    }
+    async with driver.reading() as executor:
+        assert await executor.job_row_get(waiting) is None
+
+
+async def test_delete_by_selection(driver: Driver) -> None:
+    ids = await insert(driver, job("a", queue="other"), job("a", queue="other"), job("b"))
+    await running(driver, job("a", queue="busy"))
+    async with driver.transaction() as transaction:
+        gone = await transaction.job_row_delete_many(JobSelectParams(kinds=("a",), limit=1))
+        assert [row.id for row in gone] == ids[:1]
+        gone = await transaction.job_row_delete_many(JobSelectParams(kinds=("a",)))
+        assert [row.id for row in gone] == ids[1:2]
+        assert await transaction.job_row_get(ids[2]) is not None

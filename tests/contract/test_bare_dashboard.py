@@ -1,0 +1,116 @@
+"""The dashboard on a driver without anything optional."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from riverui.domain.jobs import JobState
+from riverui.storage.interface import missing
+from riverui.web.app import create_app
+from tests.contract.bare import BareDriver
+from tests.contract.seeds import ended, insert, job, running, state_of
+from tests.web.html import parse
+from tests.web.stand_ins import browser
+
+
+@pytest.fixture
+async def client(bare: BareDriver) -> AsyncIterator[httpx2.AsyncClient]:
+    """A browser on a dashboard of that driver."""
+    async with browser(create_app(bare, no_auth=True)) as client:
+        yield client
+
+
+@pytest.fixture
+async def jobs(bare: BareDriver) -> dict[str, int]:
+    """A job in most states, by state."""
+    async with bare.autocommit() as executor:
+        await executor.queue_upsert("default")
+    return {
+        "available": (await insert(bare, job("waits", queue="other")))[0],
+        "running": (await running(bare, job("works")))[0],
+        "completed": (await ended(bare, JobState.COMPLETED, job("done")))[0],
+        "discarded": (await ended(bare, JobState.DISCARDED, job("fails")))[0],
+    }
+
+
+async def test_every_page_answers(client: httpx2.AsyncClient, jobs: dict[str, int]) -> None:
+    for path, shown in (
+        ("/jobs", "waits"),
+        ("/jobs?state=discarded", "fails"),
+        ("/jobs?q=kind:works", "works"),
+        (f"/jobs/{jobs['discarded']}", "boom"),
+        ("/queues", "default"),
+        ("/queues/default", "default"),
+        ("/operations", "Operations"),
+        ("/suggest?q=kind:wai", "waits"),
+        ("/help", "Keyboard"),
+        ("/metrics", ""),
+        ("/api/jobs?state=available", "waits"),
+        ("/api/states", "available"),
+        ("/api/queues", "default"),
+        (f"/api/jobs/{jobs['completed']}", "done"),
+        ("/api/autocomplete?facet=job_kind", "waits"),
+        ("/api/health-checks/complete", "ok"),
+    ):
+        answer = await client.get(path)
+        assert answer.status_code == 200, (path, answer.text)
+        assert shown in answer.text, path
+
+
+async def test_jobs_and_queues_can_be_changed(
+    client: httpx2.AsyncClient, bare: BareDriver, jobs: dict[str, int]
+) -> None:
+    for verb, state, after in (
+        ("retry", "discarded", "available"),
+        ("cancel", "available", "cancelled"),
+    ):
+        answer = await client.post(f"/api/jobs/{verb}", json={"ids": [str(jobs[state])]})
+        assert answer.status_code == 200, answer.text
+        assert await state_of(bare, jobs[state]) == after
+    answer = await client.put("/api/queues/default/pause")
+    assert answer.status_code == 200, answer.text
+    async with bare.reading() as executor:
+        row = await executor.queue_row_get("default")
+    assert row is not None
+    assert row.paused_at is not None
+
+
+async def test_the_about_page_says_what_is_missing(
+    client: httpx2.AsyncClient, bare: BareDriver
+) -> None:
+    answer = await client.get("/about")
+    text = parse(answer.text).one(id="about").text
+    assert answer.status_code == 200
+    assert "bare1.0" in text
+    assert "Not supported" in text
+    for part in missing(bare):
+        assert part.missing in text, part
+    assert "Missing migrations" not in text
+    assert "None recorded" not in text
+
+
+async def test_programs_are_told_what_is_missing(client: httpx2.AsyncClient) -> None:
+    features = (await client.get("/api/features")).json()
+    assert set(features["extensions"].values()) == {False}
+    for method, path in (
+        ("GET", "/api/pro/workflows"),
+        ("GET", "/api/pro/workflows/w"),
+        ("POST", "/api/pro/workflows/w/cancel"),
+        ("GET", "/api/pro/periodic-jobs"),
+        ("GET", "/api/pro/producers?queue_name=default"),
+    ):
+        answer = await client.request(method, path, json={} if method == "POST" else None)
+        assert answer.status_code == 501, (path, answer.text)
+        assert "are not supported on this database" in answer.json()["message"], path
+
+
+async def test_the_search_box_offers_what_it_can(
+    client: httpx2.AsyncClient, jobs: dict[str, int]
+) -> None:
+    for text, offered in (("kind:f", 1), ("queue:o", 1), ("worker:h", 0), ("args.c", 0)):
+        answer = await client.get("/suggest", params={"q": text})
+        assert answer.status_code == 200, answer.text
+        assert len(parse(answer.text).all(role="option")) == offered, text

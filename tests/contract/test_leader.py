@@ -1,0 +1,71 @@
+"""One client leads, for a term at a time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from riverui.domain.queues import LeaderRow
+from riverui.storage.interface import Driver
+from tests.contract.seeds import NOW
+
+TTL = timedelta(seconds=15)
+
+
+async def test_who_is_elected_first_leads(driver: Driver) -> None:
+    async with driver.autocommit() as executor:
+        assert await executor.leader_get() is None
+        leader = await executor.leader_attempt_elect("me", ttl=TTL, now=NOW)
+        assert leader == LeaderRow(leader_id="me", elected_at=NOW, expires_at=NOW + TTL)
+        assert await executor.leader_attempt_elect("you", ttl=TTL, now=NOW + TTL) is None
+        over = NOW + TTL + timedelta(microseconds=1)
+        after = await executor.leader_attempt_elect("you", ttl=TTL, now=over)
+        assert after == LeaderRow(leader_id="you", elected_at=over, expires_at=over + TTL)
+
+
+async def test_the_database_has_a_clock(driver: Driver) -> None:
+    async with driver.autocommit() as executor:
+        leader = await executor.leader_attempt_elect("me", ttl=TTL)
+        assert leader is not None
+        assert await executor.leader_get() == leader
+    assert abs(leader.elected_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert leader.expires_at - leader.elected_at == TTL
+
+
+async def test_a_term_is_prolonged_while_it_lasts(driver: Driver) -> None:
+    later = NOW + timedelta(seconds=5)
+    async with driver.autocommit() as executor:
+        await executor.leader_attempt_elect("me", ttl=TTL, now=NOW)
+        leader = await executor.leader_attempt_reelect("me", elected_at=NOW, ttl=TTL, now=later)
+        assert leader == LeaderRow(leader_id="me", elected_at=NOW, expires_at=later + TTL)
+        for name, elected_at, now in (
+            ("you", NOW, later),
+            ("me", later, later),
+            ("me", NOW, later + TTL + timedelta(microseconds=1)),
+        ):
+            assert (
+                await executor.leader_attempt_reelect(name, elected_at=elected_at, ttl=TTL, now=now)
+                is None
+            )
+
+
+async def test_a_term_goes_on_unless_somebody_else_has_led(driver: Driver) -> None:
+    hour = timedelta(hours=1)
+    async with driver.autocommit() as executor:
+        await executor.leader_attempt_elect("me", ttl=TTL, now=NOW)
+        leader = await executor.leader_resume("me", elected_at=NOW, ttl=TTL, now=NOW + hour)
+        assert leader is not None
+        assert leader.expires_at == NOW + hour + TTL
+        await executor.leader_attempt_elect("you", ttl=TTL, now=NOW + 2 * hour)
+        assert (
+            await executor.leader_resume("me", elected_at=NOW, ttl=TTL, now=NOW + 2 * hour) is None
+        )
+
+
+async def test_only_the_leader_resigns(driver: Driver) -> None:
+    async with driver.autocommit() as executor:
+        await executor.leader_attempt_elect("me", ttl=TTL, now=NOW)
+        assert not await executor.leader_resign("you", elected_at=NOW)
+        assert not await executor.leader_resign("me", elected_at=NOW + TTL)
+        assert await executor.leader_resign("me", elected_at=NOW)
+        assert not await executor.leader_resign("me", elected_at=NOW)
+        assert await executor.leader_get() is None

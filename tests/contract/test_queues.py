@@ -1,0 +1,132 @@
+"""Queues: their rows, what waits in them, and what is done to them."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from riverui.domain.jobs import JobState
+from riverui.errors import NotFound
+from riverui.storage.interface import Driver
+from tests.contract.seeds import NOW, ended, insert, job, running
+
+
+async def test_a_row_is_made_once_and_then_reported(driver: Driver) -> None:
+    later = NOW + timedelta(minutes=5)
+    async with driver.autocommit() as executor:
+        assert await executor.queue_row_get("mail") is None
+        made = await executor.queue_upsert("mail", now=NOW)
+        again = await executor.queue_upsert("mail", now=later)
+        assert await executor.queue_row_get("mail") == again
+    assert (made.name, made.created_at, made.updated_at) == ("mail", NOW, NOW)
+    assert (made.paused_at, json.loads(made.metadata.text)) == (None, {})
+    assert (again.created_at, again.updated_at) == (NOW, later)
+
+
+async def test_several_at_once(driver: Driver) -> None:
+    async with driver.autocommit() as executor:
+        rows = await executor.queue_upsert_many(["b", "a", "c"])
+        assert sorted(row.name for row in rows) == ["a", "b", "c"]
+        found = await executor.queue_row_get_many(["a", "c", "other"])
+        assert sorted(row.name for row in found) == ["a", "c"]
+        assert [row.name for row in await executor.queue_row_list()] == ["a", "b", "c"]
+        assert [row.name for row in await executor.queue_row_list(after="a", limit=1)] == ["b"]
+
+
+async def test_queues_with_something_to_fetch(driver: Driver) -> None:
+    await insert(driver, job(queue="full"), job(queue="later", state=JobState.SCHEDULED))
+    async with driver.autocommit() as executor:
+        found = await executor.queue_with_available_list(["full", "later", "empty"])
+    assert sorted(found) == ["full"]
+
+
+async def test_queues_that_nobody_reports_are_removed(driver: Driver) -> None:
+    async with driver.autocommit() as executor:
+        for days, name in enumerate(["today", "yesterday", "before"]):
+            await executor.queue_upsert(name, now=NOW - timedelta(days=days))
+        assert list(await executor.queue_delete_expired(updated_before=NOW, limit=1)) == ["before"]
+        assert list(await executor.queue_delete_expired(updated_before=NOW, limit=9)) == [
+            "yesterday"
+        ]
+        assert [row.name for row in await executor.queue_row_list()] == ["today"]
+
+
+async def test_pausing_and_resuming_tell_what_changed(driver: Driver) -> None:
+    async with driver.transaction() as transaction:
+        await transaction.queue_upsert_many(["a", "b"])
+        assert list(await transaction.queue_pause("a")) == ["a"]
+        assert list(await transaction.queue_pause("a")) == []
+        assert list(await transaction.queue_pause("*")) == ["b"]
+        row = await transaction.queue_row_get("a")
+        assert row is not None
+        assert row.paused_at is not None
+        assert list(await transaction.queue_resume("b")) == ["b"]
+        assert list(await transaction.queue_resume("*")) == ["a"]
+    for act in ("queue_pause", "queue_resume"):
+        with pytest.raises(NotFound):
+            async with driver.transaction() as transaction:
+                await getattr(transaction, act)("nobody")
+
+
+async def test_metadata_limits_and_touch(driver: Driver) -> None:
+    async with driver.transaction() as transaction:
+        await transaction.queue_upsert("q", now=NOW)
+        row = await transaction.queue_update("q", metadata='{"a": 1}')
+        assert json.loads(row.metadata.text) == {"a": 1}
+        row = await transaction.queue_set_concurrency("q", '{"global_limit": 2}')
+        assert json.loads(row.metadata.text) == {"a": 1, "concurrency": {"global_limit": 2}}
+        row = await transaction.queue_set_concurrency("q", None)
+        assert json.loads(row.metadata.text) == {"a": 1}
+        touched = await transaction.queue_touch("q")
+        assert touched.updated_at is not None
+        assert touched.updated_at >= NOW
+    with pytest.raises(NotFound):
+        async with driver.transaction() as transaction:
+            await transaction.queue_touch("nobody")
+
+
+async def test_the_list_unites_served_and_used_queues(driver: Driver) -> None:
+    await insert(
+        driver,
+        job(queue="orphan", state=JobState.SCHEDULED),
+        job("post", queue="served"),
+        job("post", queue="served", scheduled_at=NOW - timedelta(hours=1)),
+    )
+    await running(driver, job(queue="served", priority=1, scheduled_at=NOW - timedelta(days=1)))
+    async with driver.autocommit() as executor:
+        await executor.queue_upsert("served")
+    async with driver.reading() as executor:
+        orphan, served = await executor.queue_list(cap=10)
+        capped = await executor.queue_get("served", cap=1)
+        assert await executor.queue_get("other", cap=1) is None
+        assert [row.queue.name for row in await executor.queue_list(match="ERV", cap=1)] == [
+            "served"
+        ]
+        assert list(await executor.queue_name_list(match="O")) == ["orphan"]
+        assert list(await executor.queue_name_page()) == ["served"]
+        assert list(await executor.queue_name_page(exclude=["served"])) == []
+        (counted,) = await executor.queue_count_list(cap=10, limit=10)
+        assert await executor.queue_count_get("served", cap=10) == counted
+        assert await executor.queue_count_get("orphan", cap=10) is None
+        kinds = await executor.queue_kind_count("served", cap=10)
+    assert (orphan.queue.name, orphan.queue.served, orphan.scheduled) == ("orphan", False, 1)
+    assert (served.queue.served, served.available, served.running) == (True, 2, 1)
+    assert served.oldest_waiting_at == NOW - timedelta(hours=1)
+    assert capped is not None
+    assert capped.available == 1
+    assert (counted.available, counted.running) == (2, 1)
+    found = {kind: {state: count.value for state, count in by.items()} for kind, by in kinds}
+    assert found["post"][JobState.AVAILABLE] == 2
+    assert found["mail"][JobState.RUNNING] == 1
+
+
+async def test_the_newest_failures_of_a_queue(driver: Driver) -> None:
+    (first,) = await ended(driver, JobState.DISCARDED, job(queue="q"))
+    await ended(driver, JobState.COMPLETED, job(queue="q"))
+    (second,) = await ended(driver, JobState.RETRYABLE, job(queue="q"))
+    async with driver.reading() as executor:
+        rows = await executor.queue_failure_list("q")
+    assert {row.id for row in rows} == {first, second}
+    assert {row.last_error for row in rows} == {"boom"}

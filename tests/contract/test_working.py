@@ -1,0 +1,178 @@
+"""Fetching jobs and writing what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from riverui.domain.jobs import JobState
+from riverui.storage.interface import Driver
+from riverui.storage.interface.params import JobFetchParams, JobSelectParams, JobSetStateParams
+from tests.contract.seeds import CLIENT, ENDS, NOW, ended, ending, insert, job, row_of, running
+
+FETCH = JobFetchParams(client_id=CLIENT, queue="default", limit=10, now=NOW)
+
+
+async def test_due_jobs_of_the_queue_are_fetched(driver: Driver) -> None:
+    (due,) = await insert(driver, job(max_attempts=3))
+    await insert(
+        driver,
+        job(queue="other"),
+        job(scheduled_at=NOW + timedelta(seconds=1)),
+        job(state=JobState.SCHEDULED),
+        job(state=JobState.PENDING),
+    )
+    async with driver.autocommit() as executor:
+        assert await executor.job_first_available(FETCH) == due
+        (row,) = await executor.job_get_available(FETCH)
+        assert list(await executor.job_get_available(FETCH)) == []
+        assert await executor.job_first_available(FETCH) is None
+    assert (row.id, row.state, row.attempt) == (due, "running", 1)
+    assert (row.attempted_at, row.attempted_by) == (NOW, (CLIENT,))
+    assert row == await row_of(driver, due)
+
+
+async def test_jobs_go_by_priority_time_and_id(driver: Driver) -> None:
+    early = NOW - timedelta(minutes=1)
+    ids = await insert(
+        driver, job(priority=2), job(), job(), job(scheduled_at=early), job(priority=4)
+    )
+    order = []
+    async with driver.autocommit() as executor:
+        for _ in ids:
+            first = await executor.job_first_available(FETCH)
+            (row,) = await executor.job_get_available(FETCH._replace(limit=1))
+            assert row.id == first
+            order.append(row.id)
+    assert order == [ids[place] for place in (3, 1, 2, 0, 4)]
+
+
+async def test_some_kinds_only_and_some_ids_never(driver: Driver) -> None:
+    mail, post, poison = await insert(driver, job("mail"), job("post"), job("mail"))
+    async with driver.autocommit() as executor:
+        found = await executor.job_get_available(
+            FETCH._replace(kinds=("mail",), except_ids=(poison,))
+        )
+        assert [row.id for row in found] == [mail]
+        found = await executor.job_get_available(FETCH._replace(kinds=("other",)))
+        assert list(found) == []
+        found = await executor.job_get_available(FETCH)
+    assert sorted(row.id for row in found) == [post, poison]
+
+
+async def test_two_that_fetch_at_once_get_different_jobs(driver: Driver) -> None:
+    ids = await insert(driver, *[job()] * 20)
+
+    async def fetch() -> list[int]:
+        async with driver.transaction() as transaction:
+            rows = await transaction.job_get_available(FETCH._replace(limit=5))
+            await asyncio.sleep(0)
+            return [row.id for row in rows]
+
+    taken = await asyncio.gather(*(fetch() for _ in range(4)))
+    assert sorted(job_id for some in taken for job_id in some) == ids
+
+
+async def test_only_the_newest_names_are_kept(driver: Driver) -> None:
+    (job_id,) = await insert(driver, job(max_attempts=9))
+    for attempt in range(3):
+        async with driver.autocommit() as executor:
+            (row,) = await executor.job_get_available(
+                FETCH._replace(client_id=f"client_{attempt}", max_attempted_by=2)
+            )
+            await executor.job_set_state_many(
+                [JobSetStateParams(id=job_id, state=JobState.AVAILABLE, scheduled_at=NOW)]
+            )
+    assert row.attempted_by == ("client_1", "client_2")
+
+
+async def test_one_job_can_be_begun_whatever_its_time(driver: Driver) -> None:
+    later, done = (
+        *await insert(driver, job(scheduled_at=NOW + timedelta(days=1), state=JobState.SCHEDULED)),
+        *await ended(driver, JobState.COMPLETED, job()),
+    )
+    async with driver.autocommit() as executor:
+        row = await executor.job_begin(later, client_id=CLIENT, now=NOW)
+        assert await executor.job_begin(done, client_id=CLIENT, now=NOW) is None
+        assert await executor.job_begin(later + 1_000, client_id=CLIENT, now=NOW) is None
+    assert row is not None
+    assert (row.id, row.state, row.attempt) == (later, "running", 1)
+
+
+async def test_only_running_jobs_are_completed(driver: Driver) -> None:
+    first, second = await running(driver, job(), job())
+    (waiting,) = await insert(driver, job())
+    ids, times = [first, second, waiting, 1_000_000], [NOW, NOW + timedelta(seconds=1), NOW, NOW]
+    async with driver.autocommit() as executor:
+        assert sorted(await executor.job_complete_many(ids, times)) == [first, second]
+    assert (await row_of(driver, second)).finalized_at == times[1]
+    assert (await row_of(driver, waiting)).state == "available"
+
+
+@pytest.mark.parametrize("state", [*ENDS, JobState.RETRYABLE, JobState.SCHEDULED])
+async def test_an_attempt_ends_in_each_state(driver: Driver, state: JobState) -> None:
+    (job_id,) = await running(driver, job(metadata='{"kept": 1}'))
+    change = ending(job_id, state)._replace(metadata='{"added": 2}')
+    async with driver.autocommit() as executor:
+        (row,) = await executor.job_set_state_many([change])
+        assert list(await executor.job_set_state_many([change._replace(id=job_id + 1)])) == []
+    assert row == await row_of(driver, job_id)
+    assert (row.state, row.finalized_at) == (state, NOW if state in ENDS else None)
+    assert row.metadata_dict == {"kept": 1, "added": 2}
+    failed = state in (JobState.RETRYABLE, JobState.DISCARDED)
+    assert [error.error for error in row.errors] == ["boom\nmore"] * failed
+
+
+async def test_a_job_that_no_longer_runs_keeps_its_state(driver: Driver) -> None:
+    (job_id,) = await ended(driver, JobState.COMPLETED, job())
+    change = ending(job_id, JobState.DISCARDED)._replace(metadata='{"late": true}')
+    async with driver.autocommit() as executor:
+        (row,) = await executor.job_set_state_many([change])
+    assert (row.state, row.errors, row.metadata_dict) == ("completed", (), {"late": True})
+
+
+async def test_a_cancellation_is_seen_by_who_works_the_job(driver: Driver) -> None:
+    stopped, other = await running(driver, job(), job())
+    async with driver.transaction() as transaction:
+        assert list(await transaction.job_cancel_requested([stopped, other])) == []
+        changes = await transaction.job_cancel_many([stopped])
+        assert (changes.requested, changes.changed) == ((stopped,), ())
+        assert list(await transaction.job_cancel_requested([stopped, other])) == [stopped]
+
+
+async def test_metadata_is_merged_in_any_state(driver: Driver) -> None:
+    (job_id,) = await ended(driver, JobState.COMPLETED, job(metadata='{"a": 1}'))
+    async with driver.autocommit() as executor:
+        row = await executor.job_update(job_id, metadata='{"b": 2}')
+        assert await executor.job_update(job_id + 1, metadata="{}") is None
+    assert row is not None
+    assert row.metadata_dict == {"a": 1, "b": 2}
+
+
+async def test_whole_jobs_are_listed_by_what_is_asked(driver: Driver) -> None:
+    ids = await insert(
+        driver,
+        job("a", queue="q", tags=("x", "y")),
+        job("b", priority=3, metadata='{"customer": {"id": 7}}'),
+        job("c", tags=("y",), state=JobState.SCHEDULED),
+    )
+    async with driver.reading() as executor:
+
+        async def listed(**params: object) -> list[int]:
+            chosen = JobSelectParams(**params)  # type: ignore[arg-type]
+            return [ids.index(row.id) for row in await executor.job_row_list(chosen)]
+
+        assert await listed() == [0, 1, 2]
+        assert await listed(descending=True, limit=2) == [2, 1]
+        assert await listed(after=(None, ids[0])) == [1, 2]
+        assert await listed(kinds=("a", "c")) == [0, 2]
+        assert await listed(queues=("q",)) == [0]
+        assert await listed(states=(JobState.SCHEDULED,)) == [2]
+        assert await listed(priorities=(3,)) == [1]
+        assert await listed(tags_any=("x", "y")) == [0, 2]
+        assert await listed(tags_all=("x", "y")) == [0]
+        assert await listed(metadata='{"customer": {"id": 7}}') == [1]
+        assert await listed(ids=(ids[1], ids[2])) == [1, 2]
+        assert await executor.job_row_get(ids[-1] + 1) is None
