@@ -1,5 +1,5 @@
-"""River's migration lines with rivermigrate's semantics: up, down, status, SQL to read,
-validation.
+"""Runs and reads River's migrations as River's rivermigrate does: up, down, status, SQL to read,
+validation. Which there are, the driver says.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from riverui.storage.interface.migrations import Direction
 from riverui.storage.sql import check_schema, qualify
 
 _NOTHING = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|select 1;)*", re.IGNORECASE)
-"""SQL that changes nothing: comments, and `select 1` in place of a statement."""
+"""Matches SQL that changes nothing: comments, and `select 1` in place of a statement."""
 
 _FIRST_WITH_LINE = 5
-"""Before this version of `main`, river_migration has no column `line`."""
+"""The version of `main` that gave river_migration its column `line`."""
 
 
 class MigrationFolder:
@@ -63,7 +63,7 @@ class MigrationStep:
 
     @property
     def changes(self) -> bool:
-        """Whether it changes anything: some versions of River do so on other databases only."""
+        """Return whether it changes anything: some versions do so on other databases only."""
         return _NOTHING.fullmatch(self.sql) is None
 
 
@@ -77,8 +77,7 @@ async def migrate(
     dry_run: bool = False,
     statement_timeout: timedelta | None = None,
 ) -> list[MigrationStep]:
-    """Applies what is pending (up) or takes applied versions back (down); gives the steps as they
-    ran.
+    """Apply what is pending (up) or take applied versions back (down); return the steps in order.
 
     Up goes all the way, down one step, unless `max_steps` or `target_version` say otherwise; the
     target is the version that the database is left at, and -1 with down removes everything. Each
@@ -121,8 +120,8 @@ async def migrate(
 
 
 async def migration_status(driver: Offering, line: str = "main") -> list[tuple[int, str, bool]]:
-    """Version, name and whether it is applied, for every known version; unknown applied ones have
-    no name.
+    """Return version, name and whether it is applied, for every known version; unknown applied ones
+    have no name.
     """
     database = MIGRATIONS.on(driver)
     known = _versions(database.migrations, line)
@@ -142,8 +141,8 @@ def migration_sql(
     schema: str | None = None,
     exclude: Sequence[int] = (),
 ) -> list[MigrationStep]:
-    """The SQL of these versions, in the order given; all of them in the order in which they would
-    run.
+    """Return the SQL of these versions, in the order given; all of them in the order in which they
+    would run.
     """
     known = _versions(migrations, line)
     if versions == "all":
@@ -161,9 +160,7 @@ def migration_sql(
 async def validate(
     driver: Offering, line: str = "main", target_version: int | None = None
 ) -> list[int]:
-    """Versions that are not applied, up to the target where one is given; none means that all is
-    well.
-    """
+    """Return the versions that are not applied, up to the target where one is given."""
     database = MIGRATIONS.on(driver)
     known = _versions(database.migrations, line)
     if target_version is not None and target_version > 0:
@@ -181,7 +178,7 @@ def _choose(
     max_steps: int | None,
     target_version: int | None,
 ) -> list[int]:
-    """The versions to run, in order."""
+    """Return the versions to run, in order."""
     if direction == "up":
         pending = [version for version in known if version not in applied]
     else:

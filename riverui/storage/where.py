@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _MOST_CHARACTERS = 10_000
-"""Of one condition: what is longer is data, and belongs into the named args."""
+"""Of one condition: what is longer is data, and should be in the named args."""
 _MOST_ARGS = 1_000
-"""Named args of one condition; Postgres takes 65,535 parameters in a statement."""
+"""Named args of one condition; a statement of Postgres takes 65,535 parameters in all."""
 
 _TOKEN = re.compile(
     r"""

@@ -106,7 +106,7 @@ async def test_nobody_to_listen_to() -> None:
 async def _listener(driver: PostgresDriver, **options: float) -> PostgresListener:
     """One with other times than usual."""
     assert isinstance(driver, PostgresDriver)
-    return PostgresListener(await driver._pool.dial(), driver.schema, **options)
+    return PostgresListener(await driver._pool.connect(), driver.schema, **options)
 
 
 async def _next(reading: AsyncIterator[tuple[str, str]]) -> tuple[str, str]:

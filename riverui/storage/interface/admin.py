@@ -15,7 +15,7 @@ class JobAdminExecutor(JobActions, Protocol):
     """Changes jobs by id or by selection."""
 
     async def job_row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
-        """Deletes what matches but running and locked jobs, up to `limit` by id; gives the rows
+        """Delete what matches but running and locked jobs, up to `limit` by id; return the rows
         deleted.
         """
         ...
@@ -25,33 +25,34 @@ class QueueAdminExecutor(Protocol):
     """Changes queues."""
 
     async def queue_pause(self, name: str) -> Sequence[str]:
-        """River's QueuePause, `*` for every queue; gives the queues it changed. NotFound without a
-        row.
+        """Do River's QueuePause, `*` for every queue; return the queues it changed. NotFound
+        without a row.
         """
         ...
 
     async def queue_resume(self, name: str) -> Sequence[str]:
-        """River's QueueResume, `*` for every queue; gives the queues it changed. NotFound without a
-        row.
+        """Do River's QueueResume, `*` for every queue; return the queues it changed. NotFound
+        without a row.
         """
         ...
 
     async def queue_row_list(self, *, after: str = "", limit: int = 100) -> Sequence[QueueRow]:
-        """Queue rows by name."""
+        """Return queue rows by name."""
         ...
 
     async def queue_set_concurrency(self, name: str, concurrency: str | None) -> QueueRow:
-        """Puts the limits (a JSON object as text) into the queue's metadata, None takes them out,
-        and tells the workers. NotFound without a row.
+        """Put the limits (a JSON object as text) into the queue's metadata, None takes them out,
+        and tell the workers; return the row. NotFound without one.
         """
         ...
 
     async def queue_touch(self, name: str) -> QueueRow:
-        """Sets the queue's updated_at and nothing else. NotFound without a row."""
+        """Set the queue's updated_at and nothing else; return the row. NotFound without one."""
         ...
 
     async def queue_update(self, name: str, *, metadata: str) -> QueueRow:
-        """Replaces the metadata (JSON text) and tells the workers; NotFound without a row."""
+        """Replace the metadata (JSON text) and tell the workers; return the row. NotFound without
+        one."""
         ...
 
 

@@ -11,7 +11,7 @@ class BenchmarkExecutor(Protocol):
     """Empties River's tables."""
 
     async def job_truncate(self) -> None:
-        """Empties river_job at once, whatever is in it: for benchmarks."""
+        """Empty river_job at once, whatever is in it."""
         ...
 
 

@@ -33,19 +33,22 @@ class JobBrowseExecutor(Protocol):
     async def job_count(
         self, filter: JobFilter, *, cap: int, cutoff: JobCutoff | None = None
     ) -> Count:
-        """How many jobs match: AT_LEAST from `cap` on, and where a window ended the search."""
+        """Count the jobs that match: AT_LEAST from `cap` on, and where a window ended the
+        search.
+        """
         ...
 
     async def job_count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
-        """All eight states in one statement: exact up to `cap`, `completed` beyond it ESTIMATED."""
+        """Count all eight states in one statement: exact up to `cap`, AT_LEAST beyond, `completed`
+        ESTIMATED where the driver offers ESTIMATES."""
         ...
 
     async def job_count_exact(self, state: JobState) -> Count:
-        """An exact count, however long it takes (up to the transaction's time limit)."""
+        """Count exactly, however long it takes (up to the transaction's time limit)."""
         ...
 
     async def job_cutoff(self) -> JobCutoff:
-        """The newest id and the database's clock: freezes what a bulk action may touch."""
+        """Return the newest id and the database's clock: freezes what a bulk action may touch."""
         ...
 
     async def job_get(
@@ -84,7 +87,7 @@ class JobBrowseExecutor(Protocol):
         ...
 
     async def job_list(self, params: JobListParams) -> JobPage:
-        """One page of jobs by keyset; see JobListParams."""
+        """Return one page of jobs by keyset; see JobListParams."""
         ...
 
     async def job_minimal_list(
@@ -98,19 +101,19 @@ class JobBrowseExecutor(Protocol):
         ...
 
     async def job_kind_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
-        """Distinct kinds whose name contains `match` (any case), by name."""
+        """Return distinct kinds whose name contains `match` (any case), by name."""
         ...
 
     async def job_kind_page(
         self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
     ) -> Sequence[str]:
-        """Distinct kinds by name: those behind `after` that contain `match` (any case), but
+        """Return distinct kinds by name: those behind `after` that contain `match` (any case), but
         `exclude`.
         """
         ...
 
     async def job_progress(self, filter: JobFilter, *, window: int) -> JobProgress:
-        """The filter's jobs by state; looks at no more than `window` rows where no index finds
+        """Count the filter's jobs by state; look at no more than `window` rows where no index finds
         them.
         """
         ...
@@ -126,35 +129,37 @@ class QueueBrowseExecutor(Protocol):
     async def queue_list(
         self, *, match: str = "", cap: int, limit: int = 200
     ) -> Sequence[QueueListRow]:
-        """Queues by name: those with a row and those that only have waiting or running jobs."""
+        """Return queues by name: those with a row and those that only have waiting or running
+        jobs.
+        """
         ...
 
     async def queue_kind_count(
         self, name: str, *, cap: int
     ) -> Sequence[tuple[str, Mapping[JobState, Count]]]:
-        """Kinds of the queue's unfinished jobs, counted among at most `cap` rows of each state."""
+        """Count the queue's unfinished jobs by kind, among at most `cap` rows of each state."""
         ...
 
     async def queue_failure_list(self, name: str, *, limit: int = 10) -> Sequence[JobListRow]:
-        """The queue's newest failed jobs: discarded and retryable, newest attempt first."""
+        """Return the queue's newest failed jobs: discarded and retryable, newest attempt first."""
         ...
 
     async def queue_name_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
-        """Names of queues that contain `match` (any case), by name."""
+        """Return names of queues that contain `match` (any case), by name."""
         ...
 
     async def queue_name_page(
         self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
     ) -> Sequence[str]:
-        """Names of served queues, chosen as those of `job_kind_page`."""
+        """Return names of served queues, chosen as those of `job_kind_page`."""
         ...
 
     async def queue_count_list(self, *, cap: int, limit: int) -> Sequence[QueueCountRow]:
-        """River's queue rows by name with their counts, exact up to `cap`."""
+        """Return River's queue rows by name with their counts, exact up to `cap`."""
         ...
 
     async def queue_count_get(self, name: str, *, cap: int) -> QueueCountRow | None:
-        """One queue's row with its counts; None without a row."""
+        """Return one queue's row with its counts; None without a row."""
         ...
 
 

@@ -20,7 +20,7 @@ class Transaction(Executor, Protocol):
     """An Executor whose work is kept or lost as one."""
 
     def savepoint(self) -> AbstractAsyncContextManager[None]:
-        """A part that can fail alone: an exception leaving it undoes it and is raised on."""
+        """Begin a part that can fail alone: an exception leaving it undoes it and is raised on."""
         ...
 
 
@@ -62,7 +62,7 @@ class Driver(Offering, Protocol):
         ...
 
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
-        """A short read-only transaction under a statement timeout, the page timeout unless
+        """Begin a short read-only transaction under a statement timeout, the page timeout unless
         given.
         """
         ...
@@ -70,35 +70,36 @@ class Driver(Offering, Protocol):
     def transaction(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction that may write, under time limits; commits unless an exception leaves
-        it.
+        """Begin a transaction that may write, under time limits; it commits unless an exception
+        leaves it.
         """
         ...
 
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[Executor]:
-        """A pooled connection on which each call is a transaction of its own: one round trip, no
-        time limit of the server's, so `timeout` (the action timeout unless given) is kept from this
-        side: the server is asked to stop what takes longer (QueryTimeout), and hung up on where it
-        does not answer.
+        """Lend a pooled connection on which each call is a transaction of its own, in one round
+        trip.
+
+        The server keeps no time limit then: what takes longer than `timeout` (the action timeout
+        unless given) is stopped from this side (QueryTimeout).
         """
         ...
 
     async def adopt(self, transaction: object) -> Executor:
-        """Operations inside somebody's own transaction, which stays theirs to commit.
+        """Return the operations inside the caller's own transaction, which stays theirs to commit.
 
-        A psycopg AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection on psycopg or
-        asyncpg (`job_insert_many_fast` is an INSERT there). TypeError for anything else.
-        SQLAlchemy's transaction is begun if it was not. No time limits but those that are in force
-        there.
+        Which kinds of transactions there are, the driver says: Postgres takes a psycopg
+        AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection on psycopg or asyncpg,
+        which is begun if it was not. TypeError for anything else. No time limits but those that
+        are in force there.
         """
         ...
 
     async def ping(self) -> None:
-        """One trivial query; raises as any call does."""
+        """Run a trivial query; raises as any call does."""
         ...
 
     async def close(self) -> None:
-        """Gives back every connection that the driver opened itself; safe to call twice."""
+        """Close every connection that the driver opened itself; safe to call twice."""
         ...

@@ -12,15 +12,15 @@ class IndexExecutor(Protocol):
     """Lists, rebuilds and drops indexes of River's tables."""
 
     async def index_list(self) -> Sequence[str]:
-        """Names of the indexes on River's tables, artefacts of broken rebuilds included."""
+        """Return names of the indexes on River's tables, artefacts of broken rebuilds included."""
         ...
 
     async def index_reindex(self, name: str) -> None:
-        """REINDEX INDEX CONCURRENTLY; not inside a transaction."""
+        """Rebuild an index while the tables are used; not inside a transaction."""
         ...
 
     async def index_drop(self, name: str) -> None:
-        """DROP INDEX CONCURRENTLY IF EXISTS; not inside a transaction."""
+        """Drop an index, if it is there, while the tables are used; not inside a transaction."""
         ...
 
 

@@ -32,26 +32,28 @@ class MigrationSteps(Protocol):
     """River's record of migrations on one connection, and the running of their SQL."""
 
     async def versions(self, line: str) -> Sequence[int]:
-        """Versions recorded for a line; MigrationError where the database does not know lines
-        yet.
+        """Return the versions recorded for a line; MigrationError where the database does not know
+        lines yet.
         """
         ...
 
     def step(
         self, *, statement_timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[None]:
-        """One transaction in which no other riverui migrates; kept unless an exception leaves it.
+        """Begin a transaction in which no other riverui migrates; kept unless an exception leaves it.
 
         A statement may take as long as `statement_timeout`, or as it needs.
         """
         ...
 
     async def apply(self, sql: str) -> None:
-        """Runs a migration's SQL; MigrationError with the database's words."""
+        """Run a migration's SQL; MigrationError with the database's words."""
         ...
 
     async def record(self, line: str, version: int, *, applied: bool, has_line: bool) -> None:
-        """Adds or removes one version; `has_line` False for tables from before lines."""
+        """Add or remove the record of one version; `has_line` False for tables from before
+        lines.
+        """
         ...
 
 
@@ -69,7 +71,7 @@ class MigrationDriver(Offering, Protocol):
         ...
 
     def migrating(self) -> AbstractAsyncContextManager[MigrationSteps]:
-        """A connection for migrations, without a statement timeout."""
+        """Lend a connection for migrations, without a statement timeout."""
         ...
 
 

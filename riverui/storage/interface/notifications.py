@@ -12,7 +12,7 @@ class NotifyExecutor(Protocol):
     """Sends notifications."""
 
     async def notify_many(self, topic: str, payloads: Sequence[str]) -> None:
-        """Sends each payload on the schema's channel of that topic."""
+        """Send each payload on the schema's channel of that topic."""
         ...
 
 
@@ -22,8 +22,7 @@ class Listener(Protocol):
     """
 
     async def listen(self, *topics: str) -> None:
-        """Returns once the server has confirmed LISTEN: what is notified from then on will be
-        heard.
+        """Return once the server listens: what is notified from then on will be heard.
 
         Whoever must not miss anything awaits this, then reads what stands in the tables, then reads
         `notifications`. May be called again for further topics, also while somebody reads.
@@ -32,7 +31,7 @@ class Listener(Protocol):
         ...
 
     def notifications(self, *topics: str) -> AsyncIterator[tuple[str, str]]:
-        """Pairs of topic and payload, until closed; listens to `topics` first.
+        """Yield pairs of topic and payload, until closed; listen to `topics` first.
 
         After 5 seconds of silence the server is asked whether it lives, and given 10 to answer:
         DatabaseUnavailable when it does not, or when the connection is lost. A new Listener is
@@ -41,7 +40,7 @@ class Listener(Protocol):
         ...
 
     async def close(self) -> None:
-        """Ends the connection; safe to call twice."""
+        """Close the connection; safe to call twice."""
         ...
 
 
@@ -49,7 +48,7 @@ class ListeningDriver(Protocol):
     """A driver that hears notifications."""
 
     async def listener(self) -> Listener:
-        """A new Listener on a connection of its own."""
+        """Return a new Listener on a connection of its own."""
         ...
 
 

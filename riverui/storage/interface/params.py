@@ -248,9 +248,7 @@ class JobInsertParams(NamedTuple):
 
 
 class JobInserted(NamedTuple):
-    """What became of one JobInsertParams: the new row, or the unique twin that was already
-    there.
-    """
+    """What became of one JobInsertParams: the new row, or the existing one with its unique key."""
 
     row: JobRow
     duplicate: bool
@@ -301,7 +299,7 @@ class JobRescueParams(NamedTuple):
 
 
 class JobScheduled(NamedTuple):
-    """A job that the scheduler moved: made available, or discarded for a unique twin.
+    """A job that the scheduler moved: made available, or discarded as another has its key.
 
     No whole row: ten thousand of them with large args would not fit anywhere.
     """

@@ -13,11 +13,11 @@ class ServerExecutor(Protocol):
     """Reads what lies around River's tables."""
 
     async def server_get(self) -> ServerRow:
-        """Facts about the server for the About page."""
+        """Return facts about the server for the About page."""
         ...
 
     async def migration_list(self) -> Sequence[MigrationRow]:
-        """Applied migrations of every line, by line and version; empty without a migration
+        """Return applied migrations of every line, by line and version; empty without a migration
         table.
         """
         ...

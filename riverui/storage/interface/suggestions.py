@@ -14,15 +14,17 @@ class SuggestionExecutor(Protocol):
     async def job_path_list(
         self, field: str, *, match: str = "", limit: int = 100
     ) -> Sequence[str]:
-        """Dotted paths seen in `args` or `metadata` of the newest jobs, that contain `match`."""
+        """Return dotted paths seen in `args` or `metadata` of the newest jobs, that contain
+        `match`.
+        """
         ...
 
     async def job_tag_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
-        """Tags of the newest jobs that contain `match`, by name."""
+        """Return tags of the newest jobs that contain `match`, by name."""
         ...
 
     async def job_worker_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
-        """Client ids that work or lately worked jobs and contain `match`, by name."""
+        """Return client ids that work or lately worked jobs and contain `match`, by name."""
         ...
 
 

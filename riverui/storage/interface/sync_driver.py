@@ -14,7 +14,7 @@ class SyncDriver(Protocol):
     def insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = (), fast: bool = False
     ) -> Sequence[JobInserted]:
-        """In a transaction of its own; `fast` COPYs, and gives no rows."""
+        """Insert jobs in a transaction of its own; return one answer per job, none if `fast`."""
         ...
 
     def insert_many_tx(
@@ -25,15 +25,16 @@ class SyncDriver(Protocol):
         notify: Sequence[str] = (),
         fast: bool = False,
     ) -> Sequence[JobInserted]:
-        """In somebody's own transaction: a psycopg or psycopg2 connection, a SQLAlchemy Session or
-        Connection on one of these, or a Django database connection. TypeError for anything else.
+        """Insert jobs in the caller's own transaction: a psycopg or psycopg2 connection, a
+        SQLAlchemy Session or Connection on one of these, or a Django database connection. TypeError
+        for anything else.
         """
         ...
 
     def job_set_state_tx(self, transaction: object, change: JobSetStateParams) -> bool:
-        """Ends a running job in somebody's own transaction; whether there is such a job."""
+        """End a running job in the caller's own transaction; return whether there is such a job."""
         ...
 
     def close(self) -> None:
-        """Gives back what it opened itself; safe to call twice."""
+        """Close what it opened itself; safe to call twice."""
         ...

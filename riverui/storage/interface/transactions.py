@@ -11,11 +11,11 @@ class TransactionStatusExecutor(Protocol):
     """Numbers transactions, and tells of each whether it was kept."""
 
     async def transaction_id(self) -> int:
-        """The number of the transaction that this is part of, by which it is known afterwards."""
+        """Return the number of the transaction that this is part of, by which it is known later."""
         ...
 
     async def transaction_committed(self, id: int) -> bool | None:
-        """Whether that transaction was kept; None while it is not decided.
+        """Return whether that transaction was kept; None while it is not decided.
 
         True also for one so old that the server has forgotten it, False for one it has never heard
         of.

@@ -36,31 +36,31 @@ class WorkflowExecutor(Protocol):
     """Reads the tables of River Pro, and retries tasks of workflows."""
 
     async def pro_tables(self) -> Sequence[str]:
-        """Those of PRO_TABLES that exist."""
+        """Return those of PRO_TABLES that exist."""
         ...
 
     async def periodic_job_list(
         self, *, updated_after: datetime, limit: int
     ) -> Sequence[PeriodicJobRow]:
-        """Durable periodic jobs that are still kept up, by id."""
+        """Return durable periodic jobs that are still kept up, by id."""
         ...
 
     async def producer_list(self, queue_name: str) -> Sequence[ProducerRow]:
-        """The producers of one queue, by id."""
+        """Return the producers of one queue, by id."""
         ...
 
     async def workflow_list(
         self, *, after: str = "", active: bool | None = None, limit: int
     ) -> Sequence[WorkflowListRow]:
-        """Workflows by id, the last first; `active` ones have a task that has not ended."""
+        """Return workflows by id, the last first; `active` ones have a task that has not ended."""
         ...
 
     async def workflow_get(self, id: str) -> WorkflowRow | None:
-        """One workflow, or None."""
+        """Return one workflow, or None."""
         ...
 
     async def workflow_task_list(self, id: str) -> Sequence[JobTextRow]:
-        """The jobs of a workflow, by id."""
+        """Return the jobs of a workflow, by id."""
         ...
 
     async def workflow_signal_list(
@@ -73,13 +73,13 @@ class WorkflowExecutor(Protocol):
         descending: bool = True,
         limit: int,
     ) -> Sequence[SignalRow]:
-        """Signals with one of these keys by id, behind the one with `cursor_id`."""
+        """Return signals with one of these keys by id, behind the one with `cursor_id`."""
         ...
 
     async def workflow_retry(
         self, ids: Sequence[int], *, waiting: Sequence[int], reset: bool
     ) -> Sequence[int]:
-        """Lets ended tasks run again, those of `waiting` after others; the ids changed.
+        """Let ended tasks run again, those of `waiting` after others; return the ids changed.
         UniqueConflict.
         """
         ...

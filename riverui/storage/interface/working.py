@@ -14,16 +14,16 @@ class WorkingDriver(Driver, Protocol):
     """A driver through which jobs can be worked."""
 
     def apart(self) -> WorkingDriver:
-        """Another driver of the same database that shares nothing with this one, for another event
-        loop.
+        """Return another driver of the same database that shares nothing with this one, for another
+        event loop.
 
         It has no pool: every connection is made for its use. Nothing of it has to be closed.
         """
         ...
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[Executor]:
-        """A connection outside the pool, for a service that speaks all the time; each call commits
-        itself.
+        """Open a connection outside the pool, for a service that asks all the time; each call
+        commits itself.
 
         `timeout` limits each statement, on the server. DatabaseUnavailable ends its use: ask for
         another one. Behind a pooler in transaction mode it works as well, but then with no limit of

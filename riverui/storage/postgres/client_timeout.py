@@ -1,6 +1,4 @@
-"""An end to waiting for a server that has fallen silent, which no timeout of the server's own can
-give.
-"""
+"""Ends the wait for a server that has fallen silent, which no timeout of the server's can do."""
 
 from __future__ import annotations
 
@@ -16,11 +14,13 @@ if TYPE_CHECKING:
     from riverui.storage.postgres.pool import Connection
 
 GRACE_SECONDS = 3.0
-"""How long an answer may take to reach us; a statement has its time limit on top."""
+"""Seconds that an answer may take to reach us, on top of the statement's own limit: more than any
+network needs that still works.
+"""
 
 
-class patience:  # noqa: N801 - it reads as a verb where it is used
-    """Hangs up where the server says nothing for `limit` seconds and the grace; None waits for
+class ClientTimeout:
+    """Closes the connection if what runs inside takes `limit` seconds and the grace; None waits for
     ever.
 
     A frozen host, or a network that swallows packets, would otherwise keep a connection, and the
@@ -67,11 +67,11 @@ async def _ask_to_stop(connection: Connection) -> None:
 
 
 def hang_up(connection: BaseConnection[Any]) -> None:
-    """Ends the connection under whoever waits for it."""
+    """Close the socket under whoever waits for it, who then gets psycopg's OperationalError."""
     # Shut down, not closed: whoever waits for the socket sees its end, and psycopg reports a lost
     # connection.
     with (
         suppress(OSError, psycopg.Error),
-        socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as line,
+        socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as connected,
     ):
-        line.shutdown(socket.SHUT_RDWR)
+        connected.shutdown(socket.SHUT_RDWR)

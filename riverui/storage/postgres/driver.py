@@ -1,5 +1,7 @@
 """The Postgres driver: short transactions under time limits, on a pool of our own or the host
 app's.
+
+What it offers is told by riverui.storage.interface; here is how Postgres does it.
 """
 
 from __future__ import annotations
@@ -21,22 +23,23 @@ from riverui.errors import DatabaseUnavailable, SchemaMissing, SchemaTooOld
 from riverui.storage.interface import CAPABILITIES, Capability
 from riverui.storage.migrations import MigrationFolder
 from riverui.storage.postgres.admin.migrations import PostgresMigrations
-from riverui.storage.postgres.client_timeout import patience
+from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.executor import PostgresExecutor
-from riverui.storage.postgres.foreign_transactions import async_guest
+from riverui.storage.postgres.foreign_transactions import async_connection_of
 from riverui.storage.postgres.listener import PostgresListener
 from riverui.storage.postgres.pool import Connection, HostPool, NoPool, OwnPool
-from riverui.storage.postgres.sessions import configure, hung_up, read_only
-from riverui.storage.postgres.sqlalchemy_executor import AlchemyExecutor
+from riverui.storage.postgres.sessions import configure, is_closed_by_server, read_only
+from riverui.storage.postgres.sqlalchemy_executor import SqlAlchemyExecutor
 from riverui.storage.postgres.statements import Watch, load_queries
 
 MIGRATIONS = MigrationFolder(Path(__file__).parent / "migrations")
 """Those of River v0.51.1, as SQL for Postgres."""
 
 _OLDEST_MIGRATION = 5
+"""The first that pages can read: it brought `unique_key`, and `line` of river_migration."""
 _OLDEST_FOR_ENGINES = 6
-"""It brought what makes a job unique."""
+"""The first that jobs can be inserted and worked with: it brought what makes a job unique."""
 
 # One simple-protocol message opens the transaction and sets its limits, so nothing depends on the
 # session: that is what a pooler in transaction mode needs, and a host's pool gets its connections
@@ -57,13 +60,13 @@ _Kind = TypeVar("_Kind", bound=PostgresExecutor)
 
 
 class PostgresTransaction(PostgresExecutor):
-    """Operations that are kept or lost as one."""
+    """All operations, kept or lost as one."""
 
     _savepoints = 0
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        """A part that can fail alone: an exception leaving it undoes it and is raised on."""
+        """Begin a part that can fail alone: an exception leaving it undoes it and is raised on."""
         self._savepoints += 1
         name = f"riverui_{self._savepoints}"
         await self._run(f"savepoint {name}")
@@ -139,7 +142,7 @@ class PostgresDriver:
     def reading(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[PostgresExecutor]:
-        """A short read-only transaction under a statement timeout, the page timeout unless
+        """Begin a read-only transaction under a statement timeout, the page timeout unless
         given.
         """
         return self._executing(PostgresExecutor, ", read only", timeout or self._page_timeout)
@@ -147,25 +150,27 @@ class PostgresDriver:
     def transaction(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[PostgresTransaction]:
-        """A transaction that may write, under time limits; commits unless an exception leaves
-        it.
+        """Begin a transaction that may write, under time limits; it commits unless an exception
+        leaves it.
         """
-        # Without a word about access: where the user's transactions are read-only by default, so is
+        # Says nothing about access: where the user's transactions are read-only by default, so is
         # this.
         return self._executing(PostgresTransaction, "", timeout or self._action_timeout)
 
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[PostgresExecutor]:
-        """A pooled connection on which each call is a transaction of its own: one round trip."""
+        """Lend a pooled connection on which each call is a transaction of its own: one round
+        trip.
+        """
         return self._autocommitting(timeout or self._action_timeout)
 
     def apart(self) -> PostgresDriver:
-        """A driver of the same database for another event loop, each connection made for its
-        use.
+        """Return a driver of the same database for another event loop, that makes each connection
+        for its use.
         """
         return PostgresDriver(
-            NoPool(self._pool.dial),
+            NoPool(self._pool.connect),
             schema=self._schema,
             page_timeout=self._page_timeout,
             action_timeout=self._action_timeout,
@@ -174,25 +179,26 @@ class PostgresDriver:
         )
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[PostgresExecutor]:
-        """A connection outside the pool, for a service that speaks all the time; each call commits
-        itself.
+        """Open a connection outside the pool, for a service that asks all the time; each call
+        commits itself.
         """
         return self._in_session(timeout)
 
     async def adopt(self, transaction: object) -> PostgresExecutor:
-        """Operations inside somebody's own transaction, which stays theirs to commit; TypeError."""
-        guest = await async_guest(transaction)
-        if isinstance(guest, AsyncConnection):
-            return PostgresExecutor(guest, self._queries, self._schema, self._watch)
-        return AlchemyExecutor(guest, self._queries, self._schema, self._watch)
+        """Return the operations inside the caller's own transaction, which stays theirs to commit;
+        TypeError for what is none.
+        """
+        connection = await async_connection_of(transaction)
+        kind = PostgresExecutor if isinstance(connection, AsyncConnection) else SqlAlchemyExecutor
+        return kind(connection, self._queries, self._schema, self._watch)
 
     @asynccontextmanager
     async def migrating(self) -> AsyncIterator[PostgresMigrations]:
-        """A connection for migrations, which begin their own transactions and have no statement
-        timeout.
+        """Lend a connection for migrations, which begin their own transactions and have no
+        statement timeout.
         """
         try:
-            async with self._lent() as connection:
+            async with self._pooled() as connection:
                 yield PostgresMigrations(connection, self._queries, self._schema, self._watch)
         except PoolTimeout as error:
             raise await self._unavailable() from error
@@ -200,16 +206,16 @@ class PostgresDriver:
             raise translate(error) from error
 
     async def listener(self) -> PostgresListener:
-        """A new Listener on a connection of its own."""
-        return PostgresListener(await self._pool.dial(), self._schema)
+        """Return a new Listener on a connection of its own."""
+        return PostgresListener(await self._pool.connect(), self._schema)
 
     async def ping(self) -> None:
-        """One trivial query; raises as any call does."""
+        """Run a trivial query; raises as any call does."""
         async with self.reading() as executor:
             await executor._rows("ping")
 
     async def close(self) -> None:
-        """Gives back every connection that the driver opened itself; safe to call twice."""
+        """Close every connection that the driver opened itself; safe to call twice."""
         await self._pool.close()
 
     @asynccontextmanager
@@ -230,7 +236,7 @@ class PostgresDriver:
         begin = self._beginning(access, limit)
         try:
             for attempt in range(self._pool.size + 1):
-                async with self._lent() as connection:
+                async with self._pooled() as connection:
                     if not await _begin(connection, begin, last=attempt == self._pool.size):
                         # Without a database, the pool would keep us waiting for another one: ask at
                         # once.
@@ -242,9 +248,9 @@ class PostgresDriver:
                         yield connection
                     except BaseException:
                         with suppress(psycopg.Error):
-                            await _say(connection, b"rollback")
+                            await _execute(connection, b"rollback")
                         raise
-                    await _say(connection, b"commit")
+                    await _execute(connection, b"commit")
                     return
         except PoolTimeout as error:
             raise await self._unavailable() from error
@@ -254,8 +260,8 @@ class PostgresDriver:
             raise translate(error) from error
 
     @asynccontextmanager
-    async def _lent(self) -> AsyncIterator[Connection]:
-        """A connection of the pool's, unless the task was cancelled while it waited for one.
+    async def _pooled(self) -> AsyncIterator[Connection]:
+        """Lend a connection of the pool's, unless the task was cancelled while it waited for one.
 
         Before Python 3.12 `asyncio.wait_for`, in which psycopg's pool waits, gives its result and
         forgets a cancellation that comes in the same moment.
@@ -271,8 +277,8 @@ class PostgresDriver:
     async def _autocommitting(self, limit: timedelta) -> AsyncIterator[PostgresExecutor]:
         try:
             for attempt in range(self._pool.size + 1):
-                async with self._lent() as connection:
-                    if hung_up(connection) and attempt < self._pool.size:
+                async with self._pooled() as connection:
+                    if is_closed_by_server(connection) and attempt < self._pool.size:
                         await connection.close()
                         await self._pool.reachability.check(since=time.monotonic())
                         continue
@@ -289,7 +295,7 @@ class PostgresDriver:
 
     @asynccontextmanager
     async def _in_session(self, limit: timedelta) -> AsyncIterator[PostgresExecutor]:
-        connection = await self._pool.dial()
+        connection = await self._pool.connect()
         try:
             prepares = await configure(connection, limit.total_seconds())
             self._database = connection.info.dbname
@@ -330,10 +336,12 @@ class PostgresDriver:
     async def _schema_error(
         self, error: SchemaMissing, limit: timedelta, *, oldest: int = _OLDEST_MIGRATION
     ) -> Exception:
-        """Whether River's tables are missing, too old, or not the cause of this error at all."""
+        """Return the error to raise: River's tables are missing, too old, or not its cause at
+        all.
+        """
         with suppress(Exception):
-            async with self._lent() as connection:
-                await _say(connection, self._beginning(", read only", limit))
+            async with self._pooled() as connection:
+                await _execute(connection, self._beginning(", read only", limit))
                 try:
                     statements = PostgresMigrations(
                         connection,
@@ -346,7 +354,7 @@ class PostgresDriver:
                         return SchemaMissing()
                     versions = await statements.versions("main")
                 finally:
-                    await _say(connection, b"rollback")
+                    await _execute(connection, b"rollback")
                 if versions and max(versions) < oldest:
                     return SchemaTooOld(
                         f"River's tables are older than migration {oldest}: run `riverui"
@@ -358,7 +366,7 @@ class PostgresDriver:
         )
 
     async def _unavailable(self) -> DatabaseUnavailable:
-        """Why the pool gives no connection."""
+        """Return why the pool gives no connection."""
         try:
             await self._pool.reachability.check()
         except DatabaseUnavailable as error:
@@ -367,9 +375,11 @@ class PostgresDriver:
 
 
 async def _begin(connection: Connection, begin: bytes, *, last: bool) -> bool:
-    """Begins the transaction; False when the connection is dead and another one should be tried."""
+    """Begin the transaction; return False when the connection is dead and another should be
+    tried.
+    """
     try:
-        await _say(connection, begin)
+        await _execute(connection, begin)
     except psycopg.OperationalError:
         if connection.closed and not last:
             return False
@@ -377,9 +387,9 @@ async def _begin(connection: Connection, begin: bytes, *, last: bool) -> bool:
     return True
 
 
-async def _say(connection: Connection, statement: bytes) -> None:
-    """Sends words of our own in one message, whatever kind of cursor the host's connections
+async def _execute(connection: Connection, statement: bytes) -> None:
+    """Run a statement without parameters or rows, whatever kind of cursor the host's connections
     have.
     """
-    async with patience(connection, 0):
+    async with ClientTimeout(connection, 0):
         await AsyncRawCursor(connection).execute(statement, prepare=False)

@@ -1,4 +1,4 @@
-"""The one place where psycopg's exceptions become riverui's."""
+"""Turns the exceptions of psycopg and other libraries into riverui's. No other module does."""
 
 from __future__ import annotations
 
@@ -74,9 +74,7 @@ _UNIQUE_INDEXES = frozenset({"river_job_unique_idx", "river_job_kind_unique_key_
 
 
 def translate(error: Exception) -> Exception:
-    """The exception to raise for one that psycopg raised; other exceptions are given back as they
-    are.
-    """
+    """Return the exception to raise for one that psycopg raised, and any other as it is."""
     if isinstance(error, PoolClosed):
         return DatabaseUnavailable("The connection pool is closed or was never opened.")
     if isinstance(error, PoolTimeout | TooManyRequests):
@@ -96,7 +94,7 @@ def translate(error: Exception) -> Exception:
 
 
 def translate_foreign(error: BaseException) -> BaseException:
-    """As `translate`, for what another driver raised, or SQLAlchemy around it."""
+    """Return the same for what another library raised, or SQLAlchemy around it."""
     cause: BaseException | None = error
     while cause is not None:
         state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
@@ -136,7 +134,7 @@ def _with_state(
 
 
 def refused(error: Exception) -> DatabaseUnavailable:
-    """Why a connection could not be made."""
+    """Return the exception that says why a connection could not be made."""
     words = " ".join(str(error).split())
     if _LOGIN.search(words):
         return LoginRefused()

@@ -1,7 +1,7 @@
-"""Other people's transactions: which kinds there are, told by where their classes come from.
+"""Finds the connection underneath a transaction that the program around riverui has begun.
 
-Nothing here imports SQLAlchemy, Django, psycopg2 or asyncpg: who hands in one of theirs has
-imported it.
+The kinds are told by where their classes come from. Nothing here imports SQLAlchemy, Django,
+psycopg2 or asyncpg: who hands in one of theirs has imported it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ _SYNC = (
 )
 
 
-async def async_guest(transaction: Any) -> Any:
-    """The psycopg AsyncConnection, or SQLAlchemy's AsyncConnection on another driver; TypeError."""
+async def async_connection_of(transaction: Any) -> Any:
+    """Return the psycopg AsyncConnection, or SQLAlchemy's AsyncConnection on another library;
+    TypeError for anything else. SQLAlchemy's transaction is begun if it was not.
+    """
     if isinstance(transaction, AsyncConnection):
         return transaction
     connection = transaction
@@ -39,8 +41,8 @@ async def async_guest(transaction: Any) -> Any:
     raise TypeError(f"{_name(transaction)} cannot be used: {_ASYNC}.")
 
 
-def sync_guest(transaction: Any) -> Any:
-    """The psycopg or psycopg2 connection underneath; TypeError where there is none."""
+def sync_connection_of(transaction: Any) -> Any:
+    """Return the psycopg or psycopg2 connection underneath; TypeError where there is none."""
     if isinstance(transaction, psycopg.Connection) or _is_psycopg2(transaction):
         return transaction
     connection = transaction
@@ -64,8 +66,8 @@ def sync_guest(transaction: Any) -> Any:
 
 
 def sqlalchemy_engine_of(thing: Any) -> tuple[Any, bool] | None:
-    """SQLAlchemy's engine or connection, and whether it is an asynchronous one; None for anything
-    else.
+    """Return SQLAlchemy's engine or connection, and whether it is an asynchronous one; None for
+    anything else.
 
     The driver of River's own Python client holds one. TypeError for a database other than Postgres.
     """

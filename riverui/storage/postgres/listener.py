@@ -12,20 +12,20 @@ from psycopg.pq import PGnotify
 from psycopg.rows import tuple_row
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.postgres.client_timeout import GRACE_SECONDS, patience
+from riverui.storage.postgres.client_timeout import GRACE_SECONDS, ClientTimeout
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.pool import Connection
 
 PING_SECONDS = 5.0
-"""Silence after which the connection is asked whether it lives, as River's notifier does."""
+"""Seconds of silence after which the server is asked whether it lives, as in River's notifier."""
 ANSWER_SECONDS = 10.0
-"""How long it may take to answer."""
-_MOST = 10_000
-"""Notifications kept for a reader that does not read; the oldest go first."""
+"""Seconds that it may take to answer."""
+_MOST_KEPT = 10_000
+"""Notifications kept for a reader that does not read, some megabytes; the oldest go first."""
 
 
 class PostgresListener:
-    """LISTENs to `<schema>.<topic>` channels. A pooler in transaction mode cannot carry this."""
+    """Hears `<schema>.<topic>` channels by LISTEN, which needs a server process of its own."""
 
     def __init__(
         self,
@@ -40,20 +40,20 @@ class PostgresListener:
         self._ping_seconds = ping_seconds
         self._answer_seconds = answer_seconds
         self._closing = False
-        self._heard: deque[tuple[str, str]] = deque(maxlen=_MOST)
+        self._heard: deque[tuple[str, str]] = deque(maxlen=_MOST_KEPT)
         self._listening: set[str] = set()
         self._lost: psycopg.Error | None = None
         self._prefix: str | None = None
-        self._speaking = asyncio.Lock()
+        self._asking = asyncio.Lock()
         self._wake = asyncio.Event()
         self._watched: int | None = None
 
     async def listen(self, *topics: str) -> None:
-        """Returns once the server sends what is notified from now on; DatabaseUnavailable when it
-        is lost.
+        """Return once the server sends what is notified from now on; DatabaseUnavailable when the
+        connection is lost.
         """
         try:
-            async with self._speaking:
+            async with self._asking:
                 if self._closing:
                     return
                 if self._prefix is None:
@@ -62,7 +62,7 @@ class PostgresListener:
                 for topic in topics:
                     if topic not in self._listening:
                         channel = sql.Identifier(self._prefix + topic).as_string(self._connection)
-                        await self._say(f"listen {channel}")
+                        await self._ask(f"listen {channel}")
                         self._listening.add(topic)
             # Whoever reads already has to watch the socket again.
             self._wake.set()
@@ -71,7 +71,7 @@ class PostgresListener:
                 raise self._failure(error) from error
 
     async def notifications(self, *topics: str) -> AsyncIterator[tuple[str, str]]:
-        """Pairs of topic and payload until closed; DatabaseUnavailable when the connection is lost.
+        """Yield topic and payload until closed; DatabaseUnavailable when the connection is lost.
 
         Listens to the topics first, unless `listen` has done so.
         """
@@ -95,8 +95,8 @@ class PostgresListener:
                     async with asyncio.timeout(self._ping_seconds):
                         await self._wake.wait()
                 except TimeoutError:
-                    async with self._speaking:
-                        await self._say("select 1")
+                    async with self._asking:
+                        await self._ask("select 1")
         except psycopg.Error as error:
             if not self._closing:
                 raise self._failure(error) from error
@@ -104,33 +104,33 @@ class PostgresListener:
             self._unwatch(loop)
 
     async def close(self) -> None:
-        """Ends the connection; safe to call twice."""
+        """Close the connection; safe to call twice."""
         self._closing = True
         self._wake.set()
         if not self._connection.closed:
             self._unwatch(asyncio.get_running_loop())
-            # Gives a waiting `notifications` its turn to see that it is over.
+            # Let a waiting `notifications` see that it is over.
             await asyncio.sleep(0)
             await self._connection.close()
 
     async def _current_schema(self) -> str:
         if self._schema is not None:
             return self._schema
-        rows = await self._say("select coalesce(current_schema(), '')")
+        rows = await self._ask("select coalesce(current_schema(), '')")
         return str(rows[0][0])
 
-    async def _say(self, words: str) -> list[tuple[object, ...]]:
-        """A statement of our own on the connection, which has to be answered soon."""
+    async def _ask(self, statement: str) -> list[tuple[object, ...]]:
+        """Run a statement on the connection, which has to be answered soon; return its rows."""
         # psycopg waits for the socket itself meanwhile, and hands notifications to `_keep`.
         self._unwatch(asyncio.get_running_loop())
         cursor = AsyncRawCursor(self._connection, row_factory=tuple_row)
-        async with patience(self._connection, self._answer_seconds - GRACE_SECONDS):
-            await cursor.execute(words.encode(), prepare=False)
+        async with ClientTimeout(self._connection, self._answer_seconds - GRACE_SECONDS):
+            await cursor.execute(statement.encode(), prepare=False)
         return await cursor.fetchall() if cursor.description else []
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Has notifications read as they come, without a task that waits for each."""
-        if self._lost is None and not self._connection.closed and not self._speaking.locked():
+        """Have notifications read as they come, without a task that waits for each."""
+        if self._lost is None and not self._connection.closed and not self._asking.locked():
             self._read()
             self._watched = self._connection.fileno()
             loop.add_reader(self._watched, self._read)

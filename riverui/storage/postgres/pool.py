@@ -1,5 +1,5 @@
-"""Connections for pages and actions, out of psycopg's pool: a small one of our own, or the host
-app's.
+"""Lends connections: out of a small pool of our own, out of the host app's, or each made for its
+use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from riverui.storage.postgres.sessions import let_prepare
 Connection = AsyncConnection[Any]
 
 _ANSWER_HOLDS = 1.0
-"""Seconds for which one dial tells everyone: nobody queues up behind a dead host."""
+"""Seconds for which one attempt to connect tells everyone: nobody queues up behind a dead host."""
 _DOUBT = 0.5
 """Seconds of waiting for a connection after which it is asked whether there is a database at all.
 """
@@ -40,8 +40,8 @@ class Reachability:
     connection.
     """
 
-    def __init__(self, dial: Callable[[], Awaitable[Connection]]) -> None:
-        self._dial = dial
+    def __init__(self, connect: Callable[[], Awaitable[Connection]]) -> None:
+        self._connect = connect
         self._answer: asyncio.Task[DatabaseUnavailable | None] | None = None
         self._begun_at = self._ended_at = 0.0
 
@@ -49,9 +49,9 @@ class Reachability:
         """Raise LoginRefused, DatabaseMissing or DatabaseUnavailable where no connection can be
         made.
 
-        One dial answers everyone who asks while it lasts and for a second. `since` (of
-        time.monotonic) is for who has reason to doubt: a good answer to a dial that began before is
-        not believed then.
+        One attempt answers everyone who asks while it lasts and for a second. `since` (of
+        time.monotonic) is for who has reason to doubt: the success of an attempt that began before
+        is not believed then.
         """
         while True:
             if self._answer is None or (
@@ -60,7 +60,7 @@ class Reachability:
                 self._answer = asyncio.create_task(self._ask())
                 self._begun_at = time.monotonic()
             begun_at = self._begun_at
-            # Who is cancelled leaves the dial to those who come next.
+            # Who is cancelled leaves the attempt to those who come next.
             if failure := await asyncio.shield(self._answer):
                 raise failure
             if begun_at >= since:
@@ -101,7 +101,7 @@ class Reachability:
             raise (failures[0] if failures else DatabaseUnavailable()) from error
 
     async def close(self) -> None:
-        """End a dial that is still under way; whoever waits for it gets DatabaseUnavailable."""
+        """End an attempt that is under way; whoever waits for it gets DatabaseUnavailable."""
         if self._answer is not None:
             self._answer.cancel()
             await asyncio.wait([self._answer])
@@ -115,7 +115,7 @@ class Reachability:
 
     async def _ask(self) -> DatabaseUnavailable | None:
         try:
-            await (await self._dial()).close()
+            await (await self._connect()).close()
         except DatabaseUnavailable as error:
             return error
         except asyncio.CancelledError:
@@ -126,11 +126,11 @@ class Reachability:
 
 
 class OwnPool:
-    """A psycopg pool of at most `size` connections, made at first use and again after `close`."""
+    """Lends connections of a psycopg pool, made at first use and again after `close`."""
 
     def __init__(self, conninfo: str, *, size: int, timeout: float) -> None:
         self.size = size
-        self.reachability = Reachability(self.dial)
+        self.reachability = Reachability(self.connect)
         self._conninfo = conninfo
         self._opening = asyncio.Lock()
         self._pool: AsyncConnectionPool[Connection] | None = None
@@ -139,7 +139,7 @@ class OwnPool:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Lends a connection; PoolTimeout when none is free in time, DatabaseUnavailable without
+        """Lend a connection; PoolTimeout when none is free in time, DatabaseUnavailable without
         database.
         """
         pool = await self._open()
@@ -151,20 +151,22 @@ class OwnPool:
             yield connection
 
     async def prepares(self, connection: Connection) -> bool:
-        """Whether statements may be prepared on a connection of the pool's."""
+        """Return whether statements may be prepared on a connection of the pool's."""
         if (known := self._prepares.get(connection)) is None:
             known = self._prepares[connection] = await let_prepare(connection, self._timeout)
         return known
 
-    async def dial(self) -> Connection:
-        """A connection outside the pool; LoginRefused, DatabaseMissing or DatabaseUnavailable."""
+    async def connect(self) -> Connection:
+        """Return a connection outside the pool; LoginRefused, DatabaseMissing or
+        DatabaseUnavailable.
+        """
         try:
             return await AsyncConnection.connect(self._conninfo, **_KEYWORDS)
         except (psycopg.Error, OSError) as error:
             raise refused(error) from error
 
     async def close(self) -> None:
-        """Closes idle connections now and lent ones when they come back."""
+        """Close idle connections now, and lent ones when they come back."""
         pool, self._pool = self._pool, None
         await self.reachability.close()
         if pool is not None:
@@ -194,12 +196,12 @@ class OwnPool:
 
 
 class HostPool:
-    """The host app's pool: its connections are given back as they were, and it is never closed from
-    here.
+    """Lends connections of the host app's pool, which gets them back as they were and is never
+    closed from here.
     """
 
     def __init__(self, pool: AsyncConnectionPool[Any], *, timeout: float) -> None:
-        self.reachability = Reachability(self.dial)
+        self.reachability = Reachability(self.connect)
         self._pool = pool
         self._timeout = timeout
 
@@ -210,7 +212,7 @@ class HostPool:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Lends a connection in autocommit mode; the pool's own errors are raised as they are."""
+        """Lend a connection in autocommit mode; the pool's own errors are raised as they are."""
         async with AsyncExitStack() as stack:
             async with self.reachability.checked():
                 connection = await stack.enter_async_context(
@@ -226,11 +228,11 @@ class HostPool:
                     await connection.set_autocommit(False)
 
     async def prepares(self, connection: Connection) -> bool:
-        """Never: what is left on the connection is the host's to decide."""
+        """Return False: what is left on the connection is the host's to decide."""
         return False
 
-    async def dial(self) -> Connection:
-        """A connection to the same database, outside the pool."""
+    async def connect(self) -> Connection:
+        """Return a connection to the same database, outside the pool."""
         conninfo, kwargs = self._pool.conninfo, self._pool.kwargs
         if callable(conninfo):
             conninfo = await _value(conninfo())
@@ -254,14 +256,14 @@ class NoPool:
 
     size = 1
 
-    def __init__(self, dial: Callable[[], Awaitable[Connection]]) -> None:
-        self.dial = dial
-        self.reachability = Reachability(dial)
+    def __init__(self, connect: Callable[[], Awaitable[Connection]]) -> None:
+        self.connect = connect
+        self.reachability = Reachability(connect)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Lends a new connection; LoginRefused, DatabaseMissing or DatabaseUnavailable."""
-        connection = await self.dial()
+        """Lend a new connection; LoginRefused, DatabaseMissing or DatabaseUnavailable."""
+        connection = await self.connect()
         try:
             yield connection
         finally:
@@ -269,7 +271,7 @@ class NoPool:
                 await connection.close()
 
     async def prepares(self, connection: Connection) -> bool:
-        """Never: a statement that runs once is not worth it."""
+        """Return False: a statement that runs once is not worth it."""
         return False
 
     async def close(self) -> None:

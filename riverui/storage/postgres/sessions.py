@@ -1,4 +1,4 @@
-"""Connections on which each statement is a transaction of its own."""
+"""Connections in autocommit mode: their settings, and what is known of them without asking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psycopg
 from psycopg import AsyncRawCursor, BaseConnection
 from psycopg.rows import tuple_row
 
-from riverui.storage.postgres.client_timeout import patience
+from riverui.storage.postgres.client_timeout import ClientTimeout
 
 if TYPE_CHECKING:
     from riverui.storage.postgres.pool import Connection
@@ -18,11 +18,11 @@ _SETTINGS = (
     "set statement_timeout = {statement}; set timezone = 'UTC'; set datestyle = 'ISO'; set jit ="
     " off; set enable_seqscan = off; set enable_bitmapscan = off"
 )
-"""The driver says why when it begins a transaction."""
+"""The same as in a transaction; riverui.storage.postgres.driver says why."""
 
 
-def hung_up(connection: BaseConnection[Any]) -> bool:
-    """Whether the server has ended an idle connection, found out without asking it.
+def is_closed_by_server(connection: BaseConnection[Any]) -> bool:
+    """Return whether the server has ended an idle connection, found out without asking it.
 
     A server says nothing on an idle connection but its farewell; settings and notices that it might
     tell as well are read here too, and mean nothing.
@@ -39,7 +39,7 @@ def hung_up(connection: BaseConnection[Any]) -> bool:
 
 
 def read_only(connection: BaseConnection[Any]) -> str:
-    """Why transactions may not write, as a sentence; empty where they may.
+    """Return why transactions may not write, as a sentence; empty where they may.
 
     The server says it unasked on each connection, and again when it changes. Servers before 14 and
     poolers do not: there a change is refused when it is made.
@@ -53,20 +53,20 @@ def read_only(connection: BaseConnection[Any]) -> str:
 
 def _readable(number: int) -> bool:
     if hasattr(select, "poll"):
-        line = select.poll()
-        line.register(number, select.POLLIN)
-        return bool(line.poll(0))
+        poll = select.poll()
+        poll.register(number, select.POLLIN)
+        return bool(poll.poll(0))
     return bool(select.select([number], [], [], 0)[0])
 
 
 async def let_prepare(connection: Connection, limit: float) -> bool:
-    """Lets the connection prepare statements, unless there is a pooler in transaction mode; whether
-    it may.
+    """Let the connection prepare statements unless there is a pooler in transaction mode; return
+    whether it may.
 
-    Behind that, the process is another one each time, and what is prepared or set would stay with
-    strangers.
+    Behind such a pooler the server's process is another one each time, and what is prepared or set
+    would stay with strangers.
     """
-    async with patience(connection, limit):
+    async with ClientTimeout(connection, limit):
         cursor = AsyncRawCursor(connection, row_factory=tuple_row)
         await cursor.execute(b"select pg_backend_pid()", prepare=False)
         row = await cursor.fetchone()
@@ -77,12 +77,12 @@ async def let_prepare(connection: Connection, limit: float) -> bool:
 
 
 async def configure(connection: Connection, limit: float) -> bool:
-    """Gives the connection a session's settings; whether it took them, and may prepare
+    """Give the connection a session's settings; return whether it took them and may prepare
     statements.
     """
     if not await let_prepare(connection, limit):
         return False
     settings = _SETTINGS.format(statement=max(1, round(limit * 1000)))
-    async with patience(connection, limit):
+    async with ClientTimeout(connection, limit):
         await AsyncRawCursor(connection).execute(settings.encode(), prepare=False)
     return True

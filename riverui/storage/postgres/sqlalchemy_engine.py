@@ -1,5 +1,5 @@
-"""A SQLAlchemy engine as a database for clients that insert: each call in a transaction of the
-engine's own.
+"""Drivers on a SQLAlchemy engine, for clients that insert: each call is a transaction of the
+engine's.
 
 Nothing here imports SQLAlchemy: who hands in an engine has imported it.
 """
@@ -72,32 +72,32 @@ class EngineDriver:
         return self._driver.schema_in_use
 
     def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
-        """A transaction of the engine's."""
+        """Begin a transaction of the engine's, whatever the limit given."""
         return self._begun()
 
     def transaction(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction of the engine's."""
+        """Begin a transaction of the engine's, whatever the limit given."""
         return cast("AbstractAsyncContextManager[Transaction]", self._begun())
 
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[Executor]:
-        """A transaction of the engine's."""
+        """Begin a transaction of the engine's, whatever the limit given."""
         return self._begun()
 
     async def adopt(self, transaction: object) -> Executor:
-        """Operations inside somebody's own transaction; see Driver."""
+        """Return the operations inside the caller's own transaction; see Driver."""
         return await self._driver.adopt(transaction)
 
     async def ping(self) -> None:
-        """One trivial query; raises as any call does."""
+        """Run a trivial query; raises as any call does."""
         async with self._begun() as executor:
             await executor.queue_row_get("default")
 
     async def close(self) -> None:
-        """Nothing: the engine is the host's."""
+        """Do nothing: the engine is the program's."""
 
     @asynccontextmanager
     async def _begun(self) -> AsyncIterator[Executor]:
@@ -129,7 +129,9 @@ class SyncEngineDriver:
     def insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = (), fast: bool = False
     ) -> Sequence[JobInserted]:
-        """In a transaction of the engine's; `fast` COPYs, and gives no rows."""
+        """Insert jobs in a transaction of the engine's; return one answer per job, none if
+        `fast`.
+        """
         if hasattr(self._engine, "exec_driver_sql"):
             return self._driver.insert_many_tx(self._engine, jobs, notify=notify, fast=fast)
         try:
@@ -147,15 +149,15 @@ class SyncEngineDriver:
         notify: Sequence[str] = (),
         fast: bool = False,
     ) -> Sequence[JobInserted]:
-        """In somebody's own transaction; see SyncDriver."""
+        """Insert jobs in the caller's own transaction; see SyncDriver."""
         return self._driver.insert_many_tx(transaction, jobs, notify=notify, fast=fast)
 
     def job_set_state_tx(self, transaction: object, change: JobSetStateParams) -> bool:
-        """Ends a job in somebody's own transaction; whether there is such a job."""
+        """End a job in the caller's own transaction; return whether there is such a job."""
         return self._driver.job_set_state_tx(transaction, change)
 
     def close(self) -> None:
-        """Nothing: the engine is the host's."""
+        """Do nothing: the engine is the program's."""
 
 
 @contextmanager

@@ -1,44 +1,45 @@
-"""Operations inside a SQLAlchemy transaction on a driver other than psycopg."""
+"""Operations inside a SQLAlchemy transaction on a library other than psycopg, such as asyncpg."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from riverui.storage.postgres.errors import translate_foreign
 from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.postgres.statements import Row, Watch
 from riverui.storage.sql import Queries
 
+if TYPE_CHECKING:
+    from riverui.storage.postgres.pool import Connection
+
 _PARAMETER = re.compile(r"\$(\d+)::(?!text\b(?!\[))")
 
 
-class AlchemyConnection(Protocol):
-    """What is used of SQLAlchemy's AsyncConnection."""
+class SqlAlchemyConnection(Protocol):
+    """The one method of SQLAlchemy's AsyncConnection that is used here."""
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None) -> Any:
-        """Sends a statement in the driver's own words."""
+        """Send a statement as the library underneath writes it; return SQLAlchemy's result."""
         ...
 
 
-class AlchemyExecutor(PostgresExecutor):
-    """All operations, but COPY, which is an INSERT here."""
+class SqlAlchemyExecutor(PostgresExecutor):
+    """All operations; a fast insert is an INSERT here, as SQLAlchemy has no COPY."""
 
     _copies = False
 
     def __init__(
         self,
-        connection: AlchemyConnection,
+        connection: SqlAlchemyConnection,
         queries: Queries,
         schema: str | None,
         watch: Watch | None = None,
     ) -> None:
-        self._alchemy = connection
-        self._queries = queries
-        self._schema = schema
-        self._watch = watch
-        self._prepares = False
+        # What the parent does with psycopg's connection, the methods below do with SQLAlchemy's.
+        super().__init__(cast("Connection", connection), queries, schema, watch)
+        self._sqlalchemy = connection
 
     @property
     def _in_transaction(self) -> bool:
@@ -66,6 +67,6 @@ class AlchemyExecutor(PostgresExecutor):
 
     async def _send(self, text: str, values: tuple[Any, ...] = ()) -> Any:
         try:
-            return await self._alchemy.exec_driver_sql(text, values)
+            return await self._sqlalchemy.exec_driver_sql(text, values)
         except Exception as error:
             raise translate_foreign(error) from error

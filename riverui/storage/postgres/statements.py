@@ -14,7 +14,7 @@ from psycopg.pq import Format, TransactionStatus
 from psycopg.rows import tuple_row
 
 from riverui.domain.clock import FIRST, LAST
-from riverui.storage.postgres.client_timeout import patience
+from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.pool import Connection
 from riverui.storage.sql import Queries, number
@@ -176,7 +176,7 @@ class Statements:
     async def _run(self, statement: str) -> None:
         """A statement of our own wording that gives no rows, such as `savepoint`."""
         try:
-            async with patience(self._connection, self._limit, stop=not self._bounded):
+            async with ClientTimeout(self._connection, self._limit, stop=not self._bounded):
                 await AsyncRawCursor(self._connection).execute(statement.encode(), prepare=False)
         except psycopg.Error as error:
             raise translate(error) from error
@@ -192,7 +192,7 @@ class Statements:
         if self._connection.pgconn.parameter_status(b"TimeZone") != b"UTC":
             cursor.adapters.register_loader("timestamptz", WideTimes)
         try:
-            async with patience(self._connection, self._limit, stop=not self._bounded):
+            async with ClientTimeout(self._connection, self._limit, stop=not self._bounded):
                 # Binary, so that neither DateStyle nor other settings of the session change what is
                 # read.
                 await cursor.execute(text.encode(), values or None, prepare=prepare, binary=True)
@@ -216,10 +216,8 @@ class Statements:
         if self._watch:
             self._watch(name, text, [])
         try:
-            async with (
-                patience(self._connection, self._limit, stop=not self._bounded),
-                AsyncRawCursor(self._connection).copy(text.encode()) as copy,
-            ):
-                await copy.write(rows)
+            async with ClientTimeout(self._connection, self._limit, stop=not self._bounded):
+                async with AsyncRawCursor(self._connection).copy(text.encode()) as copy:
+                    await copy.write(rows)
         except psycopg.Error as error:
             raise translate(error) from error

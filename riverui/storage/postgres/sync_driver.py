@@ -1,5 +1,5 @@
-"""The synchronous side: the same statements on a small pool of our own, or inside somebody's
-transaction.
+"""The driver of the synchronous client: the same statements on a small pool of our own, or inside
+the caller's transaction.
 """
 
 from __future__ import annotations
@@ -24,24 +24,29 @@ from riverui.storage.postgres.client_timeout import GRACE_SECONDS, hang_up
 from riverui.storage.postgres.engine.job_insert import insert_many, insert_many_fast
 from riverui.storage.postgres.engine.job_work import set_state_many
 from riverui.storage.postgres.errors import refused, translate, translate_foreign
-from riverui.storage.postgres.foreign_transactions import sync_guest
+from riverui.storage.postgres.foreign_transactions import sync_connection_of
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
-from riverui.storage.postgres.sessions import hung_up
+from riverui.storage.postgres.sessions import is_closed_by_server
 from riverui.storage.postgres.statements import Row, Steps, Watch, load_queries
 
 _T = TypeVar("_T")
 _PARAMETER = re.compile(r"\$(\d+)")
 _LIFETIME = 1800.0
+"""Seconds after which a connection is not used again: poolers, DNS and secrets move on."""
 _BATCH = 5000
 """Rows in one statement, as many as River sends."""
 
 
-class _Line(Protocol):
-    """A connection of some driver."""
+class _SyncConnection(Protocol):
+    """A connection of some library: what is asked of each."""
 
-    def ask(self, text: str, values: Sequence[Any]) -> list[Row]: ...
+    def ask(self, text: str, values: Sequence[Any]) -> list[Row]:
+        """Run a statement with `$1`, `$2`, …; return its rows."""
+        ...
 
-    def copy(self, text: str, rows: str) -> None: ...
+    def copy(self, text: str, rows: str) -> None:
+        """Run a COPY of rows in its text format."""
+        ...
 
 
 class PostgresSyncDriver:
@@ -72,14 +77,14 @@ class PostgresSyncDriver:
     def insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = (), fast: bool = False
     ) -> Sequence[JobInserted]:
-        """In a transaction of its own; `fast` COPYs, and gives no rows."""
+        """Insert jobs in a transaction of its own; return one answer per job, none if `fast`."""
         try:
             limit = self._limit + len(jobs) / 1000
-            with self._connection() as connection, _patience(connection, limit):
+            with self._connection() as connection, _client_timeout(connection, limit):
                 if not fast and len(jobs) <= _BATCH:
-                    return self._insert(_Psycopg(connection), jobs, notify, fast=False)
+                    return self._insert(_PsycopgConnection(connection), jobs, notify, fast=False)
                 with connection.transaction():
-                    return self._insert(_Psycopg(connection), jobs, notify, fast=fast)
+                    return self._insert(_PsycopgConnection(connection), jobs, notify, fast=fast)
         except PoolTimeout as error:
             raise self._unavailable() from error
         except psycopg.Error as error:
@@ -93,35 +98,42 @@ class PostgresSyncDriver:
         notify: Sequence[str] = (),
         fast: bool = False,
     ) -> Sequence[JobInserted]:
-        """In somebody's own transaction; see SyncDriver. TypeError for what is none."""
-        return self._insert(_line(transaction), jobs, notify, fast=fast)
+        """Insert jobs in the caller's transaction, see SyncDriver; TypeError for what is none."""
+        return self._insert(_connection_in(transaction), jobs, notify, fast=fast)
 
     def job_set_state_tx(self, transaction: object, change: JobSetStateParams) -> bool:
-        """Ends a job in somebody's own transaction; whether there is such a job."""
-        return bool(self._drive(_line(transaction), set_state_many([change])))
+        """End a job in the caller's transaction; return whether there is such a job."""
+        return bool(self._drive(_connection_in(transaction), set_state_many([change])))
 
     def close(self) -> None:
-        """Gives back what it opened itself; safe to call twice."""
+        """Close what it opened itself; safe to call twice."""
         with self._opening:
             pool, self._own = self._own, None
         if pool is not None:
             pool.close()
 
     def _insert(
-        self, line: _Line, jobs: Sequence[JobInsertParams], notify: Sequence[str], *, fast: bool
+        self,
+        connection: _SyncConnection,
+        jobs: Sequence[JobInsertParams],
+        notify: Sequence[str],
+        *,
+        fast: bool,
     ) -> Sequence[JobInserted]:
         if fast:
-            self._drive(line, insert_many_fast(jobs, schema=self._schema, notify=notify))
+            self._drive(connection, insert_many_fast(jobs, schema=self._schema, notify=notify))
             return []
         inserted: list[JobInserted] = []
         for start in range(0, len(jobs), _BATCH):
             batch = jobs[start : start + _BATCH]
-            inserted += self._drive(line, insert_many(batch, schema=self._schema, notify=notify))
+            inserted += self._drive(
+                connection, insert_many(batch, schema=self._schema, notify=notify)
+            )
             notify = ()
         return inserted
 
-    def _drive(self, line: _Line, steps: Steps[_T]) -> _T:
-        """Runs an operation's statements; what it returns. See Statements._drive."""
+    def _drive(self, connection: _SyncConnection, steps: Steps[_T]) -> _T:
+        """Run an operation's statements; return what it returns. See Statements._drive."""
         try:
             statement = next(steps)
             while True:
@@ -132,21 +144,21 @@ class PostgresSyncDriver:
                 if self._watch:
                     self._watch(statement.name, text, values)
                 if statement.copy is not None:
-                    line.copy(text, statement.copy)
+                    connection.copy(text, statement.copy)
                     statement = steps.send([])
                 else:
-                    statement = steps.send(line.ask(text, values))
+                    statement = steps.send(connection.ask(text, values))
         except StopIteration as end:
             result: _T = end.value
             return result
 
     @contextmanager
     def _connection(self) -> Iterator[Connection[Any]]:
-        """Lends a connection in autocommit mode that is alive."""
+        """Lend a connection in autocommit mode that is alive."""
         pool = self._given or self._opened()
         for attempt in range(pool.max_size + 1):
             with pool.connection(timeout=self._pool_timeout) as connection:
-                if hung_up(connection) and attempt < pool.max_size:
+                if is_closed_by_server(connection) and attempt < pool.max_size:
                     connection.close()
                     continue
                 autocommit = connection.autocommit
@@ -180,7 +192,7 @@ class PostgresSyncDriver:
             return self._own
 
     def _unavailable(self) -> DatabaseUnavailable:
-        """Why the pool gives no connection, which it keeps to itself: a dial of our own asks."""
+        """Return why the pool gives no connection, found out by a connection of our own."""
         if self._given is None:
             try:
                 psycopg.connect(self._conninfo).close()
@@ -189,7 +201,7 @@ class PostgresSyncDriver:
         return DatabaseUnavailable("No database connection became free in time.")
 
 
-class _Psycopg:
+class _PsycopgConnection:
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection
 
@@ -209,7 +221,7 @@ class _Psycopg:
             raise translate(error) from error
 
 
-class _Psycopg2:
+class _Psycopg2Connection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
@@ -231,15 +243,17 @@ class _Psycopg2:
             raise translate_foreign(error) from error
 
 
-def _line(transaction: object) -> _Line:
-    guest = sync_guest(transaction)
-    return _Psycopg(guest) if isinstance(guest, Connection) else _Psycopg2(guest)
+def _connection_in(transaction: object) -> _SyncConnection:
+    guest = sync_connection_of(transaction)
+    return (
+        _PsycopgConnection(guest) if isinstance(guest, Connection) else _Psycopg2Connection(guest)
+    )
 
 
 @contextmanager
-def _patience(connection: Connection[Any], limit: float) -> Iterator[None]:
-    """Stops a statement that takes longer than `limit` seconds; hangs up where that does not help
-    either.
+def _client_timeout(connection: Connection[Any], limit: float) -> Iterator[None]:
+    """Stop a statement that takes longer than `limit` seconds; close the connection where that does
+    not help either.
     """
     answered = Event()
     alarm = Timer(limit, _stop, (connection, answered))

@@ -1,4 +1,4 @@
-"""Whether the database answers, asked rarely however many want to know."""
+"""Asks whether the database answers, rarely however many want to know."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from riverui.storage.interface import Driver
 
 log = logging.getLogger("riverui.health")
 
-_REMEMBER_SECONDS = 1.0
-_PATIENCE_SECONDS = 2.5
+_FRESH_SECONDS = 1.0
+"""For which one answer serves everyone: probes of many balancers cost one query a second."""
+_TIMEOUT_SECONDS = 2.5
+"""For the answer: less than the 3 to 5 seconds that orchestrators give a probe."""
 
 
 class Probe:
@@ -22,26 +24,26 @@ class Probe:
         self._asking: asyncio.Task[bool] | None = None
         self._asked_at = 0.0
         self._driver = driver
-        self._well = True
+        self._answered = True
 
     async def answers(self) -> bool:
-        """Whether it does."""
+        """Return whether it does."""
         now = time.monotonic()
         asking = self._asking
-        if asking is None or (asking.done() and now - self._asked_at > _REMEMBER_SECONDS):
+        if asking is None or (asking.done() and now - self._asked_at > _FRESH_SECONDS):
             self._asked_at = now
             asking = self._asking = asyncio.create_task(self._ask())
-        # Shielded: one prober that hangs up must not take the answer from the others.
+        # Shielded: a caller that gives up must not take the answer from the others.
         return await asyncio.shield(asking)
 
     async def _ask(self) -> bool:
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 await self._driver.ping()
         except (DatabaseError, TimeoutError) as error:
-            if self._well:
+            if self._answered:
                 log.warning("the database does not answer: %s", str(error) or "no answer in time")
-            self._well = False
+            self._answered = False
             return False
-        self._well = True
+        self._answered = True
         return True

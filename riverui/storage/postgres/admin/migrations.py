@@ -1,4 +1,4 @@
-"""The database side of migrations: what is recorded, and one step with its record in one
+"""Runs migrations on Postgres: reads what is recorded, and runs each step with its record in one
 transaction.
 """
 
@@ -15,20 +15,22 @@ from riverui.storage.postgres.statements import Statements
 
 _MILLISECOND = timedelta(milliseconds=1)
 _LOCK_KEY = 0x72697665727569
-"""Keeps two riverui processes from migrating at the same time; River itself takes no lock."""
+"""“riverui” in ASCII: the advisory lock that keeps two riverui processes from migrating at the same
+time. River itself takes none.
+"""
 
 
 class PostgresMigrations(Statements):
-    """Operations on river_migration, and the running of migration SQL."""
+    """Reads and writes river_migration, and runs the SQL of migrations."""
 
     async def tables_exist(self) -> bool:
-        """Whether there is a river_job table."""
+        """Return whether there is a river_job table."""
         row = await self._row("job_table_exists")
         return bool(row and row[0])
 
     async def versions(self, line: str) -> Sequence[int]:
-        """Versions recorded for the line; MigrationError where the database does not know lines
-        yet.
+        """Return the versions recorded for the line; MigrationError where the database does not
+        know lines yet.
         """
         if not await self._exists("migration_table_exists"):
             if line != "main":
@@ -45,7 +47,7 @@ class PostgresMigrations(Statements):
 
     @asynccontextmanager
     async def step(self, *, statement_timeout: timedelta | None = None) -> AsyncIterator[None]:
-        """One transaction, alone among riverui's migrations; kept unless an exception leaves it.
+        """Begin a transaction alone among riverui's migrations; kept unless an exception leaves it.
 
         A statement may take as long as `statement_timeout`, or as it needs.
         """
@@ -69,14 +71,14 @@ class PostgresMigrations(Statements):
         await self._run("commit")
 
     async def apply(self, sql: str) -> None:
-        """Runs a migration's SQL, which may hold several statements."""
+        """Run a migration's SQL, which may hold several statements."""
         try:
             await self._connection.execute(sql.encode(), prepare=False)
         except psycopg.Error as error:
             raise MigrationError(_words(error)) from error
 
     async def record(self, line: str, version: int, *, applied: bool, has_line: bool) -> None:
-        """Adds or removes the record of one version; without `has_line` the table does not know
+        """Add or remove the record of one version; without `has_line` the table does not know
         lines.
         """
         name = "migration_insert" if applied else "migration_delete"
