@@ -7,7 +7,7 @@ class RiveruiError(Exception):
     """Something went wrong."""
 
     def __init__(self, message: str | None = None, *, public: str = "") -> None:
-        default = (type(self).__doc__ or "").strip().splitlines()[0]
+        default = " ".join((type(self).__doc__ or "").partition("\n\n")[0].split())
         super().__init__(message or default)
         self.public = public or str(self)
         """What those may be told who use the dashboard, where the message says more: a server's
