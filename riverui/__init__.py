@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from riverui.domain.queues import QueueRow
     from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
     from riverui.engine.args.job_args import JobArgs, JsonArgs, Unique
-    from riverui.engine.client import AsyncClient, Client
+    from riverui.engine.client import AsyncClient, Client, client_from_context
     from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
     from riverui.engine.events import Event, EventKind, JobStats
     from riverui.engine.hooks import DoInner, Hook, Metric, Middleware, Plugin
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from riverui.engine.sync_client import SyncClient
     from riverui.engine.work.context import (
         cancel_requested,
-        client_from_context,
         current_job,
         job_complete_tx,
         metadata_set,
@@ -148,11 +147,10 @@ _PLACES = {
     "domain.queues": "QueueRow",
     "domain.schedules": "CronSchedule NeverSchedule PeriodicInterval Schedule",
     "engine.args.job_args": "JobArgs JsonArgs Unique",
-    "engine.client": "AsyncClient Client",
+    "engine.client": "AsyncClient Client client_from_context",
     "engine.config": "ClientConfig NO_LIMIT QueueConfig",
     "engine.work.context": (
-        "cancel_requested client_from_context current_job job_complete_tx metadata_set "
-        "raise_if_cancelled record_output"
+        "cancel_requested current_job job_complete_tx metadata_set raise_if_cancelled record_output"
     ),
     "engine.events": "Event EventKind JobStats",
     "engine.hooks": "DoInner Hook Metric Middleware Plugin",

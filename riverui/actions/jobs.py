@@ -7,9 +7,11 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from itertools import chain
 
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
+from riverui.actions.pilot import PLAIN, JobCall, JobPilot
 from riverui.actions.verbs import NOTHING, Given, JobVerb
 from riverui.domain.jobs import JobRow, JobState
 from riverui.errors import BadRequest, JobRunning, LockTimeout, NotFound, UniqueConflict
@@ -57,6 +59,7 @@ async def apply(
     given: Given = NOTHING,
     *,
     time_limit: timedelta | None = None,
+    pilot: JobPilot = PLAIN,
 ) -> JobChanges:
     """Do one verb to up to MAX_IDS jobs in one transaction; each id is in exactly one part of the
     answer.
@@ -69,10 +72,7 @@ async def apply(
         return JobChanges()
     assert len(unique) <= MAX_IDS
     async with driver.transaction(timeout=time_limit) as transaction:
-
-        async def call(some: Sequence[int]) -> JobChanges:
-            return await verb.call(transaction, some, given)
-
+        call = partial(_call(pilot, verb, given), transaction)
         # Each lock that cannot be had costs a wait, so those waits together are bounded as well.
         limit = time.monotonic() + (time_limit or timedelta(seconds=10)).total_seconds()
         return merge(*await _split(transaction, call, unique, limit))
@@ -85,6 +85,7 @@ async def apply_whole(
     given: Given = NOTHING,
     *,
     time_limit: timedelta | None = None,
+    pilot: JobPilot = PLAIN,
 ) -> JobChanges:
     """Do one verb to up to MAX_IDS jobs, to all of them or to none. NotFound, LockTimeout,
     UniqueConflict and what the verb refuses name the first job that is in the way; what was no
@@ -94,32 +95,35 @@ async def apply_whole(
     assert len(unique) <= MAX_IDS
     async with driver.transaction(timeout=time_limit) as transaction:
         try:
-            changes = await verb.call(transaction, unique, given)
+            changes = await _call(pilot, verb, given)(transaction, unique)
         except UniqueConflict:
             raise UniqueConflict(_IN_THE_WAY) from None
         _check(verb, changes)
         return changes
 
 
-async def apply_one(executor: Executor, verb: JobVerb, id: int, given: Given = NOTHING) -> JobRow:
+async def apply_one(
+    executor: Executor, verb: JobVerb, id: int, given: Given = NOTHING, *, pilot: JobPilot = PLAIN
+) -> JobRow:
     """Do one verb to one job; return the job afterwards, unchanged where nothing was to be done.
 
     Raises what apply_whole does. A running job that is cancelled runs on, as its worker is only
     asked.
     """
-    _check(verb, await verb.call(executor, [id], given))
+    _check(verb, await _call(pilot, verb, given)(executor, [id]))
     return await get(executor, id)
 
 
-async def delete_one(executor: Executor, id: int) -> JobRow:
+async def delete_one(executor: Executor, id: int, *, pilot: JobPilot = PLAIN) -> JobRow:
     """Do River's JobDelete; return the job that was. NotFound, JobRunning."""
-    for deleted in await executor.job_row_delete_many(JobSelectParams(ids=(id,), limit=1)):
-        return deleted
+    if pilot.delete is PLAIN.delete:
+        for deleted in await executor.job_row_delete_many(JobSelectParams(ids=(id,), limit=1)):
+            return deleted
     row = await get(executor, id)
     if row.state is JobState.RUNNING:
         raise JobRunning
-    # Another transaction held it: this waits for its end.
-    _check(DELETE, await executor.job_delete_many([id]))
+    # Where another transaction holds it, this waits for its end.
+    _check(DELETE, await pilot.delete(executor, [id]))
     return row
 
 
@@ -139,6 +143,12 @@ async def update(executor: Executor, id: int, *, metadata: str) -> JobRow:
     if row is None:
         raise _not_found(id)
     return row
+
+
+def _call(pilot: JobPilot, verb: JobVerb, given: Given) -> JobCall:
+    """Return what does the verb: the pilot where features may change it, storage otherwise."""
+    piloted = {CANCEL.name: pilot.cancel, DELETE.name: pilot.delete, RETRY.name: pilot.retry}
+    return piloted.get(verb.name) or (lambda executor, ids: verb.call(executor, ids, given))
 
 
 def _check(verb: JobVerb, changes: JobChanges) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from riverui.actions import jobs, leader, queues
 from riverui.actions.job_verbs import CANCEL, RETRY
-from riverui.domain.jobs import OUTPUT, JobRow
+from riverui.domain.jobs import OUTPUT, JobRow, JobState
 from riverui.domain.queues import QueueRow
 from riverui.engine.args import gojson
 from riverui.engine.job_lists import MOST, JobDeleteManyParams, JobListParams, JobListResult
+from riverui.engine.pilot import Pilot
 from riverui.engine.work import attempt
 from riverui.engine.work.context import MOST_OUTPUT_BYTES
 from riverui.storage.interface import Driver, Executor
@@ -18,7 +20,7 @@ from riverui.storage.interface import Driver, Executor
 _RECORDED: Final = object()
 
 
-class Administration:
+class AdminMethods:
     """The administrating half of a Client.
 
     Methods with `_tx` work in a transaction of the caller's, who commits it: a psycopg
@@ -27,6 +29,7 @@ class Administration:
     """
 
     driver: Driver
+    pilot: Pilot
 
     async def job_get(self, id: int) -> JobRow:
         """One job."""
@@ -51,11 +54,12 @@ class Administration:
         is.
         """
         async with self.driver.transaction() as tx:
-            return await jobs.apply_one(tx, CANCEL, id)
+            return await jobs.apply_one(tx, CANCEL, id, pilot=self.pilot)
 
     async def job_cancel_tx(self, tx: object, id: int) -> JobRow:
         """Cancels a job when the transaction commits."""
-        return await jobs.apply_one(await self.driver.adopt(tx), CANCEL, id)
+        executor = await self.driver.adopt(tx)
+        return await jobs.apply_one(executor, CANCEL, id, pilot=self.pilot)
 
     async def job_retry(self, id: int) -> JobRow:
         """Makes a job available now, whatever became of it, unless it runs or is available already.
@@ -64,33 +68,35 @@ class Administration:
         active.
         """
         async with self.driver.transaction() as tx:
-            return await jobs.apply_one(tx, RETRY, id)
+            return await jobs.apply_one(tx, RETRY, id, pilot=self.pilot)
 
     async def job_retry_tx(self, tx: object, id: int) -> JobRow:
         """Makes a job available when the transaction commits."""
-        return await jobs.apply_one(await self.driver.adopt(tx), RETRY, id)
+        executor = await self.driver.adopt(tx)
+        return await jobs.apply_one(executor, RETRY, id, pilot=self.pilot)
 
     async def job_delete(self, id: int) -> JobRow:
         """Deletes a job; the job that was. JobRunning while it is worked."""
         async with self.driver.transaction() as tx:
-            return await jobs.delete_one(tx, id)
+            return await jobs.delete_one(tx, id, pilot=self.pilot)
 
     async def job_delete_tx(self, tx: object, id: int) -> JobRow:
         """Deletes a job; the job that was. JobRunning while it is worked."""
-        return await jobs.delete_one(await self.driver.adopt(tx), id)
+        return await jobs.delete_one(await self.driver.adopt(tx), id, pilot=self.pilot)
 
     async def job_delete_many(self, params: JobDeleteManyParams) -> Sequence[JobRow]:
         """Deletes what matches, by id, but running jobs and those that another transaction
         holds.
         """
-        async with self.driver.autocommit() as executor:
-            return await _job_delete_many(executor, params)
+        begin = self.driver.transaction if self.pilot.deletes else self.driver.autocommit
+        async with begin() as executor:
+            return await _job_delete_many(executor, params, self.pilot)
 
     async def job_delete_many_tx(self, tx: object, params: JobDeleteManyParams) -> Sequence[JobRow]:
         """Deletes what matches, by id, but running jobs and those that another transaction
         holds.
         """
-        return await _job_delete_many(await self.driver.adopt(tx), params)
+        return await _job_delete_many(await self.driver.adopt(tx), params, self.pilot)
 
     async def job_update(self, id: int, *, output: Any = _RECORDED) -> JobRow:
         """Sets a job's output, up to 32 MiB as JSON; without one, what the job at work has
@@ -170,9 +176,22 @@ async def _job_list(executor: Executor, params: JobListParams) -> JobListResult:
     return JobListResult(jobs=rows, last_cursor=params.cursor(rows[-1]) if rows else None)
 
 
-async def _job_delete_many(executor: Executor, params: JobDeleteManyParams) -> Sequence[JobRow]:
+async def _job_delete_many(
+    executor: Executor, params: JobDeleteManyParams, pilot: Pilot
+) -> Sequence[JobRow]:
     select = params.select()
-    return await executor.job_row_delete_many(select) if select is not None else []
+    if select is None:
+        return []
+    if not pilot.deletes:
+        return await executor.job_row_delete_many(select)
+    states = [state for state in select.states or JobState if state is not JobState.RUNNING]
+    if not states:
+        return []
+    rows = {
+        row.id: row for row in await executor.job_row_list(replace(select, states=tuple(states)))
+    }
+    changes = await pilot.delete(executor, list(rows))
+    return [rows[job_id] for job_id in sorted(changes.changed)]
 
 
 async def _job_update(executor: Executor, id: int, output: Any) -> JobRow:

@@ -7,24 +7,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from riverui.engine.admin import Administration
+from riverui.engine.admin import AdminMethods
+from riverui.engine.client_context import ClientContext
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind, Events, Subscription
+from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
 from riverui.engine.hooks import Extensions
 from riverui.engine.insert.insert_methods import Inserting
 from riverui.engine.lead.elector import Terms
 from riverui.engine.lead.periodic import PeriodicJobs
+from riverui.engine.limits import EngineLimits
 from riverui.engine.notifier import Notifier
-from riverui.engine.runtime import Machinery
+from riverui.engine.pilot import Feature, Pilot
+from riverui.engine.runtime import ClientRuntime, LeaderParts
 from riverui.engine.shutdown import serve
 from riverui.engine.work import attempt
+from riverui.engine.work.context import own_client
 from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound
 from riverui.storage.connect import driver_of
 from riverui.storage.interface import WORKING
@@ -38,6 +43,7 @@ if TYPE_CHECKING:
 _INTERNAL = frozenset(
     {
         "clock",
+        "context",
         "enforce_unique",
         "events",
         "extensions",
@@ -46,14 +52,16 @@ _INTERNAL = frozenset(
         "notifier",
         "notify_inserts",
         "notify_limiter",
+        "pilot",
         "prepare_insert",
     }
 )
 """What the engine's parts use of a client; an interactive prompt need not offer it."""
 _MOST_HOST_BYTES = 60
+"""Of a client's id, so that there is room for the time: River's figure."""
 
 
-class Client(Inserting, Administration):
+class Client(Inserting, AdminMethods):
     """A client of one River database.
 
     `database` is a URL, a psycopg AsyncConnectionPool (never closed from here) or a Driver; None
@@ -73,8 +81,11 @@ class Client(Inserting, Administration):
         *,
         clock: Callable[[], datetime] | None = None,
         terms: Terms | None = None,
+        limits: EngineLimits | None = None,
     ) -> None:
-        """`terms` says how long those of a leader last; River's figures unless given."""
+        """`terms` says how long those of a leader last, `limits` how much is done at once; River's
+        figures and our own unless given.
+        """
         self.config = config or ClientConfig()
         """Its queues may be replaced until the start."""
         self.clock: Callable[[], datetime] = clock or _utc_now
@@ -84,9 +95,11 @@ class Client(Inserting, Administration):
         self.logger = self.config.logger or logging.getLogger("riverui.engine")
         self.events = Events(self.logger)
         self.periodic_jobs = PeriodicJobs(self.config.periodic_jobs)
+        self.pilot = Pilot(_features(self.config))
         self.queues = QueueBundle(self)
-        self.terms = terms or Terms()
-        self._machinery: Machinery | None = None
+        self._limits = limits or EngineLimits()
+        self._terms = terms or Terms()
+        self._runtime: ClientRuntime | None = None
         self._stopped = asyncio.Event()
         """Set at the end of each life."""
         self._stopping: asyncio.Task[None] | None = None
@@ -122,29 +135,29 @@ class Client(Inserting, Administration):
     @property
     def started(self) -> bool:
         """Whether it works jobs; also while it stops."""
-        return self._machinery is not None
+        return self._runtime is not None
 
     @property
     def running(self) -> int:
         """How many jobs it works right now."""
-        return self._machinery.running if self._machinery else 0
+        return self._runtime.running if self._runtime else 0
 
     @property
     def is_leader(self) -> bool:
         """Whether this client does the maintenance, as far as it knows."""
-        elector = self._machinery.elector if self._machinery else None
+        elector = self._runtime.elector if self._runtime else None
         return elector is not None and elector.is_leader
 
     @property
     def last_fetched_at(self) -> datetime | None:
         """When the database last answered a question for jobs."""
-        producers = self._machinery.producers.values() if self._machinery else ()
+        producers = self._runtime.producers.values() if self._runtime else ()
         return max((at for producer in producers if (at := producer.last_fetched_at)), default=None)
 
     @property
     def notifier(self) -> Notifier | None:
         """What hears notifications, while it works jobs and unless `poll_only`."""
-        return self._machinery.notifier if self._machinery else None
+        return self._runtime.notifier if self._runtime else None
 
     async def start(self) -> None:
         """Begins to work jobs, and to stand for election; nothing when it does already.
@@ -156,19 +169,20 @@ class Client(Inserting, Administration):
         while self._stopping is not None:
             # Whoever gives up waiting does not stop the stop.
             await asyncio.shield(self._stopping)
-        if self._machinery is not None:
+        if self._runtime is not None:
             return
         if not self.config.queues:
             raise ConfigError("queues is empty: this client only inserts jobs.")
         # Whatever is begun from here on finds its client in the context.
         context = copy_context()
         context.run(attempt.client.set, self)
-        self._machinery = machinery = Machinery(self)
+        leader = LeaderParts(inserts=self, periodic_jobs=self.periodic_jobs, terms=self._terms)
+        self._runtime = runtime = ClientRuntime(self.context(), leader)
         self._stopped = asyncio.Event()
         try:
-            await asyncio.get_running_loop().create_task(machinery.start(), context=context)
+            await asyncio.get_running_loop().create_task(runtime.start(), context=context)
         except BaseException:
-            self._machinery = None
+            self._runtime = None
             self._stopped.set()
             raise
         self.logger.info("client %s works on %s", self.id, ", ".join(self.config.queues))
@@ -188,13 +202,13 @@ class Client(Inserting, Administration):
         """Wait until the client has stopped, by whichever way; return at once where it does not
         run.
         """
-        if self._machinery is not None:
+        if self._runtime is not None:
             await self._stopped.wait()
 
     async def stop_and_cancel(self) -> None:
         """Stops, and cancels the jobs at work at once; also while `stop` is under way."""
-        if self._machinery is not None:
-            self._machinery.cancel_jobs()
+        if self._runtime is not None:
+            self._runtime.cancel_jobs()
         await self.stop()
 
     async def stop_and_abandon(self) -> None:
@@ -202,8 +216,8 @@ class Client(Inserting, Administration):
 
         They go on as they please, but their outcomes are not written: the jobs are rescued later.
         """
-        if self._machinery is not None:
-            self._machinery.abandon()
+        if self._runtime is not None:
+            self._runtime.abandon()
         await self.stop()
 
     async def run(
@@ -231,20 +245,34 @@ class Client(Inserting, Administration):
             raise ConfigError("queues is empty: this client works no jobs, so it has no events.")
         return self.events.subscribe(*kinds, size=size)
 
+    def context(self) -> ClientContext:
+        """Return what the parts of this client have in common, with the config as it is now."""
+        return ClientContext(
+            id=self.id,
+            clock=self.clock,
+            config=self.config,
+            driver=self.driver,
+            events=self.events,
+            extensions=self.extensions,
+            limits=self._limits,
+            logger=self.logger,
+            pilot=self.pilot,
+        )
+
     def _wake(self, queue: str, *, notified: bool) -> None:
         # Woken twice, it would fetch twice, and the second fetch would hold the next job up.
-        if self._machinery is not None and not (notified and self.notifier):
-            producer = self._machinery.producers.get(queue)
+        if self._runtime is not None and not (notified and self.notifier):
+            producer = self._runtime.producers.get(queue)
             if producer is not None:
                 producer.wake()
 
     async def _take_down(self) -> None:
         try:
-            if self._machinery is not None:
-                await self._machinery.stop()
+            if self._runtime is not None:
+                await self._runtime.stop()
                 self.logger.info("client %s has stopped", self.id)
         finally:
-            self._machinery = None
+            self._runtime = None
             self.events.close()
             try:
                 if self._owns_driver:
@@ -256,6 +284,11 @@ class Client(Inserting, Administration):
 
 AsyncClient = Client
 """The name that River's own Python client has for it."""
+
+
+def client_from_context() -> Client:
+    """Return the client that works this job; OutsideJob elsewhere."""
+    return cast(Client, own_client())
 
 
 class QueueBundle:
@@ -270,8 +303,8 @@ class QueueBundle:
     @property
     def names(self) -> tuple[str, ...]:
         """Those worked now, or from the start on."""
-        machinery = self._client._machinery
-        return tuple(machinery.producers if machinery else self._client.config.queues)
+        runtime = self._client._runtime
+        return tuple(runtime.producers if runtime else self._client.config.queues)
 
     async def add(self, name: str, queue: QueueConfig) -> None:
         """Begins to work a queue, at once or with the start. ConfigError where it cannot.
@@ -284,8 +317,8 @@ class QueueBundle:
         client.config.check_queue(name, queue)
         if name in self.names:
             raise QueueAlreadyAdded(name)
-        if client._machinery is not None:
-            await client._machinery.add_queue(name, queue)
+        if client._runtime is not None:
+            await client._runtime.add_queue(name, queue)
         client.config = replace(client.config, queues={**client.config.queues, name: queue})
 
     async def remove(self, name: str) -> None:
@@ -295,8 +328,8 @@ class QueueBundle:
         client = self._client
         if name not in self.names:
             raise QueueNotFound(name)
-        if client._machinery is not None:
-            await client._machinery.remove_queue(name)
+        if client._runtime is not None:
+            await client._runtime.remove_queue(name)
         left = {other: queue for other, queue in client.config.queues.items() if other != name}
         client.config = replace(client.config, queues=left)
 
@@ -319,6 +352,13 @@ def _driver(database: object, config: ClientConfig) -> tuple[Driver, bool]:
     if config.queues and WORKING not in driver.capabilities:
         raise ConfigError(WORKING.missing)
     return driver, is_own
+
+
+def _features(config: ClientConfig) -> Sequence[Feature]:
+    """Return the features of a client, the outermost first."""
+    if config.fetch_only_known_kinds and config.workers is not None:
+        return [*config.features, FetchOnlyKnownKinds(config.workers)]
+    return config.features
 
 
 def _utc_now() -> datetime:

@@ -9,6 +9,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from riverui.domain.names import is_kind, is_queue_name
+from riverui.engine.lead.retention import Retention
+from riverui.engine.pilot import Feature
+from riverui.engine.spans import NO_LIMIT as NO_LIMIT
 from riverui.errors import ConfigError
 from riverui.storage.sql import check_schema
 
@@ -17,20 +20,16 @@ if TYPE_CHECKING:
     from riverui.engine.lead.periodic import PeriodicJob, Schedule
     from riverui.engine.work.worker import ErrorHandler, RetryPolicy, StuckHandler, Workers
 
-NO_LIMIT = timedelta(seconds=-1)
-"""River's −1: no timeout, or keep for ever."""
-
-SCHEDULER_INTERVAL = timedelta(seconds=5)
-"""How often the leader looks for jobs that are due: what is due sooner is made available at once.
-"""
-
 _HOUR = timedelta(hours=1)
 _MILLISECOND = timedelta(milliseconds=1)
 _MINUTE = timedelta(minutes=1)
 _NOTHING = timedelta(0)
-_MOST_ID = 100
+_MOST_ID_CHARACTERS = 100
+"""River's limit for a client's id."""
 _MOST_LOG_BYTES = 64 * 1024 * 1024
+"""River's limit for the logs of all attempts at a job."""
 _MOST_WORKERS = 10_000
+"""River's limit for `max_workers`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +66,10 @@ class ClientConfig:
     """Up to 100 characters, unique in the schema; None makes one of host name and time."""
     logger: logging.Logger | None = None
     """`riverui.engine` unless given."""
+    features: Sequence[Feature] = ()
+    """What takes part in inserting, fetching, finishing and the like, the outermost first; one of
+    each type.
+    """
 
     # Fetching
     fetch_cooldown: timedelta = timedelta(milliseconds=100)
@@ -125,8 +128,8 @@ class ClientConfig:
 
     def __post_init__(self) -> None:
         check_schema(self.schema)
-        if self.id is not None and not 0 < len(self.id) <= _MOST_ID:
-            raise ConfigError(f"id must have 1 to {_MOST_ID} characters.")
+        if self.id is not None and not 0 < len(self.id) <= _MOST_ID_CHARACTERS:
+            raise ConfigError(f"id must have 1 to {_MOST_ID_CHARACTERS} characters.")
         _check_span("fetch_cooldown", self.fetch_cooldown, least=_MILLISECOND)
         _check_span("fetch_poll_interval", self.fetch_poll_interval, least=_MILLISECOND)
         _check_span("job_stuck_threshold", self.job_stuck_threshold)
@@ -150,6 +153,11 @@ class ClientConfig:
         )
         if self.threads is not None:
             _check_number("threads", self.threads, least=1)
+        for at, feature in enumerate(self.features):
+            if not isinstance(feature, Feature):
+                raise ConfigError(f"features must hold instances of features, not {feature!r}.")
+            if type(feature) in map(type, self.features[:at]):
+                raise ConfigError(f"features: {type(feature).__name__} is given twice.")
         if self.leader_election_disabled and self.periodic_jobs:
             raise ConfigError("periodic_jobs must be empty with leader_election_disabled.")
         if self.queues and self.workers is None:
@@ -165,6 +173,15 @@ class ClientConfig:
             return self.rescue_stuck_jobs_after
         explicit = self.job_timeout > _NOTHING and self.job_timeout != _MINUTE
         return self.job_timeout + _HOUR if explicit else _HOUR
+
+    @property
+    def retention(self) -> Retention:
+        """How long finished jobs of queues without periods of their own are kept."""
+        return Retention(
+            cancelled=self.cancelled_job_retention_period,
+            completed=self.completed_job_retention_period,
+            discarded=self.discarded_job_retention_period,
+        )
 
     def check_queue(self, name: str, queue: QueueConfig) -> None:
         """ConfigError where a queue cannot be worked under this name with these settings."""

@@ -14,11 +14,11 @@ from riverui.storage.interface import WORKING, Driver, EngineExecutor
 T = TypeVar("T")
 
 STATEMENT_TIMEOUT = timedelta(seconds=10)
-"""River's, for fetching and completing."""
+"""For fetching and completing: River's figure."""
 
 
-class Line:
-    """Dialled at first use, and again after it was lost."""
+class DedicatedConnection:
+    """A connection outside the pool, opened at first use and again after it was lost."""
 
     def __init__(self, driver: Driver, *, timeout: timedelta = STATEMENT_TIMEOUT) -> None:
         self._driver = driver
@@ -28,8 +28,9 @@ class Line:
         self._timeout = timeout
 
     async def call(self, statement: Callable[[EngineExecutor], Awaitable[T]]) -> T:
-        """What the statement gives; one at a time. DatabaseUnavailable where there is no
-        database.
+        """Return what the statement gives; one at a time, each committed by itself.
+
+        DatabaseUnavailable where there is no database.
         """
         async with self._lock:
             if self._executor is None:
@@ -41,15 +42,24 @@ class Line:
             except BaseException as error:
                 # After a plain error the connection is as good as before; in doubt it is given up.
                 if not isinstance(error, DatabaseError) or isinstance(error, DatabaseUnavailable):
-                    await self._hang_up()
+                    await self._disconnect()
                 raise
 
-    async def close(self) -> None:
-        """Hangs up; safe to call twice."""
-        async with self._lock:
-            await self._hang_up()
+    async def call_in_transaction(self, statements: Callable[[EngineExecutor], Awaitable[T]]) -> T:
+        """Return what the statements give, which are kept or lost together.
 
-    async def _hang_up(self) -> None:
+        They run on a connection of the pool, under the same time limit: a session commits each
+        statement by itself.
+        """
+        async with self._driver.transaction(timeout=self._timeout) as transaction:
+            return await statements(transaction)
+
+    async def close(self) -> None:
+        """Close the connection; safe to call twice."""
+        async with self._lock:
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
         self._executor = None
         with suppress(DatabaseError, OSError):
             await self._stack.aclose()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.queues import QueueRow
-from riverui.engine.service import Bell
+from riverui.engine.service import WakeUp
 
 
 class EventKind(StrEnum):
@@ -54,7 +54,7 @@ class Subscription(AsyncIterator[Event]):
     def __init__(self, events: Events, kinds: frozenset[EventKind], size: int) -> None:
         self.kinds = kinds
         self.dropped = 0
-        self._bell = Bell()
+        self._wake_up = WakeUp()
         self._closed = False
         self._events = events
         self._held: deque[Event] = deque()
@@ -68,7 +68,7 @@ class Subscription(AsyncIterator[Event]):
         while not self._held:
             if self._closed:
                 raise StopAsyncIteration
-            await self._bell.wait()
+            await self._wake_up.wait()
         return self._held.popleft()
 
     def __enter__(self) -> Subscription:
@@ -81,7 +81,7 @@ class Subscription(AsyncIterator[Event]):
         """Ends it; what is held can still be taken. Safe to call twice."""
         self._closed = True
         self._events.subscriptions.discard(self)
-        self._bell.ring()
+        self._wake_up.set()
 
     def offer(self, event: Event) -> bool:
         """Holds an event for whoever iterates; False where there is no room."""
@@ -89,7 +89,7 @@ class Subscription(AsyncIterator[Event]):
             self.dropped += 1
             return False
         self._held.append(event)
-        self._bell.ring()
+        self._wake_up.set()
         return True
 
 

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from riverui.engine.dedicated_connection import Line
-from riverui.engine.lead.elector import Elector, steady_clock
-from riverui.engine.lead.maintenance.queue_maintainer import maintainer
+from riverui.engine.client_context import ClientContext
+from riverui.engine.config import QueueConfig
+from riverui.engine.dedicated_connection import DedicatedConnection
+from riverui.engine.lead.elector import Elector, Terms, steady_clock
+from riverui.engine.lead.maintenance.queue_maintainer import Inserts, queue_maintainer
+from riverui.engine.lead.maintenance.service import ServiceContext
+from riverui.engine.lead.periodic import PeriodicJobs
 from riverui.engine.notifier import INSERT, LEADERSHIP, Notifier
+from riverui.engine.pilot import ProducerStatus
 from riverui.engine.service import keep_running
-from riverui.engine.side_loop import Beside, Home
+from riverui.engine.side_loop import HomeLoop, SideLoop
+from riverui.engine.waiting import pass_on_cancellation, within
 from riverui.engine.work.attempt import Attempt
-from riverui.engine.work.completer import Completer
-from riverui.engine.work.deadlines import Deadlines
 from riverui.engine.work.job_counts import tell_job_counts
-from riverui.engine.work.job_executor import Executor
-from riverui.engine.work.job_log import JobLogs
+from riverui.engine.work.job_runner import JobRunner
 from riverui.engine.work.loop_lag import watch_loop
-from riverui.engine.work.polls import Polls
-from riverui.engine.work.producer import Producer
+from riverui.engine.work.producer import Producer, ProducerParts
+from riverui.engine.work.queue_poller import QueuePoller
 from riverui.engine.work.queue_reports import QueueReports
-from riverui.engine.work.threads import Threads
+from riverui.engine.work.stuck_jobs import StuckJobs
 from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound, TooManyConnections
 from riverui.storage.interface import (
     LISTENING,
@@ -34,14 +38,16 @@ from riverui.storage.interface import (
     missing,
 )
 
-if TYPE_CHECKING:
-    from riverui.engine.client import Client
-    from riverui.engine.config import QueueConfig
-
 _LAST_SECONDS = 60.0
-"""How long a stop tries to write the last outcomes, should the database be away."""
+"""How long a stop tries to write the last outcomes while the database is away: what is lost has to
+be rescued, an hour later.
+"""
 _LAST_SECONDS_ABANDONED = 3.0
+"""The same where nothing is to be waited for any more."""
+_FAREWELL_SECONDS = 5.0
+"""How long features may take to hear that a queue was left: without it they find out later."""
 _MOST_THREADS = 64
+"""Threads for synchronous jobs that are made unasked: more would only fight for the interpreter."""
 _NEEDED = (LISTENING, NOTIFYING, REINDEXING, TRANSACTION_STATUS)
 """Optional parts of a driver that the engine makes use of."""
 _CONNECTIONS = (
@@ -50,83 +56,83 @@ _CONNECTIONS = (
 )
 
 
-class Machinery:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeaderParts:
+    """What a client needs besides to lead."""
+
+    inserts: Inserts
+    periodic_jobs: PeriodicJobs
+    terms: Terms
+
+
+class ClientRuntime:
     """One working life of a client."""
 
-    def __init__(self, client: Client) -> None:
-        config = client.config
+    def __init__(self, client: ClientContext, leader: LeaderParts) -> None:
+        config, driver, logger = client.config, client.driver, client.logger
         if config.workers is None or not config.workers.kinds:
             raise ConfigError("workers is empty: add a worker before starting the client.")
         config.check_kinds()
-        self.client = client
-        self.client_id = client.id
-        self.clock = client.clock
-        self.config = config
-        self.driver = client.driver
-        self.events = client.events
-        self.extensions = client.extensions
-        self.logger = client.logger
-        self.workers = config.workers
         self.elector: Elector | None = None
-        self.stuck_jobs = 0
+        listens = not config.poll_only and LISTENING in driver.capabilities
+        self.notifier = Notifier(driver, logger) if listens else None
         self.producers: dict[str, Producer] = {}
-        self.fetching = Line(self.driver)
-        self.polls = Polls(self)
-        self.reports = QueueReports(self)
-        listens = not config.poll_only and LISTENING in self.driver.capabilities
-        self.notifier = Notifier(self.driver, self.logger) if listens else None
+        self.runner = JobRunner(client, threads=config.threads or 0)
         self._abandoned = asyncio.Event()
         self._changing = asyncio.Lock()
-        self._completing = Line(self.driver)
-        self._deadlines = Deadlines(
-            config.job_stuck_threshold.total_seconds(), lambda attempt: attempt.slots.stuck(attempt)
-        )
+        self._client = client
+        self._fetching = DedicatedConnection(driver)
         self._hurry = asyncio.Event()
-        self._logs = JobLogs(client) if config.log_jobs else None
+        self._leader = leader
+        self._logger = logger
+        self._producer_parts = ProducerParts(
+            connection=self._fetching,
+            executor=self.runner.executor,
+            notifier=self.notifier,
+            poller=QueuePoller(self._fetching, clock=client.clock, logger=logger),
+            stuck_jobs=StuckJobs(config.stuck_handler, logger),
+        )
+        limits = client.limits
+        self._reports = QueueReports(
+            driver,
+            self.producers,
+            self.at_work,
+            logger=logger,
+            look_seconds=(
+                limits.look_seconds if self.notifier else limits.look_seconds_without_notifier
+            ),
+        )
         self._services: list[asyncio.Task[None]] = []
         self._stopping = False
-        self._threads = Threads(config.threads or 0)
-        self._completer = Completer(
-            self._completing, self.events, clock=self.clock, logger=self.logger
-        )
-        self._completion: asyncio.Task[None] | None = None
-        self.executor = Executor(
-            config,
-            self.extensions,
-            clock=self.clock,
-            completer=self._completer,
-            deadlines=self._deadlines,
-            logger=self.logger,
-            logs=self._logs,
-            threads=self._threads,
-        )
 
     @property
     def running(self) -> int:
-        """Jobs at work."""
+        """How many jobs are at work."""
         return sum(producer.running for producer in self.producers.values())
 
     async def start(self) -> None:
-        """Brings everything up, or takes down what came up and raises why."""
-        for part in missing(self.driver):
+        """Bring everything up, or take down what came up and raise why."""
+        client = self._client
+        for part in missing(client.driver):
             if part in _NEEDED:
-                self.logger.info("not supported by %s: %s", self.driver.product, part.missing)
+                self._logger.info("not supported by %s: %s", client.driver.product, part.missing)
         try:
-            if self._logs is not None:
-                self._logs.begin()
-                self._serve("job logs", self._logs.run)
-            self._completion = asyncio.create_task(self._completer.run(), name="riverui completer")
+            self.runner.start()
+            if self.runner.logs is not None:
+                self._serve("job logs", self.runner.logs.run)
             if self.notifier is not None:
                 self.notifier.subscribe(INSERT, self._on_insert)
-                self.notifier.on_reconnect(self.reports.look)
+                self.notifier.on_reconnect(self._reports.look)
                 await self.notifier.connect()
                 self._serve("notifier", self.notifier.run)
-            self._serve("queue reports", self.reports.run)
-            self._serve("watchdog", lambda: watch_loop(self.at_work, self.logger))
-            self._serve("job counts", lambda: tell_job_counts(self.producers, self.logger))
-            for name, queue in self.config.queues.items():
+            self._serve("queue reports", self._reports.run)
+            self._serve("watchdog", lambda: watch_loop(self.at_work, client.limits, self._logger))
+            self._serve("job counts", lambda: tell_job_counts(self.producers, self._logger))
+            if client.pilot.keeps_alive:
+                self._serve("signs of life", self._keep_alive)
+            for name, queue in client.config.queues.items():
                 await self.add_queue(name, queue)
-            if not self.config.leader_election_disabled:
+            if not client.config.leader_election_disabled:
                 self.elector = self._campaign()
         except BaseException as error:
             self.abandon()
@@ -136,23 +142,29 @@ class Machinery:
             raise
 
     async def add_queue(self, name: str, queue: QueueConfig) -> None:
-        """Begins to serve a queue. QueueAlreadyAdded where it is served already."""
-        self.config.check_queue(name, queue)
+        """Begin to serve a queue. QueueAlreadyAdded where it is served already."""
+        config = self._client.config
+        config.check_queue(name, queue)
         async with self._changing:
             if name in self.producers:
                 raise QueueAlreadyAdded(name)
-            producer = Producer(name, queue, self)
-            await producer.start()
+            producer = Producer(name, queue, self._client, self._producer_parts)
+            try:
+                await producer.start()
+            except BaseException:
+                await self._say_farewell([producer.status])
+                raise
             self.producers[name] = producer
             if producer.look_again:
-                self.reports.look()
-            if self.config.threads is None:
-                self._threads.most = min(_MOST_THREADS, self._threads.most + queue.max_workers)
+                self._reports.look()
+            if config.threads is None:
+                threads = self.runner.threads
+                threads.most = min(_MOST_THREADS, threads.most + queue.max_workers)
             if self._stopping:
                 producer.stop()
 
     async def remove_queue(self, name: str) -> None:
-        """Leaves a queue once its jobs have ended. QueueNotFound where it is not served."""
+        """Leave a queue once its jobs have ended. QueueNotFound where it is not served."""
         producer = self.producers.get(name)
         if producer is None:
             raise QueueNotFound(name)
@@ -161,21 +173,22 @@ class Machinery:
         await producer.close()
         if self.producers.get(name) is producer:
             del self.producers[name]
+            await self._say_farewell([producer.status])
 
     def cancel_jobs(self) -> None:
-        """Cancels the jobs at work; with or after `stop`."""
+        """Cancel the jobs at work; with or after `stop`."""
         self._hurry.set()
         for producer in self.producers.values():
             producer.stop()
             producer.end_jobs()
 
     def abandon(self) -> None:
-        """Lets `stop` wait for no job any more."""
+        """Let `stop` wait for no job any more."""
         self._abandoned.set()
 
     async def stop(self) -> None:
-        """Fetches no more, waits for the jobs (after the soft stop timeout cancels them), takes all
-        down.
+        """Fetch no more, wait for the jobs (after the soft stop timeout cancel them), and take
+        everything down.
         """
         self._stopping = True
         for producer in self.producers.values():
@@ -183,57 +196,61 @@ class Machinery:
         await self._drain()
         producers = tuple(self.producers.values())
         if left := self.running:
-            self.logger.error(
+            self._logger.error(
                 "%s jobs are still running: they are abandoned and will be rescued", left
             )
         await asyncio.gather(*(producer.close() for producer in producers))
         await self._end_services()
-        if self._completion is not None:
-            self._completer.finish(
-                _LAST_SECONDS_ABANDONED if self._abandoned.is_set() else _LAST_SECONDS
-            )
-            await self._completion
-        if self._logs is not None:
-            self._logs.end()
-        self._deadlines.close()
-        self._threads.close()
-        await self.fetching.close()
-        await self._completing.close()
+        await self.runner.stop(
+            _LAST_SECONDS_ABANDONED if self._abandoned.is_set() else _LAST_SECONDS
+        )
+        await self._fetching.close()
+        await self._say_farewell([producer.status for producer in producers])
+
+    def at_work(self) -> Iterable[Attempt]:
+        """Return what all queues work right now."""
+        return chain.from_iterable(producer.attempts for producer in self.producers.values())
 
     def _campaign(self) -> Elector:
-        client = self.client
-        aside = Beside("riverui-leader")
+        client, leader = self._client, self._leader
+        side = SideLoop("riverui-leader")
+        pilot = client.pilot
+        context = ServiceContext(
+            driver=client.driver,
+            clock=client.clock,
+            logger=client.logger,
+            delete_before=pilot.delete_before if pilot.cleans else None,
+            retention=client.config.retention,
+        )
+        maintainer = queue_maintainer(
+            context,
+            client.config,
+            leader.periodic_jobs,
+            leader.inserts,
+            hooks=client.extensions.periodic_jobs_start,
+            pilot=pilot,
+        )
         elector = Elector(
-            WORKING.on(self.driver).apart(),
-            self.client_id,
-            maintainer(
-                self.driver,
-                self.config,
-                clock=self.clock,
-                periodic_jobs=client.periodic_jobs,
-                request=client.prepare_insert,
-                insert_requests=client.insert_requests,
-                notify_inserts=client.notify_inserts,
-                logger=self.logger,
-                hooks=self.extensions.periodic_jobs_start,
-            ).lead,
-            home=Home(asyncio.get_running_loop(), steady_clock),
-            logger=self.logger,
-            terms=client.terms,
+            WORKING.on(client.driver).apart(),
+            client.id,
+            maintainer.lead,
+            home=HomeLoop(asyncio.get_running_loop(), steady_clock),
+            logger=client.logger,
+            terms=leader.terms,
         )
         if self.notifier is not None:
             self.notifier.subscribe(
-                LEADERSHIP, lambda message: aside.tell(elector.notified, message)
+                LEADERSHIP, lambda message: side.tell(elector.notified, message)
             )
         self._serve(
             "elector",
-            lambda: aside.run(lambda: keep_running("elections", elector.run, self.logger)),
+            lambda: side.run(lambda: keep_running("elections", elector.run, client.logger)),
         )
         return elector
 
     async def _drain(self) -> None:
-        """Waits for the jobs to end: gently, then with a push, then not at all."""
-        soft = self.config.soft_stop_timeout
+        """Wait for the jobs to end: as they please, then cancelled, then not at all."""
+        soft = self._client.config.soft_stop_timeout
         drained = asyncio.ensure_future(self._all_drained())
         try:
             if not await _either(
@@ -243,7 +260,7 @@ class Machinery:
                 seconds=None if soft is None else soft.total_seconds(),
             ):
                 if not self._hurry.is_set() and not self._abandoned.is_set():
-                    self.logger.warning("the jobs took too long to finish and are being cancelled")
+                    self._logger.warning("the jobs took too long to finish and are being cancelled")
                 self.cancel_jobs()
                 await _either(drained, self._abandoned)
         finally:
@@ -253,9 +270,33 @@ class Machinery:
         for producer in tuple(self.producers.values()):
             await producer.drained()
 
-    def at_work(self) -> Iterable[Attempt]:
-        """What all queues work right now."""
-        return chain.from_iterable(producer.attempts for producer in self.producers.values())
+    async def _keep_alive(self) -> None:
+        """Tell the features now and then which queues are worked; an error is logged, and costs
+        that time only.
+        """
+        while True:
+            pass_on_cancellation()
+            await asyncio.sleep(self._client.limits.keep_alive_seconds)
+            producers = [producer.status for producer in self.producers.values()]
+            try:
+                async with self._client.driver.transaction() as transaction:
+                    await self._client.pilot.producer_keep_alive(transaction, producers)
+            except Exception as error:
+                self._logger.warning("features did not take a sign of life: %s", error)
+
+    async def _say_farewell(self, producers: Sequence[ProducerStatus]) -> None:
+        """Tell the features that queues are no longer worked; an error is logged."""
+        if not producers or not self._client.pilot.stops:
+            return
+        try:
+            await within(_FAREWELL_SECONDS, self._tell_stopped(producers))
+        except Exception as error:
+            self._logger.warning("features could not be told of queues that were left: %s", error)
+
+    async def _tell_stopped(self, producers: Sequence[ProducerStatus]) -> None:
+        async with self._client.driver.transaction() as transaction:
+            for producer in producers:
+                await self._client.pilot.producer_stop(transaction, producer)
 
     def _on_insert(self, message: dict[str, Any]) -> None:
         queue = message.get("queue")
@@ -264,7 +305,7 @@ class Machinery:
 
     def _serve(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         self._services.append(
-            asyncio.create_task(keep_running(name, run, self.logger), name=f"riverui {name}")
+            asyncio.create_task(keep_running(name, run, self._logger), name=f"riverui {name}")
         )
 
     async def _end_services(self) -> None:
@@ -278,7 +319,9 @@ class Machinery:
 async def _either(
     wanted: asyncio.Future[None], *instead: asyncio.Event, seconds: float | None = None
 ) -> bool:
-    """Waits for `wanted`, unless one of the events or the time comes first; whether it came."""
+    """Wait for `wanted`, unless one of the events or the time comes first; return whether it
+    came.
+    """
     coming: list[asyncio.Future[Any]] = [asyncio.ensure_future(event.wait()) for event in instead]
     try:
         await asyncio.wait([wanted, *coming], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,4 @@
-"""How the parts of a client are kept running: coroutines, restarted with backoff, until
-cancelled.
-"""
+"""Keep the parts of a client running: restart what fails, and wake what waits."""
 
 from __future__ import annotations
 
@@ -11,15 +9,18 @@ from collections.abc import Awaitable, Callable
 from riverui.engine.waiting import backoff
 from riverui.errors import RiveruiError
 
-_WELL = 60.0
-"""Seconds of running after which earlier failures are forgotten."""
+_RECOVERED_AFTER = 60.0
+"""Seconds of running after which earlier failures are forgotten: about as long as the longest
+backoff.
+"""
 
 
 async def keep_running(
     name: str, run: Callable[[], Awaitable[None]], logger: logging.Logger
 ) -> None:
-    """Runs `run` for ever: after an error again, in 2^n seconds ±10 % (1 to 64, River's backoff),
-    logged.
+    """Await `run`, and again after each error, in 2^n seconds ±10 % (1 to 64, River's backoff).
+
+    Each error is logged. It returns when `run` does.
     """
     loop = asyncio.get_running_loop()
     failures = 0
@@ -29,7 +30,7 @@ async def keep_running(
             await run()
             return
         except Exception as error:
-            failures = 1 if loop.time() - began > _WELL else failures + 1
+            failures = 1 if loop.time() - began > _RECOVERED_AFTER else failures + 1
             seconds = backoff(failures)
             # Our own errors say it all; others are bugs, and need their traceback.
             trace = None if isinstance(error, RiveruiError) else error
@@ -37,24 +38,24 @@ async def keep_running(
             await asyncio.sleep(seconds)
 
 
-class Bell:
-    """Wakes one waiting task; rung while nobody waits, it lets the next one pass at once."""
+class WakeUp:
+    """Wakes one waiting task; set while nobody waits, it lets the next one pass at once."""
 
-    __slots__ = ("_rung", "_waiter")
+    __slots__ = ("_set", "_waiter")
 
     def __init__(self) -> None:
-        self._rung = False
+        self._set = False
         self._waiter: asyncio.Future[None] | None = None
 
-    def ring(self) -> None:
-        """Wakes the waiting task, or the next to wait; several times count once."""
-        self._rung = True
+    def set(self) -> None:
+        """Wake the waiting task, or the next to wait; several times count once."""
+        self._set = True
         if self._waiter is not None:
             _wake(self._waiter)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Waits for the bell, at most so long; whether it rang."""
-        if not self._rung and (seconds is None or seconds > 0):
+        """Wait to be woken, at most so many seconds; return whether that was why it ended."""
+        if not self._set and (seconds is None or seconds > 0):
             loop = asyncio.get_running_loop()
             self._waiter = waiter = loop.create_future()
             timer = None if seconds is None else loop.call_later(seconds, _wake, waiter)
@@ -64,8 +65,8 @@ class Bell:
                 self._waiter = None
                 if timer is not None:
                     timer.cancel()
-        rung, self._rung = self._rung, False
-        return rung
+        woken, self._set = self._set, False
+        return woken
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

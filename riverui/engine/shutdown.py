@@ -10,10 +10,35 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from riverui.engine.client import Client
+
+class StoppableClient(Protocol):
+    """A client that works jobs, as whoever ends its process sees it."""
+
+    id: str
+    logger: logging.Logger
+
+    @property
+    def running(self) -> int:
+        """How many jobs it works right now."""
+        ...
+
+    async def start(self) -> None:
+        """Begin to work jobs."""
+        ...
+
+    async def stop(self) -> None:
+        """Fetch no more jobs, and wait for those at work."""
+        ...
+
+    async def stop_and_cancel(self) -> None:
+        """Stop, and cancel the jobs at work."""
+        ...
+
+    async def stop_and_abandon(self) -> None:
+        """Stop without waiting for jobs."""
+        ...
 
 
 def leave_process() -> None:
@@ -26,7 +51,7 @@ def leave_process() -> None:
 
 
 async def serve(
-    client: Client,
+    client: StoppableClient,
     *,
     soft_stop: timedelta | None,
     hard_stop: timedelta | None,
@@ -41,7 +66,7 @@ async def serve(
 
 
 async def stop_in_phases(
-    client: Client,
+    client: StoppableClient,
     asked: asyncio.Queue[None],
     *,
     soft_stop: timedelta | None,
@@ -107,5 +132,5 @@ def _for(span: timedelta | None) -> str:
     return "" if span is None else f", for {span.total_seconds():g} s"
 
 
-def _now(client: Client) -> dict[str, object]:
+def _now(client: StoppableClient) -> dict[str, object]:
     return {"client": client.id, "running": client.running}

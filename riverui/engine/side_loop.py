@@ -15,7 +15,7 @@ _LAST_TURNS = 5.0
 """Seconds that an ended thread gets to close its loop while its owner waits."""
 
 
-class Beside:
+class SideLoop:
     """Runs one coroutine in a thread of its own. All methods are for the loop that made it."""
 
     def __init__(self, name: str) -> None:
@@ -61,7 +61,7 @@ class Beside:
                 self._loop.call_soon_threadsafe(function, *arguments)
 
 
-class Home:
+class HomeLoop:
     """A client's event loop, as a thread beside it sees it. All methods are for the thread's
     loop.
     """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, cast
 
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.config import ClientConfig
@@ -20,12 +20,13 @@ from riverui.engine.insert.job_builder import (
     InsertResult,
     NotifyLimiter,
 )
+from riverui.engine.pilot import InsertBatch, Pilot
 from riverui.engine.work.context import completion_of
 from riverui.engine.work.worker import Job
-from riverui.errors import InsertError, NotFound
+from riverui.errors import ConfigError, InsertError, NotFound
 from riverui.storage.connect import sync_driver_of
-from riverui.storage.interface import SyncDriver
-from riverui.storage.interface.params import JobInserted
+from riverui.storage.interface import EngineExecutor, SyncDriver
+from riverui.storage.interface.params import JobInserted, JobInsertParams
 
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
@@ -74,6 +75,7 @@ class SyncClient:
         self.driver, self._own_driver = sync_driver_of(database, schema=self.config.schema)
         self._clock = clock
         inserter = Inserter(self.config, clock, NotifyLimiter(self.config.fetch_cooldown))
+        self._pilot = Pilot(self.config.features)
         self._flow = Flow(inserter, Extensions.of(self.config))
 
     def __repr__(self) -> str:
@@ -110,17 +112,17 @@ class SyncClient:
         """COPYs jobs, and gives only their number; UniqueConflict where a unique job is there
         already.
         """
-        return self._copy(jobs, partial(self.driver.insert_many, fast=True))
+        return self._copy(jobs, self.driver.insert_many)
 
     def insert_many_fast_tx(self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
         """COPYs jobs in a transaction of the caller's, on psycopg; see insert_many_fast."""
-        return self._copy(jobs, partial(self.driver.insert_many_tx, tx, fast=True))
+        return self._copy(jobs, partial(self.driver.insert_many_tx, tx))
 
     def _insert(
         self, jobs: Iterable[object], insert: Callable[..., Sequence[JobInserted]]
     ) -> Sequence[InsertResult]:
         async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
-            return insert(batch.rows, notify=queues)
+            return await self._pilot.insert_many(_sync(insert), InsertBatch(batch.rows, queues))
 
         return _run(self._flow.insert(jobs, send))
 
@@ -129,7 +131,7 @@ class SyncClient:
 
         async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
             nonlocal sent
-            insert(batch.rows, notify=queues)
+            await self._pilot.insert_many(_sync(insert), InsertBatch(batch.rows, queues, fast=True))
             sent += len(batch.rows)
             return []
 
@@ -140,8 +142,11 @@ class SyncClient:
         """Completes the job that a synchronous worker is at, inside its transaction: see
         `job_complete_tx`.
 
-        ValueError for a job that is not running, NotFound for one that was deleted.
+        ValueError for a job that is not running, NotFound for one that was deleted, ConfigError
+        where a feature takes part in how jobs end: that needs the asyncio client.
         """
+        if self._pilot.ends:
+            raise ConfigError("A feature takes part in how jobs end, which needs the async client.")
         if not self.driver.job_set_state_tx(tx, completion_of(job, self._clock())):
             raise NotFound(f"Job not found: {job.id}.")
 
@@ -160,6 +165,33 @@ class SyncClient:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _InsertsOnly:
+    """The inserting operations of a synchronous driver, as features call them: done at once."""
+
+    def __init__(self, insert: Callable[..., Sequence[JobInserted]]) -> None:
+        self._insert = insert
+
+    async def job_insert_many(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
+    ) -> Sequence[JobInserted]:
+        """Insert jobs."""
+        return self._insert(jobs, notify=notify)
+
+    async def job_insert_many_fast(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
+    ) -> int:
+        """COPY jobs."""
+        self._insert(jobs, notify=notify, fast=True)
+        return len(jobs)
+
+    def __getattr__(self, name: str) -> Never:
+        raise InsertError(f"a feature calls {name}, which only the asyncio client can do")
+
+
+def _sync(insert: Callable[..., Sequence[JobInserted]]) -> EngineExecutor:
+    return cast(EngineExecutor, _InsertsOnly(insert))
 
 
 def _run(flow: Coroutine[Any, Any, T]) -> T:

@@ -17,16 +17,11 @@ from riverui.domain.stored_json import read_object
 from riverui.engine.args.job_args import JobArgs, encode, kind_of
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
-from riverui.engine.dedicated_connection import Line
 from riverui.engine.events import EventKind
 from riverui.engine.hooks import settle
 from riverui.engine.insert.job_builder import InsertOpts
 from riverui.engine.work import attempt as at_work
-from riverui.engine.work.completer import Completer
-from riverui.engine.work.deadlines import Deadlines
-from riverui.engine.work.job_executor import Executor
-from riverui.engine.work.job_log import JobLogs
-from riverui.engine.work.threads import Threads
+from riverui.engine.work.job_runner import JobRunner
 from riverui.engine.work.worker import ErrorResult, Job, Workers
 from riverui.errors import NotFound
 from riverui.storage import interface
@@ -298,32 +293,11 @@ async def rehearse(
 
 
 async def _perform(client: Client, row: JobRow) -> None:
-    config, line, threads = client.config, Line(client.driver), Threads(1)
-    completer = Completer(line, client.events, clock=client.clock, logger=client.logger)
-    deadlines = Deadlines(config.job_stuck_threshold.total_seconds(), lambda attempt: None)
-    logs = JobLogs(client) if config.log_jobs else None
-    executor = Executor(
-        config,
-        client.extensions,
-        clock=client.clock,
-        completer=completer,
-        deadlines=deadlines,
-        logger=client.logger,
-        logs=logs,
-        threads=threads,
-    )
-    if logs is not None:
-        logs.begin()
-    completion = asyncio.create_task(completer.run())
+    runner = JobRunner(client.context(), threads=1)
+    runner.start()
     try:
         stage = _Stage()
-        executor.start([executor.attempt(row, stage)])
+        runner.executor.start([runner.executor.attempt(row, stage)])
         await stage.free.wait()
     finally:
-        completer.finish(LONGEST.total_seconds())
-        await completion
-        if logs is not None:
-            logs.end()
-        deadlines.close()
-        threads.close()
-        await line.close()
+        await runner.stop(LONGEST.total_seconds())

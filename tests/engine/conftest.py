@@ -18,6 +18,7 @@ from psycopg.rows import DictRow
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import Event, EventKind, Subscription
+from riverui.engine.limits import EngineLimits
 from riverui.engine.work.worker import Job, Worker, Workers
 from riverui.storage.interface import Driver
 from tests import factory
@@ -68,12 +69,18 @@ class Playground:
         }
         return ClientConfig(**(given | settings))
 
-    def make(self, *, database: Driver | None = None, **settings: Any) -> Client:
+    def make(
+        self,
+        *,
+        database: Driver | None = None,
+        limits: EngineLimits | None = None,
+        **settings: Any,
+    ) -> Client:
         """A client that is stopped at the end of the test, should it be started.
 
         On `database`, which is closed then as well, instead of a driver of its own.
         """
-        client = Client(database or self.database_url, self.config(**settings))
+        client = Client(database or self.database_url, self.config(**settings), limits=limits)
         if database is not None:
             self._drivers.append(database)
         self._clients.append(client)

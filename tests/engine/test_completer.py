@@ -14,8 +14,9 @@ import pytest
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.config import QueueConfig
-from riverui.engine.dedicated_connection import Line
+from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.events import Event, Events
+from riverui.engine.limits import EngineLimits
 from riverui.engine.work import outcome
 from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.completer import Completer
@@ -43,11 +44,25 @@ class Bench:
         self.play = play
         self.driver = driver
         self.events = Events(LOG)
-        self.line = Line(driver)
+        self.connection = DedicatedConnection(driver)
+        self.begin(EngineLimits())
+
+    def begin(self, limits: EngineLimits) -> None:
+        """A completer with these limits."""
         self.completer = Completer(
-            self.line, self.events, clock=lambda: datetime.now(UTC), logger=LOG
+            self.connection,
+            self.events,
+            clock=lambda: datetime.now(UTC),
+            logger=LOG,
+            limits=limits,
         )
         self.task = asyncio.create_task(self.completer.run())
+
+    async def begin_anew(self, **limits: Any) -> None:
+        """Another completer with these limits instead."""
+        self.completer.finish(5)
+        await self.task
+        self.begin(EngineLimits(**limits))
 
     async def attempts(self, count: int, **columns: Any) -> list[Attempt]:
         """Attempts that have begun and now end."""
@@ -75,7 +90,7 @@ class Bench:
         """Writes what is left."""
         self.completer.finish(5)
         await self.task
-        await self.line.close()
+        await self.connection.close()
 
 
 @pytest.fixture
@@ -123,12 +138,8 @@ async def test_the_newest_outcome_of_a_job_counts(bench: Bench) -> None:
     assert await bench.states() == ["discarded", "completed", "completed"]
 
 
-async def test_crowded_completer_makes_jobs_wait(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("riverui.engine.work.completer._CROWDED", 8)
-    monkeypatch.setattr("riverui.engine.work.completer._ROOMY", 4)
-    monkeypatch.setattr("riverui.engine.work.completer._AT_ONCE", 4)
+async def test_crowded_completer_makes_jobs_wait(bench: Bench) -> None:
+    await bench.begin_anew(crowded=8, roomy=4, outcomes_at_once=4)
     for attempt in await bench.attempts(10):
         bench.completer.succeed(attempt)
     assert bench.completer.crowded
@@ -343,10 +354,8 @@ async def test_completion_in_a_transaction_wins_over_the_error_that_follows(
     assert row["finalized_at"] < datetime.now(UTC) + timedelta(seconds=1)
 
 
-async def test_large_outcomes_go_in_small_companies(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("riverui.engine.work.completer._MOST_CHARACTERS", 1000)
+async def test_large_outcomes_go_in_small_companies(bench: Bench) -> None:
+    await bench.begin_anew(changes_characters=1000)
     written: list[int] = []
     original = bench.completer._set_states
 

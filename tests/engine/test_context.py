@@ -8,10 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from riverui.engine.client import client_from_context
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work import context
 from riverui.engine.work.context import (
-    client_from_context,
     current_job,
     job_complete_tx,
     metadata_set,

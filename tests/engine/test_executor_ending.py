@@ -15,6 +15,7 @@ import pytest
 
 from riverui.actions import jobs as actions
 from riverui.engine.config import NO_LIMIT, QueueConfig
+from riverui.engine.limits import EngineLimits
 from riverui.engine.work.context import cancel_requested, current_job, raise_if_cancelled
 from riverui.engine.work.worker import Job, JobSnooze, StuckJob, StuckResult, Worker
 from tests.engine.conftest import Playground, Task
@@ -95,13 +96,10 @@ async def test_remote_cancel_leaves_a_job_that_ends_well(play: Playground) -> No
     assert (row["state"], row["errors"]) == ("completed", None)
 
 
-async def test_cancel_without_notifications_is_found_by_looking(
-    play: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("riverui.engine.work.queue_reports._LOOK_EVERY_WITHOUT_NOTIFIER", 0.05)
+async def test_cancel_without_notifications_is_found_by_looking(play: Playground) -> None:
     worker = Hanging()
     play.worker(worker)
-    await play.start(poll_only=True)
+    await play.start(poll_only=True, limits=EngineLimits(look_seconds_without_notifier=0.05))
     job_id = await play.insert()
     await worker.begun.wait()
     await actions.cancel(play.client.driver, [job_id])
@@ -358,15 +356,15 @@ async def test_the_time_limit_interrupts_a_task_group_cleanly(play: Playground) 
 
 
 async def test_a_job_that_blocks_the_event_loop_is_told_of(
-    play: Playground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("riverui.engine.work.loop_lag._EVERY", 0.001)
-    monkeypatch.setattr("riverui.engine.work.loop_lag._TOO_LONG", 0.02)
 
     async def work(job: Job[Task]) -> None:
         time.sleep(0.05)  # noqa: ASYNC251 - that is the point
         await asyncio.sleep(0.05)
 
-    await play.work(work)
+    play.worker(work)
+    await play.start(limits=EngineLimits(loop_check_seconds=0.001, loop_blocked_seconds=0.02))
+    await play.work()
     assert "the event loop was blocked" in caplog.text
     assert "async jobs running: task" in caplog.text

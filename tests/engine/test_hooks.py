@@ -13,9 +13,10 @@ import pytest
 
 from riverui.domain.jobs import JobRow
 from riverui.engine import hooks
+from riverui.engine.client import client_from_context
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin, settle
-from riverui.engine.work.context import client_from_context, metadata_set
+from riverui.engine.work.context import metadata_set
 from riverui.engine.work.worker import Job, JobSnooze, Worker
 from tests import factory
 from tests.engine.conftest import Playground, Task

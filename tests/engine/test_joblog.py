@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from riverui.engine.limits import EngineLimits
 from riverui.engine.work.worker import Job, JobSnooze, Worker
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
@@ -190,11 +191,7 @@ async def test_a_record_that_cannot_be_formatted(
     assert logs(row) == [(1, "INFO shop.mail: goes on\n")]
 
 
-async def test_log_can_be_read_while_the_job_runs(
-    play: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("riverui.engine.work.job_log._EVERY", 0.02)
-    monkeypatch.setattr("riverui.engine.work.job_log._GAP", 0.0)
+async def test_log_can_be_read_while_the_job_runs(play: Playground) -> None:
     say = asyncio.Event()
     in_thread = threading.Event()
 
@@ -209,7 +206,7 @@ async def test_log_can_be_read_while_the_job_runs(
 
     done = asyncio.Event()
     play.worker(Talking())
-    await play.start()
+    await play.start(limits=EngineLimits(log_seconds=0.02, log_gap_seconds=0.0))
     job_id = await play.insert(metadata={"river:log": [{"attempt": 0, "log": "zeroth\n"}]})
 
     async def reads(*lines: str) -> None:
@@ -239,24 +236,21 @@ async def test_short_jobs_are_written_once(play: Playground) -> None:
     play.worker(work)
     client = await play.start()
     updates: list[int] = []
-    machinery = client._machinery
-    assert machinery is not None
-    assert machinery._logs is not None
+    assert client._runtime is not None
+    logs_ = client._runtime.runner.logs
+    assert logs_ is not None
 
     async def write(log: Any, attempt: Any) -> int:
         updates.append(1)
         return 0
 
-    machinery._logs._write = write  # type: ignore[method-assign]
+    logs_._write = write  # type: ignore[method-assign]
     for _ in range(20):
         await play.work()
     assert updates == []
 
 
-async def test_write_under_way_does_not_overtake_the_end(
-    play: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("riverui.engine.work.job_log._EVERY", 0.01)
+async def test_write_under_way_does_not_overtake_the_end(play: Playground) -> None:
     worker = Hanging(lambda: log.info("last"))
     original, locked = worker.work, asyncio.Event()
 
@@ -269,7 +263,7 @@ async def test_write_under_way_does_not_overtake_the_end(
             await original(job)
 
     play.worker(Logging())
-    client = await play.start()
+    client = await play.start(limits=EngineLimits(log_seconds=0.01))
     job_id = await play.insert()
     await play.in_state(job_id, "running")
     async with play.connection.transaction():
@@ -284,7 +278,7 @@ async def test_write_under_way_does_not_overtake_the_end(
 
 
 def _writing(client: Any) -> bool:
-    attempts = client._machinery.producers["default"]._active.values()
+    attempts = client._runtime.producers["default"]._active.values()
     return any(attempt.log is not None and attempt.log.writing is not None for attempt in attempts)
 
 

@@ -17,6 +17,7 @@ import pytest
 from riverui.actions import queues as actions
 from riverui.engine.config import QueueConfig
 from riverui.engine.hooks import Hook, Metric
+from riverui.engine.limits import EngineLimits
 from riverui.engine.work.job_counts import JobCounts, tell_changed
 from riverui.engine.work.producer import Producer
 from riverui.engine.work.worker import Job
@@ -31,9 +32,9 @@ NEVER = timedelta(hours=1)
 
 def producer(play: Playground, queue: str = "default") -> Producer:
     """The one of a queue."""
-    machinery = play.client._machinery
-    assert machinery is not None
-    return machinery.producers[queue]
+    runtime = play.client._runtime
+    assert runtime is not None
+    return runtime.producers[queue]
 
 
 async def states(play: Playground, ids: Sequence[int]) -> list[str]:
@@ -80,15 +81,16 @@ async def test_freed_slots_are_filled_without_waiting_for_a_poll(play: Playgroun
         await play.event(job_id)
 
 
-async def test_more_jobs_than_one_statement_takes(
-    play: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("riverui.engine.work.producer._MOST_ROWS", 7)
+async def test_more_jobs_than_one_statement_takes(play: Playground) -> None:
     gate = Gate()
     play.worker(gate)
     for _ in range(40):
         await play.insert()
-    await play.start(queues={"default": QueueConfig(max_workers=30)}, fetch_poll_interval=NEVER)
+    await play.start(
+        queues={"default": QueueConfig(max_workers=30)},
+        fetch_poll_interval=NEVER,
+        limits=EngineLimits(fetch_rows=7),
+    )
     await play.until(lambda: gate.running == 30)
     gate.open.set()
     await play.until(lambda: not gate.running)
@@ -260,23 +262,17 @@ async def test_paused_queue_stays_paused_at_start(play: Playground) -> None:
 
 
 @pytest.mark.parametrize("poll_only", [True, False])
-async def test_pause_is_found_by_looking(
-    play: Playground, monkeypatch: pytest.MonkeyPatch, poll_only: bool
-) -> None:
-    monkeypatch.setattr("riverui.engine.work.queue_reports._LOOK_EVERY", 0.02)
-    monkeypatch.setattr("riverui.engine.work.queue_reports._LOOK_EVERY_WITHOUT_NOTIFIER", 0.02)
-    await play.start(poll_only=poll_only)
+async def test_pause_is_found_by_looking(play: Playground, poll_only: bool) -> None:
+    limits = EngineLimits(look_seconds=0.02, look_seconds_without_notifier=0.02)
+    await play.start(poll_only=poll_only, limits=limits)
     await play.rows("update river_queue set paused_at = now() returning 1")
     await play.until(lambda: producer(play).paused)
     await play.rows("update river_queue set paused_at = null returning 1")
     await play.until(lambda: not producer(play).paused)
 
 
-async def test_vanished_queue_row_is_made_again(
-    play: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("riverui.engine.work.queue_reports._LOOK_EVERY", 0.02)
-    await play.start()
+async def test_vanished_queue_row_is_made_again(play: Playground) -> None:
+    await play.start(limits=EngineLimits(look_seconds=0.02))
     await play.rows("delete from river_queue returning 1")
 
     async def there() -> bool:
@@ -398,11 +394,9 @@ async def test_a_notification_wakes_only_its_queue(play: Playground) -> None:
     assert seen["queue_with_available_list"] == 0
 
 
-async def test_one_statement_looks_after_all_queues(
-    play: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("riverui.engine.work.queue_reports._LOOK_EVERY", 0.02)
-    seen = await asked(play, fetch_poll_interval=NEVER)
+async def test_one_statement_looks_after_all_queues(play: Playground) -> None:
+    limits = EngineLimits(look_seconds=0.02)
+    seen = await asked(play, fetch_poll_interval=NEVER, limits=limits)
     await play.until(lambda: seen["queue_row_get_many"] >= 3)
     await play.rows("delete from river_queue where name = 'queue_2' returning 1")
     await play.rows("update river_queue set paused_at = now() where name = 'queue_4' returning 1")
@@ -453,8 +447,6 @@ async def _well(job: Job[Task]) -> None:
 async def test_large_jobs_come_in_small_companies(
     play: Playground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("riverui.engine.work.producer._MOST_CHARACTERS", 1000)
-    monkeypatch.setattr("riverui.engine.work.producer._FIRST_ROWS", 2)
     limits: list[int] = []
     original = Producer._fetch_some
 
@@ -467,7 +459,8 @@ async def test_large_jobs_come_in_small_companies(
     play.worker(gate)
     for _ in range(12):
         await play.insert(Task(value="x" * 200))
-    await play.start(fetch_poll_interval=NEVER)
+    few = EngineLimits(fetch_characters=1000, fetch_first_rows=2)
+    await play.start(fetch_poll_interval=NEVER, limits=few)
     await play.until(lambda: gate.running == 10)
     assert limits[0] == 2
     assert set(limits[1:]) <= {1, 2, 3, 4}
@@ -477,8 +470,9 @@ async def test_large_jobs_come_in_small_companies(
 
 async def test_pause_that_is_told_before_the_queue_is_read(play: Playground) -> None:
     client = await play.start()
-    assert client._machinery is not None
-    early = Producer("more", QueueConfig(max_workers=1), client._machinery)
+    assert client._runtime is not None
+    parts = client._runtime._producer_parts
+    early = Producer("more", QueueConfig(max_workers=1), client.context(), parts)
     early._on_control({"action": "pause", "queue": "more"})
     assert not early.paused, "the row may say otherwise"
     assert early.look_again, "so it is looked at again"
@@ -494,13 +488,13 @@ async def test_what_was_done_is_told_when_it_has_changed(
     client = await play.start(
         queues={"default": QueueConfig(max_workers=5), "idle": QueueConfig(max_workers=1)}
     )
-    machinery = client._machinery
-    assert machinery is not None
+    runtime = client._runtime
+    assert runtime is not None
     await play.until(lambda: gate.running == 3)
 
     def tell(told: Mapping[str, JobCounts]) -> dict[str, JobCounts]:
         caplog.clear()
-        return tell_changed(machinery.producers, told, client.logger)
+        return tell_changed(runtime.producers, told, client.logger)
 
     told = tell({})
     assert caplog.messages == ["queue default: 0 jobs worked, 3 running, 0 stuck"]

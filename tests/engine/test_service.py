@@ -1,4 +1,4 @@
-"""The small parts: backoff, the bell, threads, time limits."""
+"""The small parts: backoff, waking up, threads, time limits."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import pytest
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.domain.retries import default_retry, retry_delay
-from riverui.engine.service import Bell, keep_running
+from riverui.engine.service import WakeUp, keep_running
 from riverui.engine.waiting import backoff
-from riverui.engine.work import deadlines as limits
 from riverui.engine.work.attempt import Attempt, Slots
 from riverui.engine.work.deadlines import Deadlines
-from riverui.engine.work.threads import Threads
+from riverui.engine.work.threads import WorkerThreads
 from riverui.errors import RiveruiError
 from tests.engine.conftest import until
 
@@ -89,28 +88,28 @@ async def test_keep_running_begins_again(
     assert not second.exc_info
 
 
-async def test_bell() -> None:
-    bell = Bell()
-    assert not await bell.wait(0)
-    assert not await bell.wait(0.001)
-    bell.ring()
-    bell.ring()
-    assert await bell.wait(0)
-    assert not await bell.wait(0)
-    waiting = asyncio.create_task(bell.wait())
+async def test_wake_up() -> None:
+    wake_up = WakeUp()
+    assert not await wake_up.wait(0)
+    assert not await wake_up.wait(0.001)
+    wake_up.set()
+    wake_up.set()
+    assert await wake_up.wait(0)
+    assert not await wake_up.wait(0)
+    waiting = asyncio.create_task(wake_up.wait())
     await asyncio.sleep(0)
-    bell.ring()
+    wake_up.set()
     assert await waiting
-    given_up = asyncio.create_task(bell.wait(60))
+    given_up = asyncio.create_task(wake_up.wait(60))
     await asyncio.sleep(0)
     given_up.cancel()
     await asyncio.gather(given_up, return_exceptions=True)
-    bell.ring()
-    assert await bell.wait()
+    wake_up.set()
+    assert await wake_up.wait()
 
 
 async def test_threads_are_made_when_they_are_needed() -> None:
-    threads = Threads(2)
+    threads = WorkerThreads(2)
     before = threading.active_count()
     for _ in range(5):
         assert await threads.call(str, 7) == "7"
@@ -126,7 +125,7 @@ async def test_threads_are_made_when_they_are_needed() -> None:
 
 
 async def test_cancelled_call_ends_with_its_function() -> None:
-    threads = Threads(1)
+    threads = WorkerThreads(1)
     begun, gate = threading.Event(), threading.Event()
 
     def work() -> str:
@@ -154,12 +153,9 @@ class NoSlots:
     def stuck(self, attempt: Attempt) -> None: ...
 
 
-async def test_time_limits_fire_in_their_order_and_forget_the_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(limits, "_FEW", 8)
+async def test_time_limits_fire_in_their_order_and_forget_the_ended() -> None:
     stuck: list[Attempt] = []
-    deadlines = Deadlines(0.01, stuck.append)
+    deadlines = Deadlines(0.01, stuck.append, few=8)
     slots: Slots = NoSlots()
     attempts = [Attempt(row(), None, slots) for _ in range(100)]
     for number, attempt in enumerate(attempts):

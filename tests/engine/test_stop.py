@@ -135,7 +135,7 @@ async def test_stop_waits_for_jobs(play: Playground) -> None:
     later = await play.insert()
     await play.in_state(later, "running")
     stopping = asyncio.create_task(client.stop())
-    await play.until(lambda: client._machinery is not None and client._machinery._stopping)
+    await play.until(lambda: client._runtime is not None and client._runtime._stopping)
     unfetched = await play.insert()
     assert not stopping.done()
     worker.let_go.set()
@@ -245,9 +245,9 @@ async def test_jobs_that_arrive_while_stopping_are_worked_or_given_back(play: Pl
         # The fetch has to wait for this lock, in the middle of its statement.
         await play.connection.execute("lock table river_job in access exclusive mode")
         client = await play.start()
-        machinery = client._machinery
-        assert machinery is not None
-        await play.until(lambda: machinery.producers["default"]._fetching)
+        runtime = client._runtime
+        assert runtime is not None
+        await play.until(lambda: runtime.producers["default"]._fetching)
         stopping = asyncio.create_task(client.stop())
         job_id = await play.insert()
         await asyncio.sleep(0)

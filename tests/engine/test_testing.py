@@ -20,11 +20,11 @@ from psycopg.rows import DictRow
 import riverui
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.args.job_args import JsonArgs
-from riverui.engine.client import Client
+from riverui.engine.client import Client, client_from_context
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
 from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
-from riverui.engine.work.context import client_from_context, job_complete_tx, record_output
+from riverui.engine.work.context import job_complete_tx, record_output
 from riverui.engine.work.resumable import (
     resumable_set_cursor,
     resumable_step,
@@ -45,6 +45,8 @@ from riverui.testing import (
     require_not_inserted_tx,
     resumable_step_after,
     resumable_step_at_cursor,
+    river,  # noqa: F401  # a fixture
+    river_config,  # noqa: F401  # a fixture
     rolled_back,
     work,
     work_context,
@@ -80,7 +82,7 @@ def count(connection: AsyncConnection[DictRow]) -> Callable[[], Awaitable[int]]:
     return read
 
 
-async def test_what_was_inserted(river: Client, count: Callable[[], Awaitable[int]]) -> None:
+async def test_what_was_inserted(river: Client, count: Callable[[], Awaitable[int]]) -> None:  # noqa: F811
     at = datetime.now(UTC) + timedelta(days=1)
     await river.insert(
         Mail("ann"),
@@ -134,7 +136,7 @@ async def test_what_was_inserted(river: Client, count: Callable[[], Awaitable[in
     ],
 )
 async def test_what_was_not_inserted(
-    river: Client,
+    river: Client,  # noqa: F811
     expected: Any,
     options: dict[str, Any],
     words: str,
@@ -144,7 +146,7 @@ async def test_what_was_not_inserted(
         await require_inserted(river, expected, **options)
 
 
-async def test_more_than_expected(river: Client) -> None:
+async def test_more_than_expected(river: Client) -> None:  # noqa: F811
     await river.insert_many([Mail("ann"), Mail("bob")])
     with pytest.raises(
         AssertionError, match="2 jobs of kind 'mail' were inserted: require_many_inserted"
@@ -162,7 +164,7 @@ async def test_more_than_expected(river: Client) -> None:
         await require_not_inserted(river, Mail, prio=1)  # type: ignore[call-arg]
 
 
-async def test_several(river: Client) -> None:
+async def test_several(river: Client) -> None:  # noqa: F811
     await river.insert_many([Mail("ann"), JsonArgs("unmentioned", {}), Invoice(7), Mail("bob")])
 
     jobs = await require_many_inserted(
@@ -291,7 +293,7 @@ async def test_working_a_job(
     assert await count() == 0
 
 
-async def test_a_job_that_inserts_jobs(river: Client) -> None:
+async def test_a_job_that_inserts_jobs(river: Client) -> None:  # noqa: F811
     result = await work(river, Mailer(), Mail("follow"), InsertOpts(queue="mail", priority=2))
 
     assert (result.event, result.job.queue, result.job.priority) == ("job_completed", "mail", 2)
@@ -299,7 +301,7 @@ async def test_a_job_that_inserts_jobs(river: Client) -> None:
     assert (await require_inserted(river, Mail, state="completed")).row == result.job
 
 
-async def test_a_job_that_is_there_already(river: Client) -> None:
+async def test_a_job_that_is_there_already(river: Client) -> None:  # noqa: F811
     row = (
         await river.insert(
             Mail("output"), InsertOpts(scheduled_at=datetime.now(UTC) + timedelta(days=1))
@@ -499,7 +501,7 @@ async def test_the_fixture_in_somebodys_tests(
     assert await count() == 0
 
 
-async def test_code_of_a_job_called_directly(river: Client) -> None:
+async def test_code_of_a_job_called_directly(river: Client) -> None:  # noqa: F811
     with work_context(river, Mail(to="ann")) as context:
         assert riverui.client_from_context() is river
         assert riverui.current_job() is context.job
@@ -517,6 +519,6 @@ async def test_code_of_a_job_called_directly(river: Client) -> None:
     await require_inserted(river, Mail(to="bob"))
 
 
-async def test_the_client_alone(river: Client) -> None:
+async def test_the_client_alone(river: Client) -> None:  # noqa: F811
     with work_context(river):
         assert riverui.client_from_context() is river

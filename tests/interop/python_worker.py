@@ -25,7 +25,7 @@ from riverui.domain.jobs import STATE_BITS, JobRow
 from riverui.engine.args.gojson import dump
 from riverui.engine.client import Client
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
-from riverui.engine.dedicated_connection import Line
+from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.events import EventKind, Subscription
 from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.job_lists import JobDeleteManyParams, JobListParams
@@ -55,7 +55,7 @@ class Program:
         self._patience = settings.get("patience", 10)
         if "patience" in settings:
             # Not a setting of ours: River's 10 s and 5 s are only long for a test.
-            Line.__init__.__kwdefaults__ = {"timeout": span(self._patience)}
+            DedicatedConnection.__init__.__kwdefaults__ = {"timeout": span(self._patience)}
             waits = {
                 "ping_seconds": self._patience,
                 "answer_seconds": GRACE_SECONDS + self._patience,

@@ -18,9 +18,9 @@ from riverui.engine.hooks import Extensions
 from riverui.engine.work.attempt import Attempt, Cause, running
 from riverui.engine.work.context import metadata_set, record_output
 from riverui.engine.work.deadlines import Deadlines
-from riverui.engine.work.job_executor import Executor
+from riverui.engine.work.job_executor import JobExecutor
 from riverui.engine.work.outcome import Outcome
-from riverui.engine.work.threads import Threads
+from riverui.engine.work.threads import WorkerThreads
 from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Worker, Workers
 from riverui.storage.postgres.driver import PostgresDriver
 
@@ -79,15 +79,15 @@ class Scripts:
             retry_policy=lambda _: clock() + timedelta(seconds=self._script.retry_in),
         )
         logger = logging.getLogger("tests.script")
-        self._executor = Executor(
+        self._executor = JobExecutor(
             config,
             Extensions.of(config),
             clock=clock,
-            completer=self,  # type: ignore[arg-type]  # as far as the executor knows it
+            completer=self,
             deadlines=Deadlines(60, lambda _: None),
             logger=logger,
             logs=None,
-            threads=Threads(1),
+            threads=WorkerThreads(1),
         )
 
     async def execute(self, id: int, script: Script) -> str:
@@ -106,6 +106,9 @@ class Scripts:
                 return EventKind.JOB_COMPLETED
             (row,) = await executor.job_set_state_many([self._ended.params])
             return _EVENTS.get(row.state, self._ended.event)
+
+    async def room(self) -> None:
+        """There is always room."""
 
     async def perform(self) -> None:
         """What the script says, inside of the job."""

@@ -22,6 +22,7 @@ from riverui.engine.insert.job_builder import (
     InsertResult,
     NotifyLimiter,
 )
+from riverui.engine.pilot import InsertBatch, Pilot
 from riverui.errors import InsertError
 from riverui.storage.interface import NOTIFYING, TRANSACTION_STATUS, Driver, EngineExecutor
 from riverui.storage.interface.params import JobInserted
@@ -140,6 +141,7 @@ class Inserting:
     config: ClientConfig
     driver: Driver
     extensions: Extensions
+    pilot: Pilot
 
     def _init_inserting(self) -> None:
         self.notify_limiter = NotifyLimiter(self.config.fetch_cooldown)
@@ -170,7 +172,7 @@ class Inserting:
         self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]
     ) -> Sequence[InsertResult]:
         """Inserts jobs in a transaction of the caller's."""
-        return await self._flow.insert(jobs, _sending(await self.driver.adopt(tx)))
+        return await self._flow.insert(jobs, _sending(await self.driver.adopt(tx), self.pilot))
 
     async def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
         """COPYs jobs, and gives only their number; UniqueConflict where a unique job is there
@@ -181,9 +183,11 @@ class Inserting:
         async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
             nonlocal sent
             # A COPY alone, as most are, is its own transaction.
-            opened = self.driver.transaction if queues else self.driver.autocommit
+            alone = not queues and not self.pilot.inserts
+            opened = self.driver.autocommit if alone else self.driver.transaction
             async with opened(timeout=_patience(batch.rows)) as executor:
-                sent += await executor.job_insert_many_fast(batch.rows, notify=queues)
+                await self.pilot.insert_many(executor, InsertBatch(batch.rows, queues, fast=True))
+            sent += len(batch.rows)
             self._wake_all(batch.queues, notified=queues)
             return []
 
@@ -199,7 +203,8 @@ class Inserting:
 
         async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
             nonlocal sent
-            sent += await executor.job_insert_many_fast(batch.rows, notify=queues)
+            await self.pilot.insert_many(executor, InsertBatch(batch.rows, queues, fast=True))
+            sent += len(batch.rows)
             return []
 
         await self._flow.insert(jobs, send)
@@ -221,7 +226,7 @@ class Inserting:
             return await self._flow.insert_requests(requests, self._send)
         woken: list[tuple[Sequence[str], Sequence[str]]] = []
         async with self.driver.transaction(timeout=_patience(requests)) as executor:
-            insert = _sending(executor)
+            insert = _sending(executor, self.pilot)
 
             async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
                 woken.append((batch.queues, queues))
@@ -248,12 +253,12 @@ class Inserting:
             )
 
     async def _send(self, batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
-        if len(batch.rows) <= BATCH:
+        if len(batch.rows) <= BATCH and not self.pilot.inserts:
             async with self.driver.autocommit(timeout=_patience(batch.rows)) as executor:
                 inserted = await executor.job_insert_many(batch.rows, notify=queues)
         else:
             async with self.driver.transaction(timeout=_patience(batch.rows)) as executor:
-                inserted = await _sending(executor)(batch, queues)
+                inserted = await _sending(executor, self.pilot)(batch, queues)
         self._wake_all(batch.queues, notified=queues)
         return inserted
 
@@ -265,15 +270,14 @@ class Inserting:
         """Tells the producer of that queue, if this client has one, and a notification does not."""
 
 
-def _sending(executor: EngineExecutor) -> Send:
+def _sending(executor: EngineExecutor, pilot: Pilot) -> Send:
     async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
         if len(batch.rows) <= BATCH:
-            return await executor.job_insert_many(batch.rows, notify=queues)
+            return await pilot.insert_many(executor, InsertBatch(batch.rows, queues))
         inserted: list[JobInserted] = []
         for start in range(0, len(batch.rows), BATCH):
-            inserted += await executor.job_insert_many(
-                batch.rows[start : start + BATCH], notify=queues
-            )
+            part = InsertBatch(batch.rows[start : start + BATCH], queues)
+            inserted += await pilot.insert_many(executor, part)
             queues = ()
         return inserted
 

@@ -16,8 +16,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from riverui.domain.queues import LeaderRow
-from riverui.engine.dedicated_connection import Line
-from riverui.engine.side_loop import Home
+from riverui.engine.dedicated_connection import DedicatedConnection
+from riverui.engine.side_loop import HomeLoop
 from riverui.engine.waiting import Sleep, backoff, between, wait, within
 from riverui.storage.interface import Driver
 
@@ -103,7 +103,7 @@ class Elector:
         client_id: str,
         lead: Lead,
         *,
-        home: Home | None = None,
+        home: HomeLoop | None = None,
         logger: logging.Logger | None = None,
         now: Callable[[], float] = steady_clock,
         sleep: Sleep = asyncio.sleep,
@@ -119,7 +119,7 @@ class Elector:
         self._interval = terms.interval.total_seconds()
         self._jitter = terms.jitter.total_seconds()
         self._limit = terms.limit.total_seconds()
-        self._line = Line(driver, timeout=terms.limit)
+        self._connection = DedicatedConnection(driver, timeout=terms.limit)
         self._lapsed: Term | None = None
         """The last term, where it was neither resigned nor taken by somebody else as far as is
         known.
@@ -159,7 +159,7 @@ class Elector:
                 rest = await self._hold_office(term)
         finally:
             with suppress(TimeoutError):
-                await within(self._limit, self._line.close())
+                await within(self._limit, self._connection.close())
 
     async def _follow(self) -> Term:
         """Bids until it is elected."""
@@ -272,7 +272,7 @@ class Elector:
 
     async def _elect(self) -> LeaderRow | None:
         if (lapsed := self._lapsed) is not None:
-            resumed = await self._line.call(
+            resumed = await self._connection.call(
                 lambda executor: executor.leader_resume(
                     lapsed.leader_id, elected_at=lapsed.elected_at, ttl=self._terms.ttl
                 )
@@ -280,12 +280,12 @@ class Elector:
             if resumed is not None:
                 return resumed
             self._lapsed = None
-        return await self._line.call(
+        return await self._connection.call(
             lambda executor: executor.leader_attempt_elect(self._client_id, ttl=self._terms.ttl)
         )
 
     async def _renew(self, term: Term) -> LeaderRow | None:
-        return await self._line.call(
+        return await self._connection.call(
             lambda executor: executor.leader_attempt_reelect(
                 term.leader_id, elected_at=term.elected_at, ttl=self._terms.ttl
             )
@@ -304,7 +304,7 @@ class Elector:
                 await self._sleep(pause)
 
     async def _give_up(self, term: Term) -> None:
-        await self._line.call(
+        await self._connection.call(
             lambda executor: executor.leader_resign(term.leader_id, elected_at=term.elected_at)
         )
 

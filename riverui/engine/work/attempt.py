@@ -5,6 +5,7 @@ together.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import datetime
 from enum import Enum
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from riverui.domain.jobs import JobRow
 from riverui.engine.args import gojson
+from riverui.engine.pilot import Pilot
+from riverui.storage.interface import Driver
 
 if TYPE_CHECKING:
-    from riverui.engine.client import Client
     from riverui.engine.work.job_log import AttemptLog
     from riverui.engine.work.resumable import Progress
     from riverui.engine.work.worker import Job, WorkUnit
@@ -145,5 +147,14 @@ class Attempt:
 running: ContextVar[Attempt] = ContextVar("riverui_attempt")
 """The attempt that this code is part of."""
 
-client: ContextVar[Client] = ContextVar("riverui_client")
+
+class OwnClient(Protocol):
+    """The client that code works for, as far as jobs need it."""
+
+    clock: Callable[[], datetime]
+    driver: Driver
+    pilot: Pilot
+
+
+client: ContextVar[OwnClient] = ContextVar("riverui_client")
 """The client that this code works for, hooks and periodic jobs included."""

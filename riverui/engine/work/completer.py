@@ -7,17 +7,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import TypeVar, cast
 
 from riverui.domain.jobs import JobRow, JobState
-from riverui.engine.dedicated_connection import Line
+from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.events import Event, EventKind, Events, JobStats
-from riverui.engine.service import Bell
+from riverui.engine.limits import EngineLimits
+from riverui.engine.pilot import JobEnd, Pilot
+from riverui.engine.service import WakeUp
 from riverui.engine.waiting import backoff
 from riverui.engine.work.attempt import Attempt
-from riverui.engine.work.outcome import Outcome, attempt_error
+from riverui.engine.work.outcome import Outcome, attempt_error, completed
 from riverui.errors import (
     BadRequest,
     DatabaseUnavailable,
@@ -32,26 +34,8 @@ from riverui.storage.interface.params import JobSelectParams, JobSetStateParams
 T = TypeVar("T")
 R = TypeVar("R")
 
-_AT_ONCE = 200
-"""Outcomes that do not wait for company."""
-_LONGEST_WAIT = 0.05
-"""Seconds that fewer wait."""
-_MOST_PLAIN = 2_000
-_MOST_CHANGES = 500
-"""Outcomes in one statement: of jobs that just went well, and of all others."""
-_MOST_CHARACTERS = 16 * 1024 * 1024
-"""Errors, logs and outputs in one statement; a single output may have twice as many."""
-_SAME_TIME = timedelta(milliseconds=25)
-"""Many jobs that end so close together are written with the time of the last: Postgres is quicker
-at that.
-"""
-_CROWDED = 10_000
-_ROOMY = 5_000
-"""From so many unwritten outcomes on, jobs keep their slot until there are only so few: River's
-figures.
-"""
 _LONGEST_PAUSE = 8.0
-"""Seconds between two tries to reach the database."""
+"""Seconds between two tries to reach the database, at most: it may be back at any time."""
 
 _DOUBTS = 3
 """Failures for unknown reasons (a deadlock, perhaps) after which the rows are suspected."""
@@ -73,20 +57,36 @@ _EVENTS = {
 
 
 class Completer:
-    """Takes outcomes at any rate, and writes them on a connection of its own."""
+    """Takes outcomes at any rate, and writes them on a connection of its own.
+
+    Where a feature takes part in how attempts end, they are written in transactions through the
+    pilot.
+    """
 
     def __init__(
-        self, line: Line, events: Events, *, clock: Callable[[], datetime], logger: logging.Logger
+        self,
+        connection: DedicatedConnection,
+        events: Events,
+        *,
+        clock: Callable[[], datetime],
+        logger: logging.Logger,
+        limits: EngineLimits | None = None,
+        pilot: Pilot | None = None,
     ) -> None:
-        self._bell = Bell()
+        self._limits = limits = limits or EngineLimits()
+        self._at_once = limits.outcomes_at_once
+        self._crowded = limits.crowded
+        self._pilot = pilot = pilot or Pilot()
+        self._by_feature = pilot.ends
+        self._wake_up = WakeUp()
         self._changes: dict[int, tuple[Attempt, Outcome]] = {}
         self._clock = clock
         self._events = events
-        self._line = line
+        self._connection = connection
         self._logger = logger
         self._loop = asyncio.get_running_loop()
         self._plain: dict[int, Attempt] = {}
-        self._resume = Bell()
+        self._resume = WakeUp()
         self._room = asyncio.Event()
         self._room.set()
         self._stop_by: float | None = None
@@ -108,23 +108,27 @@ class Completer:
 
     def succeed(self, attempt: Attempt) -> None:
         """The attempt went well, and there is nothing else to tell."""
+        if self._by_feature:
+            # Features are shown every end alike.
+            self.settle(attempt, completed(attempt.row, attempt.ended_at, None))
+            return
         plain = self._plain
         if self._changes:
             self._changes.pop(attempt.row.id, None)
         plain[attempt.row.id] = attempt
-        if len(plain) == 1 or len(plain) == _AT_ONCE or len(plain) >= _CROWDED:
+        if len(plain) == 1 or len(plain) == self._at_once or len(plain) >= self._crowded:
             self._hasten()
 
-    def settle(self, attempt: Attempt, outcome: Outcome) -> None:
-        """The attempt ended in any way."""
+    def settle(self, attempt: Attempt, ended: Outcome) -> None:
+        """Take in how an attempt ended."""
         self._plain.pop(attempt.row.id, None)
-        self._changes[attempt.row.id] = attempt, outcome
+        self._changes[attempt.row.id] = attempt, ended
         self._hasten()
 
     async def run(self) -> None:
         """Writes what there is, until `finish` was called and all is written."""
         while self._stop_by is None:
-            await self._bell.wait()
+            await self._wake_up.wait()
             try:
                 await self._flush()
             except _OutOfTime:
@@ -141,32 +145,34 @@ class Completer:
         database.
         """
         self._stop_by = self._loop.time() + seconds
-        self._resume.ring()
-        self._bell.ring()
+        self._resume.set()
+        self._wake_up.set()
 
     def _hasten(self) -> None:
-        if self.waiting >= _AT_ONCE:
-            self._bell.ring()
-            if self.waiting >= _CROWDED and self._room.is_set():
+        if self.waiting >= self._at_once:
+            self._wake_up.set()
+            if self.waiting >= self._crowded and self._room.is_set():
                 self._room.clear()
                 self._logger.debug(
                     "%s outcomes are waiting to be written, and hold up new jobs", self.waiting
                 )
         if self._timer is None:
-            self._timer = self._loop.call_later(_LONGEST_WAIT, self._due)
+            self._timer = self._loop.call_later(self._limits.outcomes_wait_seconds, self._due)
 
     def _due(self) -> None:
         self._timer = None
-        self._bell.ring()
+        self._wake_up.set()
 
     async def _flush(self) -> None:
         """Writes until so little is left that it may wait for company."""
         while self.waiting:
-            await self._write_plain(_take(self._plain, _MOST_PLAIN))
-            await self._write_changes(_take(self._changes, _few_enough(self._changes.values())))
-            if self.crowded and self.waiting < _ROOMY:
+            await self._write_plain(_take(self._plain, self._limits.completions))
+            await self._write_changes(
+                _take(self._changes, _few_enough(self._changes.values(), self._limits))
+            )
+            if self.crowded and self.waiting < self._limits.roomy:
                 self._room.set()
-            if 0 < self.waiting < _AT_ONCE and self._stop_by is None:
+            if 0 < self.waiting < self._at_once and self._stop_by is None:
                 self._hasten()
                 return
 
@@ -191,21 +197,29 @@ class Completer:
             raise
         if self._events.subscriptions:
             for row in rows:
-                attempt, outcome = batch[row.id]
-                self._tell(row, attempt, outcome.event)
+                attempt, ended = batch[row.id]
+                self._tell(row, attempt, ended.event)
 
     async def _complete(self, attempts: Sequence[Attempt]) -> Sequence[int]:
         ids = [attempt.row.id for attempt in attempts]
         last = attempts[-1].ended_at
-        if len(ids) >= _AT_ONCE and last - attempts[0].ended_at <= _SAME_TIME:
+        together = last - attempts[0].ended_at <= self._limits.same_time
+        if len(ids) >= self._at_once and together:
             ended_at = [last] * len(ids)
         else:
             ended_at = [attempt.ended_at for attempt in attempts]
-        return await self._line.call(lambda executor: executor.job_complete_many(ids, ended_at))
+        return await self._connection.call(
+            lambda executor: executor.job_complete_many(ids, ended_at)
+        )
 
     async def _set_states(self, changes: Sequence[tuple[Attempt, Outcome]]) -> Sequence[JobRow]:
-        params = [outcome.params for _, outcome in changes]
-        return await self._line.call(lambda executor: executor.job_set_state_many(params))
+        if self._by_feature:
+            ends = [JobEnd(attempt.row, ended.params) for attempt, ended in changes]
+            return await self._connection.call_in_transaction(
+                lambda executor: self._pilot.set_state_if_running_many(executor, ends)
+            )
+        params = [ended.params for _, ended in changes]
+        return await self._connection.call(lambda executor: executor.job_set_state_many(params))
 
     async def _persist(
         self,
@@ -230,7 +244,7 @@ class Completer:
                 if not away and (isinstance(error, BadRequest) or failures >= _DOUBTS):
                     reason = error
                     break
-                seconds = _patience(error, failures) if away else failures / 10
+                seconds = _seconds_before_retry(error, failures) if away else failures / 10
                 left = self.waiting + len(batch)
                 self._logger.warning(
                     "%s outcomes could not be written, retrying in %.1f s: %s", left, seconds, error
@@ -253,17 +267,17 @@ class Completer:
         await self._resume.wait(seconds)
 
     async def _tell_completed(self, batch: dict[int, Attempt], written: Sequence[int]) -> None:
-        completed = [batch.pop(job_id) for job_id in written]
+        ended = [batch.pop(job_id) for job_id in written]
         if self._events.wants(EventKind.JOB_COMPLETED):
             now = self._clock()
-            for attempt in completed:
+            for attempt in ended:
                 self._events.publish(_completion(attempt, now))
         if not batch:
             return
         # Something else ended these meanwhile, perhaps the job itself in a transaction of its own.
         params = JobSelectParams(ids=tuple(batch), limit=len(batch))
         try:
-            rows = await self._line.call(lambda executor: executor.job_row_list(params))
+            rows = await self._connection.call(lambda executor: executor.job_row_list(params))
         except RiveruiError as error:
             self._logger.warning("subscribers missed %s events: %s", len(batch), error)
             return
@@ -298,7 +312,7 @@ def _completion(attempt: Attempt, now: datetime) -> Event:
     return Event(EventKind.JOB_COMPLETED, ended, stats)
 
 
-def _patience(error: Exception, failures: int) -> float:
+def _seconds_before_retry(error: Exception, failures: int) -> float:
     """Seconds until the next try, where the database is away."""
     if isinstance(error, DatabaseUnavailable):
         # Perhaps it was only this connection: until it is written, what has ended is lost with the
@@ -322,12 +336,12 @@ def _take(source: dict[int, T], most: int) -> dict[int, T]:
     return taken
 
 
-def _few_enough(changes: Iterable[tuple[Attempt, Outcome]]) -> int:
+def _few_enough(changes: Iterable[tuple[Attempt, Outcome]], limits: EngineLimits) -> int:
     """How many of the outcomes fit into one statement: at least one, however large."""
     count = size = 0
-    for _, (params, _) in islice(changes, _MOST_CHANGES):
+    for _, (params, _) in islice(changes, limits.changes):
         size += len(params.metadata or "") + len(params.error or "")
-        if count and size > _MOST_CHARACTERS:
+        if count and size > limits.changes_characters:
             break
         count += 1
     return count
@@ -337,9 +351,9 @@ def _bare(ending: object) -> object:
     """An outcome without the texts that a job had a say in."""
     if not isinstance(ending, tuple):
         return ending
-    attempt, outcome = ending
-    params: JobSetStateParams = outcome.params
+    attempt, ended = ending
+    params: JobSetStateParams = ended.params
     error = params.error and attempt_error(
         attempt.row, attempt.started_at, RiveruiError("The error of this attempt cannot be stored.")
     )
-    return attempt, outcome._replace(params=params._replace(error=error, metadata=None))
+    return attempt, ended._replace(params=params._replace(error=error, metadata=None))

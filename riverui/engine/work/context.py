@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from riverui.domain.jobs import OUTPUT, JobState
 from riverui.engine.args import gojson
+from riverui.engine.pilot import JobEnd
 from riverui.engine.work import attempt as at_work
-from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.attempt import Attempt, OwnClient
 from riverui.engine.work.worker import A, Job
 from riverui.errors import NotFound, OutsideJob
 from riverui.storage.interface.params import JobSetStateParams
 
-if TYPE_CHECKING:
-    from riverui.engine.client import Client
-
 MOST_OUTPUT_BYTES = 32 * 1024 * 1024
+"""River's limit for a job's output, as JSON."""
 RESERVED = "river:"
+"""How River's own metadata keys begin."""
 
 
 def running_attempt() -> Attempt:
@@ -39,8 +39,8 @@ def current_job() -> Job[Any]:
     return job
 
 
-def client_from_context() -> Client:
-    """The client that works this job; OutsideJob elsewhere."""
+def own_client() -> OwnClient:
+    """Return the client that works this job; OutsideJob elsewhere."""
     try:
         return at_work.client.get()
     except LookupError:
@@ -97,9 +97,11 @@ async def job_complete_tx(tx: object, job: Job[A]) -> Job[A]:
     what `insert_tx` takes. ValueError for a job that is not running, NotFound for one that was
     deleted.
     """
-    completion = completion_of(job, client_from_context().clock())
-    executor = await client_from_context().driver.adopt(tx)
-    rows = await executor.job_set_state_many([completion])
+    client = own_client()
+    completion = completion_of(job, client.clock())
+    executor = await client.driver.adopt(tx)
+    end = JobEnd(job.row, completion)
+    rows = await client.pilot.set_state_if_running_many(executor, [end])
     if not rows:
         raise NotFound(f"Job not found: {job.id}.")
     return Job(rows[0], job.args)

@@ -11,17 +11,20 @@ from itertools import count
 
 from riverui.engine.work.attempt import Attempt, Cause
 
-_FEW = 1024
-"""Entries below which those of ended attempts are not worth clearing away."""
+_FEW = 1_024
+"""Entries below which those of ended attempts are not worth clearing away: 100 kB."""
 
 
 class Deadlines:
     """Ends attempts that take too long, and tells of those that go on nevertheless."""
 
-    def __init__(self, stuck_after: float, stuck: Callable[[Attempt], None]) -> None:
+    def __init__(
+        self, stuck_after: float, stuck: Callable[[Attempt], None], *, few: int = _FEW
+    ) -> None:
+        self._few = few
         self._heap: list[tuple[float, int, Attempt]] = []
         self._loop = asyncio.get_running_loop()
-        self._room = _FEW
+        self._room = few
         self._serial = count()
         self._stuck = stuck
         self._stuck_after = stuck_after
@@ -45,7 +48,7 @@ class Deadlines:
             # half of all.
             heap[:] = [entry for entry in heap if not entry[2].done]
             heapq.heapify(heap)
-            self._room = max(_FEW, 2 * len(heap))
+            self._room = max(self._few, 2 * len(heap))
         heapq.heappush(heap, (when, next(self._serial), attempt))
         if self._timer is None or when < self._timer.when():
             self._arm(when)

@@ -1,19 +1,16 @@
-"""The line that tells now and then what a client has been doing: River's producer job counts."""
+"""Logs now and then what a client has been doing: River's producer job counts."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from riverui.engine.waiting import pass_on_cancellation
 
-if TYPE_CHECKING:
-    from riverui.engine.work.producer import Producer
-
 INTERVAL = 5.0
-"""Seconds between two lines of one queue, as in River."""
+"""Seconds between two lines of one queue: River's figure."""
 
 
 class JobCounts(NamedTuple):
@@ -25,22 +22,31 @@ class JobCounts(NamedTuple):
     stuck: int
 
 
+class CountedQueue(Protocol):
+    """A queue's producer, as the counts see it."""
+
+    @property
+    def counts(self) -> JobCounts:
+        """What it has done so far, and does."""
+        ...
+
+
 async def tell_job_counts(
-    producers: Mapping[str, Producer], logger: logging.Logger, *, interval: float = INTERVAL
+    queues: Mapping[str, CountedQueue], logger: logging.Logger, *, interval: float = INTERVAL
 ) -> None:
-    """Log the counts of each queue whose counts have changed, for ever."""
+    """Log the counts of each queue whose counts have changed, until cancelled."""
     told: dict[str, JobCounts] = {}
     while True:
         pass_on_cancellation()
         await asyncio.sleep(interval)
-        told = tell_changed(producers, told, logger)
+        told = tell_changed(queues, told, logger)
 
 
 def tell_changed(
-    producers: Mapping[str, Producer], told: Mapping[str, JobCounts], logger: logging.Logger
+    queues: Mapping[str, CountedQueue], told: Mapping[str, JobCounts], logger: logging.Logger
 ) -> dict[str, JobCounts]:
-    """Log the counts that differ from those told last; all the counts as they are now."""
-    now = {name: producer.counts for name, producer in producers.items()}
+    """Log the counts that differ from those told last; return all the counts as they are now."""
+    now = {name: queue.counts for name, queue in queues.items()}
     for name, counts in now.items():
         if counts != told.get(name, JobCounts(0, 0, 0)):
             logger.info(

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from riverui.engine.hooks import Extensions, settle
 from riverui.engine.work import outcome
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
     from riverui.domain.jobs import JobRow
     from riverui.engine.config import ClientConfig
-    from riverui.engine.work.completer import Completer
     from riverui.engine.work.deadlines import Deadlines
     from riverui.engine.work.job_log import JobLogs
-    from riverui.engine.work.threads import Threads
+    from riverui.engine.work.threads import WorkerThreads
 
 
 _TURN = 0.005
@@ -41,7 +40,28 @@ _MOST_GROWTH = 8
 """How many times as many begin in the next turn at most: a thousand quick ones need four turns."""
 
 
-class Executor:
+class OutcomeTaker(Protocol):
+    """Takes in how attempts ended, to write it: the completer."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether whoever gives an outcome should wait for `room`."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until enough was written."""
+        ...
+
+    def succeed(self, attempt: Attempt) -> None:
+        """Take in that an attempt went well, and there is nothing else to tell."""
+        ...
+
+    def settle(self, attempt: Attempt, ended: Outcome) -> None:
+        """Take in how an attempt ended."""
+        ...
+
+
+class JobExecutor:
     """Works the jobs of one client."""
 
     def __init__(
@@ -50,11 +70,11 @@ class Executor:
         extensions: Extensions,
         *,
         clock: Callable[[], datetime],
-        completer: Completer,
+        completer: OutcomeTaker,
         deadlines: Deadlines,
         logger: logging.Logger,
         logs: JobLogs | None,
-        threads: Threads,
+        threads: WorkerThreads,
     ) -> None:
         self._clock = clock
         self._completer = completer

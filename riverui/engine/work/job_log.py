@@ -17,30 +17,23 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from riverui.domain.stored_json import read_json
-from riverui.engine.service import Bell
+from riverui.engine.client_context import ClientContext
+from riverui.engine.service import WakeUp
 from riverui.engine.waiting import pass_on_cancellation
 from riverui.engine.work import log_capture
-from riverui.engine.work.attempt import Attempt, running
+from riverui.engine.work.attempt import Attempt, client as of_client, running
 from riverui.engine.work.outcome import storable
 from riverui.errors import DatabaseError
-
-if TYPE_CHECKING:
-    from riverui.engine.client import Client
 
 KEY = "river:log"
 
 _BYTES_A_SECOND = 64 * 1024
 """How much of one job's log is written in a second while it runs."""
 _BYTES_A_SECOND_TOGETHER = 1024 * 1024
-_EVERY = 2.0
-"""Seconds between two writes of one job's log, at least; also from its first line to the first
-write.
-"""
-_GAP = 0.1
-"""Seconds between two writes of any jobs' logs, at least."""
+"""How much of all jobs' logs is written in a second while they run."""
 
 
 class AttemptLog:
@@ -87,27 +80,31 @@ class AttemptLog:
 class JobLogs(logging.Handler):
     """Collects the logs of one client's jobs, and writes those of running ones."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ClientContext) -> None:
         super().__init__()
-        self._bell = Bell()
+        self._wake_up = WakeUp()
         self._client = client
+        self._limits = client.limits
         self._due: list[tuple[float, int, AttemptLog]] = []
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._most = client.config.job_log_bytes
         self._most_together = client.config.job_log_total_bytes
+        self._owner: object = None
+        """The client whose jobs are listened to."""
         self._serial = count()
         self.setFormatter(client.config.job_log_formatter or _formatter())
 
     def begin(self) -> None:
         """Begins to collect."""
-        log_capture.begin(self._client, self)
+        self._owner = of_client.get(None)
+        log_capture.begin(self._owner, self)
 
     def end(self) -> None:
         """Collects no more. It is not `close`: that is called by logging.config too, for every
         handler.
         """
-        log_capture.end(self._client)
+        log_capture.end(self._owner)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Adds a record to the log of its attempt."""
@@ -145,13 +142,15 @@ class JobLogs(logging.Handler):
         while True:
             pass_on_cancellation()
             wait = self._due[0][0] - self._loop.time() if self._due else None
-            await self._bell.wait(wait)
+            await self._wake_up.wait(wait)
             while self._due and self._due[0][0] <= self._loop.time():
                 log = heapq.heappop(self._due)[2]
                 log.unwritten = False
                 if log.attempt is not None and not log.attempt.done:
                     size = await self._write(log, log.attempt)
-                    await asyncio.sleep(max(_GAP, size / _BYTES_A_SECOND_TOGETHER))
+                    await asyncio.sleep(
+                        max(self._limits.log_gap_seconds, size / _BYTES_A_SECOND_TOGETHER)
+                    )
 
     async def _write(self, log: AttemptLog, attempt: Attempt) -> int:
         """Writes what there is of a log; how many bytes."""
@@ -176,10 +175,11 @@ class JobLogs(logging.Handler):
 
     def _schedule(self, log: AttemptLog, attempt: Attempt) -> None:
         # The logs of earlier attempts lie in the same place, and are written along.
-        seconds = max(_EVERY, (log.size + len(attempt.row.metadata)) / _BYTES_A_SECOND)
+        size = log.size + len(attempt.row.metadata)
+        seconds = max(self._limits.log_seconds, size / _BYTES_A_SECOND)
         heapq.heappush(self._due, (self._loop.time() + seconds, next(self._serial), log))
         if self._due[0][2] is log:
-            self._bell.ring()
+            self._wake_up.set()
 
     def _array(self, log: AttemptLog, attempt: Attempt) -> str | None:
         """The value of `river:log` with this attempt's entry as the newest; None where it is not

@@ -12,12 +12,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from riverui.engine.work.attempt import client as of_client, running
-
-if TYPE_CHECKING:
-    from riverui.engine.client import Client
 
 _CallHandlers = Callable[[logging.Logger, logging.LogRecord], None]
 _IsEnabledFor = Callable[[logging.Logger, int], bool]
@@ -38,12 +34,12 @@ class JobOfRecord(logging.Filter):
         return True
 
 
-def begin(client: Client, handler: logging.Handler) -> None:
+def begin(client: object, handler: logging.Handler) -> None:
     """Hand what the client's jobs log to the handler from now on."""
     _capture.begin(client, handler)
 
 
-def end(client: Client) -> None:
+def end(client: object) -> None:
     """Hand on nothing of that client's jobs any more; after the last one `logging` is as it was
     before.
     """
@@ -54,7 +50,7 @@ class _Capture:
     """Stands between `logging.Logger` and its own methods; one a process, as `logging` is."""
 
     def __init__(self) -> None:
-        self._handlers: dict[Client, logging.Handler] = {}
+        self._handlers: dict[object, logging.Handler] = {}
         self._installed = False
         self._lock = threading.Lock()
         self._is_enabled_for: _IsEnabledFor = logging.Logger.isEnabledFor
@@ -76,7 +72,7 @@ class _Capture:
 
         self._ours = (is_enabled_for, call_handlers)
 
-    def begin(self, client: Client, handler: logging.Handler) -> None:
+    def begin(self, client: object, handler: logging.Handler) -> None:
         with self._lock:
             self._handlers[client] = handler
             if not self._installed:
@@ -85,7 +81,7 @@ class _Capture:
                 self._call_handlers = logging.Logger.callHandlers
                 self._put(*self._ours)
 
-    def end(self, client: Client) -> None:
+    def end(self, client: object) -> None:
         with self._lock:
             self._handlers.pop(client, None)
             there = (logging.Logger.isEnabledFor, logging.Logger.callHandlers)

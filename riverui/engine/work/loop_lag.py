@@ -1,4 +1,4 @@
-"""Tells when a job held the event loop up: the others, and the client itself, stand still
+"""Warns when a job blocks the event loop: other jobs, and the client itself, stand still
 meanwhile.
 """
 
@@ -9,24 +9,25 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from riverui.engine.limits import EngineLimits
 from riverui.engine.work.attempt import Attempt
 
-_EVERY = 1.0
-_TOO_LONG = 1.0
-"""Seconds of standstill that are worth a word."""
 _MOST_KINDS = 5
+"""Kinds of jobs that one warning names: the commonest are the likeliest."""
 
 
-async def watch_loop(attempts: Callable[[], Iterable[Attempt]], logger: logging.Logger) -> None:
-    """Looks every second whether it gets its turn in time, until cancelled; names the jobs at
-    work.
+async def watch_loop(
+    attempts: Callable[[], Iterable[Attempt]], limits: EngineLimits, logger: logging.Logger
+) -> None:
+    """Look every second whether the event loop runs in time, until cancelled; where it does not,
+    log a warning with the kinds of the async jobs at work.
     """
     loop = asyncio.get_running_loop()
     while True:
-        due = loop.time() + _EVERY
-        await asyncio.sleep(_EVERY)
+        due = loop.time() + limits.loop_check_seconds
+        await asyncio.sleep(limits.loop_check_seconds)
         late = loop.time() - due
-        if late > _TOO_LONG:
+        if late > limits.loop_blocked_seconds:
             kinds = Counter(
                 attempt.row.kind for attempt in attempts() if attempt.unit and attempt.unit.is_async
             )

@@ -18,8 +18,8 @@ from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.retries import default_retry
 from riverui.domain.stored_json import read_object
 from riverui.engine.args import gojson
-from riverui.engine.config import SCHEDULER_INTERVAL
 from riverui.engine.events import EventKind
+from riverui.engine.spans import SCHEDULER_INTERVAL
 from riverui.engine.work.worker import Job, JobCancel, RetryPolicy, Worker
 from riverui.storage.interface.params import JobSetStateParams
 

@@ -24,7 +24,7 @@ from riverui.errors import JobTimedOut
 if TYPE_CHECKING:
     from riverui.domain.jobs import JobRow
     from riverui.engine.work.deadlines import Deadlines
-    from riverui.engine.work.threads import Threads
+    from riverui.engine.work.threads import WorkerThreads
 
 Work = Callable[[Attempt], Awaitable[None]]
 """Works an attempt; an exception is its error."""
@@ -36,7 +36,7 @@ def pipeline(
     *,
     job_timeout: timedelta,
     deadlines: Deadlines,
-    threads: Threads,
+    threads: WorkerThreads,
 ) -> Work:
     """Works jobs of this kind as a client with these extensions does."""
     own = Extensions.of_args(unit.args_type)
@@ -56,7 +56,9 @@ def pipeline(
     return work
 
 
-def _worked(unit: WorkUnit, job_timeout: timedelta, deadlines: Deadlines, threads: Threads) -> Work:
+def _worked(
+    unit: WorkUnit, job_timeout: timedelta, deadlines: Deadlines, threads: WorkerThreads
+) -> Work:
     worker, run = unit.worker, unit.worker.work
     same = None if callable(worker.timeout) else (worker.timeout or job_timeout).total_seconds()
 

@@ -3,72 +3,87 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from riverui.domain.jobs import JobRow, JsonText
 from riverui.domain.queues import ALL_QUEUES, QueueRow
+from riverui.engine.client_context import ClientContext
+from riverui.engine.config import QueueConfig
+from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.events import Event, EventKind
 from riverui.engine.hooks import Metric
-from riverui.engine.notifier import CONTROL, Unsubscribe
-from riverui.engine.service import Bell, keep_running
+from riverui.engine.notifier import CONTROL, Notifier, Unsubscribe
+from riverui.engine.pilot import ProducerStatus
+from riverui.engine.service import WakeUp, keep_running
 from riverui.engine.work.attempt import Attempt, Cause
 from riverui.engine.work.job_counts import JobCounts
+from riverui.engine.work.job_executor import JobExecutor
+from riverui.engine.work.queue_poller import QueuePoller
 from riverui.engine.work.set_aside import SetAside, passing_over
-from riverui.engine.work.worker import StuckJob
+from riverui.engine.work.stuck_jobs import StuckJobs
 from riverui.errors import RiveruiError
 from riverui.storage.interface.params import JobFetchParams
 
-if TYPE_CHECKING:
-    from riverui.engine.config import QueueConfig
-    from riverui.engine.runtime import Machinery
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProducerParts:
+    """What the producers of one client share."""
 
-_MOST_ROWS = 1_000
-"""Jobs in one statement: while the next ones are fetched, these are worked already."""
-_FIRST_ROWS = 100
-_MOST_CHARACTERS = 32 * 1024 * 1024
-"""Args and metadata in one statement, if the next jobs are like the last."""
-_ASIDE = 60.0
-"""Seconds until a job that could not be fetched is tried again."""
+    connection: DedicatedConnection
+    """For fetching."""
+    executor: JobExecutor
+    notifier: Notifier | None
+    poller: QueuePoller
+    stuck_jobs: StuckJobs
 
 
 class Producer:
     """Serves one queue in this process."""
 
-    def __init__(self, name: str, queue: QueueConfig, machinery: Machinery) -> None:
-        config = machinery.config
+    def __init__(
+        self, name: str, queue: QueueConfig, client: ClientContext, parts: ProducerParts
+    ) -> None:
+        config, limits = client.config, client.limits
         self.name = name
         self.paused = False
         self.last_fetched_at: datetime | None = None
         """When the database last answered."""
         self._active: dict[int, Attempt] = {}
-        self._aside = SetAside(f"queue {name}", machinery.logger, seconds=_ASIDE)
+        self._aside = SetAside(f"queue {name}", client.logger, seconds=limits.set_aside_seconds)
         self._attempts = 0
         """Those in `_active`, and those whose job was rescued and came back while they went on."""
-        self._bell = Bell()
         self._cancelled_early: set[int] = set()
         """Jobs cancelled while the answer that brings them was on its way."""
+        self._client = client
+        self._connection = parts.connection
         self._cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
         self._drained = asyncio.Event()
+        self._executor = parts.executor
         self._failing = False
         self._fetching = False
-        self._few_enough = _FIRST_ROWS
+        self._few_enough = limits.fetch_first_rows
         """Jobs that one statement should bring at most, as large as they were last time."""
         self._hungry = False
         """Whether there may be more jobs than could be taken."""
-        kinds = tuple(sorted(machinery.workers.kinds)) if config.fetch_only_known_kinds else None
         self._idle = False
         """Whether it waits for jobs, and has room for them."""
+        self._logger: logging.Logger = client.logger
         self.look_again = False
         """Whether the queue was paused or resumed before its row was read, or after."""
-        self._machinery = machinery
         self._max_workers = queue.max_workers
-        self._params = JobFetchParams(
-            client_id=machinery.client_id, queue=name, limit=0, kinds=kinds
+        self._most_characters = limits.fetch_characters
+        self._most_rows = limits.fetch_rows
+        self._notifier = parts.notifier
+        self._params = client.pilot.fetch_params(
+            JobFetchParams(client_id=client.id, queue=name, limit=0)
         )
+        self._pilot = client.pilot
+        self._poller = parts.poller
         self.poll_interval = (
             queue.fetch_poll_interval or config.fetch_poll_interval
         ).total_seconds()
@@ -78,10 +93,12 @@ class Producer:
         self._stop_cause: Cause | None = None
         """What happens to jobs that come now."""
         self._stopping = False
+        self._stuck_jobs = parts.stuck_jobs
         self._taken = 0
         """Slots in use."""
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: list[Unsubscribe] = []
+        self._wake_up = WakeUp()
         self._worked = 0
 
     @property
@@ -96,21 +113,30 @@ class Producer:
         return JobCounts(worked=self._worked, running=self._attempts, stuck=stuck)
 
     @property
+    def status(self) -> ProducerStatus:
+        """What features are told of it."""
+        return ProducerStatus(
+            client_id=self._client.id,
+            queue=self.name,
+            max_workers=self._max_workers,
+            running=tuple(self._active),
+        )
+
+    @property
     def attempts(self) -> Collection[Attempt]:
         """What is at work."""
         return self._active.values()
 
     async def start(self) -> None:
         """Reports the queue and begins to fetch. Raises what the database has to say."""
-        notifier = self._machinery.notifier
+        notifier = self._notifier
         if notifier is not None:
             self._unsubscribe = [
                 notifier.subscribe(CONTROL, self._on_control),
                 notifier.on_reconnect(self._catch_up),
             ]
         try:
-            async with self._machinery.driver.autocommit() as executor:
-                row = await executor.queue_upsert(self.name)
+            row = await self._report()
         except BaseException:
             await self.close()
             raise
@@ -118,10 +144,10 @@ class Producer:
         name = f"fetching queue {self.name}"
         self._tasks.append(
             asyncio.create_task(
-                keep_running(name, self._fetch, self._machinery.logger), name=f"riverui {name}"
+                keep_running(name, self._fetch, self._logger), name=f"riverui {name}"
             )
         )
-        self._machinery.polls.add(self)
+        self._poller.add(self)
 
     @property
     def waits(self) -> bool:
@@ -131,12 +157,12 @@ class Producer:
     def wake(self) -> None:
         """Fetches as soon as the cooldown allows."""
         self._idle = self._polled = False
-        self._bell.ring()
+        self._wake_up.set()
 
     def poll(self) -> None:
         """Fetches because it is time to, and not because something has happened."""
         self._idle, self._polled = False, True
-        self._bell.ring()
+        self._wake_up.set()
 
     def learn(self, row: QueueRow) -> None:
         """Takes in whether the queue is paused."""
@@ -162,7 +188,7 @@ class Producer:
         """Leaves the queue, whatever still runs."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
-        await self._machinery.polls.remove(self)
+        await self._poller.remove(self)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -177,8 +203,7 @@ class Producer:
         if not attempt.slot_given_up:
             self._taken -= 1
         if attempt.stuck:
-            self._machinery.stuck_jobs -= 1
-            self._machinery.logger.info("job %s (%s) is no longer stuck", job_id, attempt.row.kind)
+            self._stuck_jobs.remove(attempt.row)
         if self._hungry:
             self._hungry = False
             self.wake()
@@ -187,46 +212,40 @@ class Producer:
 
     def stuck(self, attempt: Attempt) -> None:
         """An attempt goes on long past its time limit."""
-        row, machinery = attempt.row, self._machinery
         attempt.stuck = True
-        machinery.stuck_jobs += 1
-        machinery.logger.warning(
-            "job %s (%s) seems to be stuck: it does not end when cancelled", row.id, row.kind
-        )
-        handler = machinery.config.stuck_handler
-        if handler is None:
-            return
-        try:
-            result = handler(
-                StuckJob(
-                    id=row.id, kind=row.kind, queue=row.queue, total_stuck_jobs=machinery.stuck_jobs
-                )
-            )
-        except Exception:
-            machinery.logger.exception("the stuck handler failed on job %s", row.id)
-            return
-        if result is not None and result.add_worker_slot:
+        if self._stuck_jobs.add(attempt.row):
             attempt.slot_given_up = True
             self._taken -= 1
             self.wake()
 
+    async def _report(self) -> QueueRow:
+        """Report that the queue is worked, to the features too, and return its row."""
+        driver = self._client.driver
+        if not self._pilot.starts:
+            async with driver.autocommit() as executor:
+                return await executor.queue_upsert(self.name)
+        async with driver.transaction() as transaction:
+            row = await transaction.queue_upsert(self.name)
+            await self._pilot.producer_start(transaction, self.status)
+            return row
+
     async def _fetch(self) -> None:
-        """Fetches at once, and when the bell rings; not within the cooldown, unless a poll rang
+        """Fetches at once, and when it is woken; not within the cooldown, unless a poll woke
         it.
         """
         loop = asyncio.get_running_loop()
-        rung = True
+        woken = True
         while not self._stopping:
             cool_at = loop.time() + self._cooldown
             taken = await self._fetch_all()
             # A poll in vain needs no cooldown: it would hold up the next job.
-            cooling = rung or taken
+            cooling = woken or taken
             self._idle = True
-            await self._bell.wait()
+            await self._wake_up.wait()
             self._idle = False
-            rung, self._polled = not self._polled, False
+            woken, self._polled = not self._polled, False
             while cooling and (left := cool_at - loop.time()) > 0 and not self._stopping:
-                rung |= await self._bell.wait(left)
+                woken |= await self._wake_up.wait(left)
         self._check_drained()
 
     async def _fetch_all(self) -> bool:
@@ -235,7 +254,7 @@ class Producer:
         """
         some = False
         while not (self.paused or self._stopping):
-            limit = min(self._max_workers - self._taken, _MOST_ROWS, self._few_enough)
+            limit = min(self._max_workers - self._taken, self._most_rows, self._few_enough)
             if limit <= 0:
                 self._hungry = True
                 break
@@ -255,39 +274,41 @@ class Producer:
     async def _first(self) -> int | None:
         """The job that would be taken next."""
         params = self._params._replace(except_ids=self._aside.ids)
-        return await self._machinery.fetching.call(
-            lambda executor: executor.job_first_available(params)
-        )
+        return await self._connection.call(lambda executor: executor.job_first_available(params))
 
     async def _take(self, limit: int) -> int:
         """Fetches up to so many jobs, and has them worked; how many."""
-        machinery = self._machinery
         params = self._params._replace(limit=limit, except_ids=self._aside.ids)
         began = time.perf_counter()
         self._cancelled_early.clear()
         self._fetching = True
         try:
-            rows = await machinery.fetching.call(
-                lambda executor: executor.job_get_available(params)
-            )
+            rows = await self._get_available(params)
         finally:
             self._fetching = False
-        self.last_fetched_at = machinery.clock()
+        self.last_fetched_at = self._client.clock()
         self._failing = False
         if rows:
             size = sum(len(row.args) + len(row.metadata) for row in rows)
-            self._few_enough = max(1, len(rows) * _MOST_CHARACTERS // max(size, 1))
+            self._few_enough = max(1, len(rows) * self._most_characters // max(size, 1))
             self._begin(rows)
-        if machinery.extensions.metric_emit:
+        if self._client.extensions.metric_emit:
             self._measure("job_get_available_duration", time.perf_counter() - began)
             self._measure("job_get_available_count", len(rows))
         return len(rows)
+
+    def _get_available(self, params: JobFetchParams) -> Awaitable[Sequence[JobRow]]:
+        if self._pilot.fetches:
+            return self._connection.call_in_transaction(
+                lambda executor: self._pilot.get_available(executor, params)
+            )
+        return self._connection.call(lambda executor: executor.job_get_available(params))
 
     def _begin(self, rows: Sequence[JobRow]) -> None:
         """Has fetched jobs worked; those that come too late, or were cancelled on their way, end at
         once.
         """
-        executor = self._machinery.executor
+        executor = self._executor
         attempts = [executor.attempt(row, self) for row in rows]
         self._attempts += len(attempts)
         self._taken += len(attempts)
@@ -300,7 +321,7 @@ class Producer:
         executor.start(attempts)
 
     def _fetch_failed(self, error: RiveruiError) -> None:
-        logger = self._machinery.logger
+        logger = self._logger
         if self._failing:
             logger.debug("still no jobs can be fetched for queue %s: %s", self.name, error)
             return
@@ -311,11 +332,11 @@ class Producer:
 
     def _measure(self, name: str, value: float) -> None:
         metric = Metric(name=name, value=value, queue=self.name)
-        for hook in self._machinery.extensions.metric_emit:
+        for hook in self._client.extensions.metric_emit:
             try:
                 hook.metric_emit(metric)
             except Exception:
-                self._machinery.logger.exception("a metric_emit hook failed")
+                self._logger.exception("a metric_emit hook failed")
 
     def _catch_up(self) -> None:
         self.wake()
@@ -334,9 +355,7 @@ class Producer:
     def _cancel(self, job_id: int) -> None:
         attempt = self._active.get(job_id)
         if attempt is not None:
-            self._machinery.logger.info(
-                "job %s (%s) is cancelled remotely", job_id, attempt.row.kind
-            )
+            self._logger.info("job %s (%s) is cancelled remotely", job_id, attempt.row.kind)
             attempt.end(Cause.REMOTE)
         elif self._fetching:
             self._cancelled_early.add(job_id)
@@ -348,7 +367,7 @@ class Producer:
         if not paused:
             self.wake()
         kind = EventKind.QUEUE_PAUSED if paused else EventKind.QUEUE_RESUMED
-        now = self._machinery.clock() if paused else None
+        now = self._client.clock() if paused else None
         row = row or QueueRow(
             name=self.name,
             created_at=None,
@@ -356,7 +375,7 @@ class Producer:
             paused_at=now,
             updated_at=None,
         )
-        self._machinery.events.publish(Event(kind=kind, queue=row))
+        self._client.events.publish(Event(kind=kind, queue=row))
 
     def _check_drained(self) -> None:
         if self._stopping and not self._fetching and not self._attempts:

@@ -2,47 +2,65 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 from riverui.domain.queues import QueueRow
-from riverui.engine.service import Bell
+from riverui.engine.service import WakeUp
 from riverui.engine.waiting import backoff, pass_on_cancellation
-from riverui.engine.work.attempt import Cause
+from riverui.engine.work.attempt import Attempt, Cause
 from riverui.errors import RiveruiError
+from riverui.storage.interface import Driver
 
-if TYPE_CHECKING:
-    from riverui.engine.runtime import Machinery
-
-_LOOK_EVERY = 60.0
-"""Seconds between two looks for what a notification should have told."""
-_LOOK_EVERY_WITHOUT_NOTIFIER = 2.0
-_MOST_IDS = 1_000
+_IDS_AT_ONCE = 1_000
 """Jobs at work of which one statement asks whether they are to be cancelled."""
-_REPORT_EVERY = 600.0
-"""Seconds between two reports that the queues are served: River's figure."""
+_REPORT_SECONDS = 600.0
+"""Between two reports that the queues are served: River's figure."""
+
+
+class ReportedQueue(Protocol):
+    """A queue's producer, as the reports see it."""
+
+    def learn(self, row: QueueRow) -> None:
+        """Take in whether the queue is paused."""
+        ...
 
 
 class QueueReports:
-    """Of all queues that a client serves."""
+    """Reports all queues that a client serves."""
 
-    def __init__(self, machinery: Machinery) -> None:
-        self._bell = Bell()
-        self._machinery = machinery
+    def __init__(
+        self,
+        driver: Driver,
+        queues: Mapping[str, ReportedQueue],
+        attempts: Callable[[], Iterable[Attempt]],
+        *,
+        logger: logging.Logger,
+        look_seconds: float,
+    ) -> None:
+        self._attempts = attempts
+        self._driver = driver
+        self._logger = logger
+        self._look_seconds = look_seconds
+        self._queues = queues
+        self._wake_up = WakeUp()
 
     def look(self) -> None:
-        """Looks at once: notifications may have been missed."""
-        self._bell.ring()
+        """Look at once: notifications may have been missed."""
+        self._wake_up.set()
 
     async def run(self) -> None:
-        """Looks and reports for ever; while the database is away, again after 1, 2, 4 … seconds."""
-        machinery = self._machinery
-        every = _LOOK_EVERY if machinery.notifier else _LOOK_EVERY_WITHOUT_NOTIFIER
-        report_at = time.monotonic() + _REPORT_EVERY
+        """Look and report until cancelled; while the database is away, again after 1, 2, 4 …
+        seconds.
+        """
+        report_at = time.monotonic() + _REPORT_SECONDS
         failures = 0
         while True:
             pass_on_cancellation()
-            await self._bell.wait(min(every, backoff(failures)) if failures else every)
+            seconds = self._look_seconds
+            await self._wake_up.wait(min(seconds, backoff(failures)) if failures else seconds)
             due = time.monotonic() >= report_at
             try:
                 await self._look(report=due)
@@ -51,33 +69,31 @@ class QueueReports:
             except RiveruiError as error:
                 failures += 1
                 if failures == 1:
-                    machinery.logger.warning(
-                        "the queues' rows cannot be read or updated: %s", error
-                    )
+                    self._logger.warning("the queues' rows cannot be read or updated: %s", error)
             else:
                 if due:
-                    report_at = time.monotonic() + _REPORT_EVERY
+                    report_at = time.monotonic() + _REPORT_SECONDS
 
     async def _look(self, *, report: bool) -> None:
-        """Whether queues are paused; `report` renews all their rows, otherwise only what is gone is
-        made.
+        """Learn which queues are paused; `report` renews all their rows, otherwise only those that
+        are gone are made.
         """
-        producers = dict(self._machinery.producers)
+        queues = dict(self._queues)
         rows: dict[str, QueueRow] = {}
-        async with self._machinery.driver.autocommit() as executor:
+        async with self._driver.autocommit() as executor:
             if not report:
-                rows = {row.name: row for row in await executor.queue_row_get_many(list(producers))}
-            if missing := [name for name in producers if name not in rows]:
+                rows = {row.name: row for row in await executor.queue_row_get_many(list(queues))}
+            if missing := [name for name in queues if name not in rows]:
                 rows |= {row.name: row for row in await executor.queue_upsert_many(missing)}
-        for name, producer in producers.items():
-            producer.learn(rows[name])
+        for name, queue in queues.items():
+            queue.learn(rows[name])
 
     async def _look_for_cancellations(self) -> None:
         # Attempts, not ids: by the time of the answer a new attempt at the same job may be under
         # way.
-        attempts = {attempt.row.id: attempt for attempt in self._machinery.at_work()}
+        attempts = {attempt.row.id: attempt for attempt in self._attempts()}
         ids = list(attempts)
-        for at in range(0, len(ids), _MOST_IDS):
-            async with self._machinery.driver.autocommit() as executor:
-                for job_id in await executor.job_cancel_requested(ids[at : at + _MOST_IDS]):
+        for at in range(0, len(ids), _IDS_AT_ONCE):
+            async with self._driver.autocommit() as executor:
+                for job_id in await executor.job_cancel_requested(ids[at : at + _IDS_AT_ONCE]):
                     attempts[job_id].end(Cause.REMOTE)

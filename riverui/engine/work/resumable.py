@@ -18,7 +18,7 @@ from riverui.domain.stored_json import read_object
 from riverui.engine.args import gojson
 from riverui.engine.hooks import settle
 from riverui.engine.work.attempt import Attempt
-from riverui.engine.work.context import client_from_context, running_attempt
+from riverui.engine.work.context import own_client, running_attempt
 from riverui.engine.work.worker import A, Job
 from riverui.errors import NotFound, ResumableError
 
@@ -235,7 +235,7 @@ async def _set_step_tx(tx: object, job: Job[A], cursor: dict[str, Any]) -> Job[A
             f"The step {progress.pending[0]!r} has a saved cursor, so it must come first."
         )
     cursors = progress.cursors | cursor
-    executor = await client_from_context().driver.adopt(tx)
+    executor = await own_client().driver.adopt(tx)
     row = await executor.job_update(
         job.id, metadata=_json({STEP: progress.step, CURSOR: cursors or None})
     )

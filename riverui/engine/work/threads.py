@@ -13,7 +13,7 @@ from typing import Any
 from riverui.engine.work import django_connections
 
 
-class Threads:
+class WorkerThreads:
     """Up to `most` threads, which may be raised; they are made when they are needed.
 
     They are daemons: a job that never returns cannot keep the process from ending.

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from riverui.engine.config import NO_LIMIT
 from riverui.engine.hooks import Middleware
+from riverui.engine.spans import NO_LIMIT
 from riverui.errors import ConfigError
 
 if TYPE_CHECKING:

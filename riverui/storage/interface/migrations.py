@@ -40,7 +40,7 @@ class MigrationSteps(Protocol):
     def step(
         self, *, statement_timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[None]:
-        """Begin a transaction in which no other riverui migrates; kept unless an exception leaves it.
+        """Begin a transaction in which nobody else migrates; an exception that leaves it undoes it.
 
         A statement may take as long as `statement_timeout`, or as it needs.
         """

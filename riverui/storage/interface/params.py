@@ -319,6 +319,8 @@ class JobDeleteBeforeParams:
     discarded_before: datetime | None
     limit: int
     queues_excluded: tuple[str, ...] = ()
+    queues_included: tuple[str, ...] = ()
+    """Only jobs of these queues; empty for all."""
     except_ids: tuple[int, ...] = ()
     """Never these."""
 

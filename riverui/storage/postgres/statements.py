@@ -216,8 +216,10 @@ class Statements:
         if self._watch:
             self._watch(name, text, [])
         try:
-            async with ClientTimeout(self._connection, self._limit, stop=not self._bounded):
-                async with AsyncRawCursor(self._connection).copy(text.encode()) as copy:
-                    await copy.write(rows)
+            async with (
+                ClientTimeout(self._connection, self._limit, stop=not self._bounded),
+                AsyncRawCursor(self._connection).copy(text.encode()) as copy,
+            ):
+                await copy.write(rows)
         except psycopg.Error as error:
             raise translate(error) from error

@@ -7,15 +7,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from riverui.engine.config import ClientConfig
 from riverui.engine.lead.elector import Term
-from riverui.engine.lead.maintenance.service import Means, Pace
+from riverui.engine.lead.maintenance.service import ServiceContext, Timing
 from riverui.storage.interface import Driver
 from tests.engine.ticking import Ticking
+
+
+class Means(NamedTuple):
+    """What services are made of."""
+
+    context: ServiceContext
+    config: ClientConfig
+
 
 NewMeans = Callable[..., Means]
 
@@ -28,22 +36,24 @@ def clock() -> Ticking:
 
 @pytest.fixture
 def means(driver: Driver, clock: Ticking) -> NewMeans:
-    """Makes the means of a client with these settings."""
+    """Makes the context and config of a client with these settings."""
 
     def make(**settings: Any) -> Means:
-        return Means(
+        config = ClientConfig(**settings)
+        context = ServiceContext(
             driver=driver,
-            config=ClientConfig(**settings),
+            retention=config.retention,
             clock=clock.now,
             logger=logging.getLogger("riverui.engine"),
             now=clock.steady,
-            pace=Pace(
+            timing=Timing(
                 stagger=timedelta(0),
                 pause_least=timedelta(0),
                 pause_most=timedelta(0),
                 sleep=clock.sleep,
             ),
         )
+        return Means(context, config)
 
     return make
 

@@ -14,9 +14,9 @@ from psycopg import AsyncConnection
 from riverui.domain.jobs import JobRow
 from riverui.engine.config import NO_LIMIT
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer, Rescued
-from riverui.engine.lead.maintenance.service import BatchSize, Means
+from riverui.engine.lead.maintenance.service import BatchSize
 from riverui.engine.work.worker import Job, Worker, Workers
-from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.maintenance.conftest import Means, NewMeans
 from tests.engine.ticking import Ticking
 from tests.factory import attempt_error, job
 
@@ -85,9 +85,9 @@ def workers() -> Workers:
     return made
 
 
-async def stuck(connection: AsyncConnection[Any], means: Means, **columns: Any) -> int:
+async def stuck(connection: AsyncConnection[Any], given: Means, **columns: Any) -> int:
     """A job that has been running for hours."""
-    started = means.clock() - LONG_AGO
+    started = given.context.clock() - LONG_AGO
     return await job(
         connection,
         "running",
@@ -171,7 +171,7 @@ async def test_what_becomes_of_a_job_that_has_run_for_five_hours(
     given = means(workers=workers(), **settings)
     job_id = await stuck(connection, given, **columns)
     before = await row(connection, job_id)
-    done = await JobRescuer(given).run_once()
+    done = await JobRescuer(*given).run_once()
     after = await row(connection, job_id)
     assert after["state"] == state
     counts = (done.retried, done.discarded, done.cancelled)
@@ -181,7 +181,10 @@ async def test_what_becomes_of_a_job_that_has_run_for_five_hours(
         return
     assert after["metadata"] == {**before["metadata"], "river:rescue_count": 1}
     (error,) = after["errors"]
-    assert error.pop("at") == f"{given.clock():%Y-%m-%dT%H:%M:%S.%f}".rstrip("0").rstrip(".") + "Z"
+    assert (
+        error.pop("at")
+        == f"{given.context.clock():%Y-%m-%dT%H:%M:%S.%f}".rstrip("0").rstrip(".") + "Z"
+    )
     assert error == {
         "attempt": before["attempt"],
         "error": "Stuck job rescued by JobRescuer",
@@ -200,9 +203,9 @@ async def test_what_becomes_of_a_job_that_has_run_for_five_hours(
     if state == "retryable":
         assert after["finalized_at"] is None
         # River's policy for the first error: a second, more or less.
-        assert timedelta(0) < after["scheduled_at"] - given.clock() < timedelta(seconds=2)
+        assert timedelta(0) < after["scheduled_at"] - given.context.clock() < timedelta(seconds=2)
     else:
-        assert after["finalized_at"] == given.clock()
+        assert after["finalized_at"] == given.context.clock()
         assert after["scheduled_at"] == before["scheduled_at"]
 
 
@@ -211,8 +214,8 @@ async def test_what_has_not_run_for_an_hour_is_left_alone(
     started_before: timedelta, means: NewMeans, connection: AsyncConnection[Any]
 ) -> None:
     given = means(workers=workers())
-    job_id = await stuck(connection, given, attempted_at=given.clock() - started_before)
-    assert await JobRescuer(given).run_once() == Rescued()
+    job_id = await stuck(connection, given, attempted_at=given.context.clock() - started_before)
+    assert await JobRescuer(*given).run_once() == Rescued()
     assert (await row(connection, job_id))["state"] == "running"
 
 
@@ -229,8 +232,8 @@ async def test_other_states_are_left_alone(
         "retryable",
         "scheduled",
     ):
-        await job(connection, state, kind="known", attempted_at=given.clock() - LONG_AGO)
-    assert await JobRescuer(given).run_once() == Rescued()
+        await job(connection, state, kind="known", attempted_at=given.context.clock() - LONG_AGO)
+    assert await JobRescuer(*given).run_once() == Rescued()
 
 
 async def test_the_worker_s_word_comes_before_the_client_s_policy(
@@ -246,7 +249,7 @@ async def test_the_worker_s_word_comes_before_the_client_s_policy(
     planned = await stuck(connection, given, kind="planned")
     plain = await stuck(connection, given, errors=[attempt_error(), attempt_error()], attempt=3)
     unread = await stuck(connection, given, args={"number": "many"})
-    assert (await JobRescuer(given).run_once()).retried == 3
+    assert (await JobRescuer(*given).run_once()).retried == 3
     assert (await row(connection, planned))["scheduled_at"] == RETRY
     assert (await row(connection, plain))["scheduled_at"] == clock.now() + timedelta(days=2)
     assert (await row(connection, unread))["scheduled_at"] == clock.now()
@@ -259,7 +262,7 @@ async def test_rescues_are_counted(
 ) -> None:
     given = means(workers=workers())
     job_id = await stuck(connection, given, metadata={"river:rescue_count": count, "other": 1})
-    await JobRescuer(given).run_once()
+    await JobRescuer(*given).run_once()
     assert (await row(connection, job_id))["metadata"] == {"river:rescue_count": then, "other": 1}
 
 
@@ -270,7 +273,7 @@ async def test_jobs_left_alone_are_told_once_a_round(
     given = means(workers=workers())
     for kind in ("go_mail", "go_mail", "go_report"):
         await stuck(connection, given, kind=kind)
-    done = await JobRescuer(given, size=BatchSize(1, 1)).run_once()
+    done = await JobRescuer(*given, size=BatchSize(1, 1)).run_once()
     assert done == Rescued(unknown=Counter(go_mail=2, go_report=1))
     (told,) = caplog.messages
     assert "left 3 stuck jobs alone" in told
@@ -283,9 +286,9 @@ async def test_all_batches_are_looked_at_even_if_nothing_in_one_can_be_done(
     given = means(workers=workers())
     for kind in ("endless", "endless", "endless", "known", "gone", "known"):
         await stuck(connection, given, kind=kind)
-    done = await JobRescuer(given, size=BatchSize(2, 1)).run_once()
+    done = await JobRescuer(*given, size=BatchSize(2, 1)).run_once()
     assert done.retried == 2
-    assert (await JobRescuer(given).run_once()).retried == 0
+    assert (await JobRescuer(*given).run_once()).retried == 0
 
 
 async def test_metadata_that_is_no_object_asks_for_no_cancellation(
@@ -293,4 +296,4 @@ async def test_metadata_that_is_no_object_asks_for_no_cancellation(
 ) -> None:
     given = means(workers=workers())
     await stuck(connection, given, metadata='["cancel_attempted_at"]')
-    assert (await JobRescuer(given).run_once()).retried == 1
+    assert (await JobRescuer(*given).run_once()).retried == 1

@@ -17,15 +17,15 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
 from riverui.engine.lead.elector import Term
-from riverui.engine.lead.maintenance.queue_maintainer import Maintainer, maintainer
-from riverui.engine.lead.maintenance.service import Pace
+from riverui.engine.lead.maintenance.queue_maintainer import QueueMaintainer, queue_maintainer
+from riverui.engine.lead.maintenance.service import ServiceContext, Timing
 from riverui.engine.lead.periodic import PeriodicInterval, PeriodicJob
 from riverui.engine.work.worker import Job, Workers
 from riverui.storage.interface import Driver
 from tests.engine.ticking import Ticking, eventually
 from tests.factory import job, queue
 
-NewMaintainer = Callable[..., Maintainer]
+NewMaintainer = Callable[..., QueueMaintainer]
 
 
 @dataclass
@@ -37,21 +37,26 @@ class Task:
 def new(driver: Driver, clock: Ticking) -> NewMaintainer:
     """Makes the maintenance of a client with these settings."""
 
-    def make(**settings: Any) -> Maintainer:
+    def make(**settings: Any) -> QueueMaintainer:
         client = Client(driver, ClientConfig(**settings), clock=clock.now)
         nothing = timedelta(0)
-        return maintainer(
-            client.driver,
-            client.config,
+        context = ServiceContext(
+            driver=client.driver,
             clock=client.clock,
-            periodic_jobs=client.periodic_jobs,
-            request=client.prepare_insert,
-            insert_requests=client.insert_requests,
-            notify_inserts=client.notify_inserts,
             logger=client.logger,
-            hooks=client.extensions.periodic_jobs_start,
             now=clock.steady,
-            pace=Pace(stagger=nothing, pause_least=nothing, pause_most=nothing, sleep=clock.sleep),
+            retention=client.config.retention,
+            timing=Timing(
+                stagger=nothing, pause_least=nothing, pause_most=nothing, sleep=clock.sleep
+            ),
+        )
+        return queue_maintainer(
+            context,
+            client.config,
+            client.periodic_jobs,
+            client,
+            hooks=client.extensions.periodic_jobs_start,
+            pilot=client.pilot,
         )
 
     return make

@@ -21,7 +21,7 @@ from riverui.engine.config import ClientConfig
 from riverui.engine.lead.maintenance.job_cleaner import JobCleaner
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
 from riverui.engine.lead.maintenance.job_scheduler import JobScheduler
-from riverui.engine.lead.maintenance.periodic_job_enqueuer import PeriodicEnqueuer
+from riverui.engine.lead.maintenance.periodic_job_enqueuer import PeriodicJobEnqueuer
 from riverui.engine.lead.maintenance.queue_cleaner import QueueCleaner
 from riverui.engine.lead.maintenance.reindexer import Reindexer
 from riverui.engine.lead.maintenance.service import BatchSize
@@ -89,7 +89,7 @@ async def test_the_scheduler_moves_every_odd_row(
     due = await corpus(connection, "retryable", "scheduled")
     never = {job_id for (name, _), job_id in due.items() if name == "times that never come"}
     async with asyncio.timeout(BOUND):
-        await JobScheduler(means(), notify_inserts=Told()).run_once()
+        await JobScheduler(means().context, notify_inserts=Told()).run_once()
     found = await states(connection, due.values())
     # Two of each unique key are there, as no client could have inserted them: one goes on.
     assert {state for job_id, state in found.items() if job_id not in never} <= {
@@ -105,7 +105,7 @@ async def test_the_rescuer_rescues_every_odd_row(
     stuck = await corpus(connection, "running")
     given = means(workers=workers(), discard_unknown_stuck_jobs=True)
     async with asyncio.timeout(BOUND):
-        await JobRescuer(given).run_once()
+        await JobRescuer(*given).run_once()
     found = await states(connection, stuck.values())
     left = {name for (name, _), job_id in stuck.items() if found[job_id] == "running"}
     assert left <= NEVER_STARTED | {"times beyond the calendar"}
@@ -117,7 +117,7 @@ async def test_a_rescue_leaves_odd_columns_as_they_are(
     means: NewMeans, connection: AsyncConnection[Any]
 ) -> None:
     stuck = await corpus(connection, "running")
-    await JobRescuer(means(workers=workers(), discard_unknown_stuck_jobs=True)).run_once()
+    await JobRescuer(*means(workers=workers(), discard_unknown_stuck_jobs=True)).run_once()
     wanted = {
         "metadata that is a number": "7",
         "metadata that is an array": '["cancel_attempted_at", "output"]',
@@ -153,36 +153,36 @@ async def test_the_cleaner_removes_every_odd_row(
         discarded_job_retention_period=timedelta(hours=1),
     )
     async with asyncio.timeout(BOUND):
-        assert await JobCleaner(given).run_once() == len(old)
+        assert await JobCleaner(given.context).run_once() == len(old)
 
 
 async def test_the_queue_cleaner_and_the_reindexer_pass_odd_rows(
     means: NewMeans, connection: AsyncConnection[Any]
 ) -> None:
     await insert_odd_rows(connection)
-    long_ago = means().clock() - timedelta(days=2)
+    long_ago = means().context.clock() - timedelta(days=2)
     names = {"*", "q\x01\n/../\u2028", "é" * 127, "plain"}
     for name in names:
         await factory.queue(connection, name, updated_at=long_ago, metadata="[1, 2]")
     await factory.queue(connection, "for_ever", updated_at="infinity")
     await factory.queue(connection, "before_christ", updated_at="0044-03-15 BC")
     async with asyncio.timeout(BOUND):
-        assert set(await QueueCleaner(means()).run_once()) == names | {"before_christ"}
-        assert await Reindexer(means()).run_once()
+        assert set(await QueueCleaner(means().context).run_once()) == names | {"before_christ"}
+        assert await Reindexer(*means()).run_once()
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
 async def test_a_job_that_cannot_be_scheduled_is_told_once_and_holds_up_no_other(
     size: int, means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    now = means().clock()
+    now = means().context.clock()
     ids = [
         await factory.job(connection, "scheduled", scheduled_at=now - timedelta(seconds=9 - n))
         for n in range(9)
     ]
     for poison in (ids[0], ids[4]):
         await refuse(connection, poison)
-    scheduler = JobScheduler(means(), notify_inserts=Told(), size=BatchSize(size, 1))
+    scheduler = JobScheduler(means().context, notify_inserts=Told(), size=BatchSize(size, 1))
     for _ in range(9):
         await scheduler.run_once()
     found = await states(connection, ids)
@@ -197,10 +197,14 @@ async def test_two_jobs_of_a_key_that_counts_when_discarded(
     means: NewMeans, connection: AsyncConnection[Any]
 ) -> None:
     """River's own rules discard one of them, which the key would then forbid."""
-    unique = {"unique_key": b"k" * 32, "unique_states": "11011111", "scheduled_at": means().clock()}
+    unique = {
+        "unique_key": b"k" * 32,
+        "unique_states": "11011111",
+        "scheduled_at": means().context.clock(),
+    }
     ids = [await factory.job(connection, "retryable", **unique) for _ in range(2)]
-    other = await factory.job(connection, "scheduled", scheduled_at=means().clock())
-    await JobScheduler(means(), notify_inserts=Told()).run_once()
+    other = await factory.job(connection, "scheduled", scheduled_at=means().context.clock())
+    await JobScheduler(means().context, notify_inserts=Told()).run_once()
     found = await states(connection, (*ids, other))
     assert [found[job_id] for job_id in (*ids, other)] == ["available", "discarded", "available"]
 
@@ -208,7 +212,7 @@ async def test_two_jobs_of_a_key_that_counts_when_discarded(
 async def test_a_job_that_another_transaction_holds_holds_up_no_other(
     means: NewMeans, connection: AsyncConnection[Any], database_url: str
 ) -> None:
-    now = means().clock()
+    now = means().context.clock()
     due = [await factory.job(connection, "scheduled", scheduled_at=now) for _ in range(2)]
     long_ago = now - timedelta(hours=5)
     stuck = [
@@ -220,8 +224,8 @@ async def test_a_job_that_another_transaction_holds_holds_up_no_other(
             "select from river_job where id = any(%s) for update", [[due[0], stuck[0]]]
         )
         async with asyncio.timeout(BOUND / 6):
-            await JobScheduler(means(), notify_inserts=Told()).run_once()
-            await JobRescuer(means(workers=workers())).run_once()
+            await JobScheduler(means().context, notify_inserts=Told()).run_once()
+            await JobRescuer(*means(workers=workers())).run_once()
         found = await states(connection, (*due, *stuck))
     assert [found[job_id] for job_id in (*due, *stuck)] == [
         "scheduled",
@@ -234,12 +238,12 @@ async def test_a_job_that_another_transaction_holds_holds_up_no_other(
 async def test_a_job_that_cannot_be_removed_is_told_once_and_holds_up_no_other(
     means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    long_ago = means().clock() - timedelta(days=30)
+    long_ago = means().context.clock() - timedelta(days=30)
     ids = [await factory.job(connection, "completed", finalized_at=long_ago) for _ in range(9)]
     await connection.execute("create table receipt (job_id bigint references river_job (id))")
     for kept in (ids[2], ids[3], ids[8]):
         await connection.execute("insert into receipt values (%s)", [kept])
-    cleaner = JobCleaner(means())
+    cleaner = JobCleaner(means().context)
     for _ in range(2):
         await cleaner.run_once()
     assert set(await states(connection, ids)) == {ids[2], ids[3], ids[8]}
@@ -251,13 +255,13 @@ async def test_a_job_that_cannot_be_removed_is_told_once_and_holds_up_no_other(
 async def test_a_job_that_cannot_be_rescued_is_told_once_and_holds_up_no_other(
     means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    long_ago = means().clock() - timedelta(hours=5)
+    long_ago = means().context.clock() - timedelta(hours=5)
     ids = [
         await factory.job(connection, "running", kind="odd", attempted_at=long_ago)
         for _ in range(9)
     ]
     await refuse(connection, ids[5])
-    rescuer = JobRescuer(means(workers=workers()))
+    rescuer = JobRescuer(*means(workers=workers()))
     for _ in range(2):
         await rescuer.run_once()
     found = await states(connection, ids)
@@ -306,12 +310,12 @@ async def test_whatever_the_program_s_own_code_raises_its_jobs_are_rescued(
 
     registered = workers(TouchyWorker())
     registered.add(OddWorker())
-    long_ago = means().clock() - timedelta(hours=5)
+    long_ago = means().context.clock() - timedelta(hours=5)
     ids = [
         await factory.job(connection, "running", kind=kind, attempted_at=long_ago)
         for kind in ("odd", "touchy", "odd")
     ]
-    done = await JobRescuer(means(workers=registered)).run_once()
+    done = await JobRescuer(*means(workers=registered)).run_once()
     assert done.retried == 3
     assert set((await states(connection, ids)).values()) == {"retryable"}
 
@@ -337,8 +341,8 @@ async def test_a_periodic_job_that_cannot_be_inserted_holds_up_no_other(
         periodic(lambda: JsonArgs("last", {})),
     ]
     async with Client(database_url, ClientConfig(), clock=clock.now) as client:
-        enqueuer = PeriodicEnqueuer(
-            means(),
+        enqueuer = PeriodicJobEnqueuer(
+            means().context,
             PeriodicJobs(jobs),
             prepare=client.prepare_insert,
             insert_requests=client.insert_requests,

@@ -16,7 +16,7 @@ from riverui.engine.client import Client
 from riverui.engine.hooks import Hook, Middleware
 from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.lead.elector import Term
-from riverui.engine.lead.maintenance.periodic_job_enqueuer import PeriodicEnqueuer
+from riverui.engine.lead.maintenance.periodic_job_enqueuer import PeriodicJobEnqueuer
 from riverui.engine.lead.periodic import (
     CronSchedule,
     NeverSchedule,
@@ -30,7 +30,7 @@ from tests.engine.maintenance.conftest import NewMeans
 from tests.engine.ticking import Ticking, eventually, settled
 
 MINUTE = timedelta(minutes=1)
-New = Callable[..., PeriodicEnqueuer]
+New = Callable[..., PeriodicJobEnqueuer]
 
 
 @dataclass
@@ -54,11 +54,11 @@ def jobs() -> PeriodicJobs:
 def new(driver: Driver, means: NewMeans, clock: Ticking, jobs: PeriodicJobs) -> New:
     """Makes the service of a client with these settings."""
 
-    def make(**settings: Any) -> PeriodicEnqueuer:
+    def make(**settings: Any) -> PeriodicJobEnqueuer:
         given = means(**settings)
         client = Client(driver, given.config, clock=clock.now)
-        return PeriodicEnqueuer(
-            given,
+        return PeriodicJobEnqueuer(
+            given.context,
             jobs,
             prepare=client.prepare_insert,
             insert_requests=client.insert_requests,
@@ -374,8 +374,8 @@ async def test_a_lost_answer_makes_no_job_twice_and_loses_none(
     given = means()
     client = Client(driver, given.config, clock=clock.now)
     losing = Losing(client, committed=committed)
-    enqueuer = PeriodicEnqueuer(
-        given, jobs, prepare=client.prepare_insert, insert_requests=losing.insert
+    enqueuer = PeriodicJobEnqueuer(
+        given.context, jobs, prepare=client.prepare_insert, insert_requests=losing.insert
     )
     jobs.add(every(60, run_on_start=True))
     jobs.add(every(60, run_on_start=True))

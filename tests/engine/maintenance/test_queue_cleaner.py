@@ -22,7 +22,7 @@ async def test_queues_not_reported_for_a_day_are_removed(
     await queue(
         connection, "paused", updated_at=clock.now() - timedelta(hours=25), paused_at=clock.now()
     )
-    cleaner = QueueCleaner(means())
+    cleaner = QueueCleaner(means().context)
     assert await cleaner.run_once() == ["older", "oldest", "paused"]
     assert await cleaner.run_once() == []
     rows = await (await connection.execute("select name from river_queue order by name")).fetchall()
@@ -32,4 +32,4 @@ async def test_queues_not_reported_for_a_day_are_removed(
 async def test_many_queues_go_in_batches(means: NewMeans, connection: AsyncConnection[Any]) -> None:
     for number in range(5):
         await queue(connection, f"q{number}", updated_at="2001-01-01Z")
-    assert len(await QueueCleaner(means(), size=BatchSize(2, 1)).run_once()) == 5
+    assert len(await QueueCleaner(means().context, size=BatchSize(2, 1)).run_once()) == 5

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.engine.config import NO_LIMIT
+from riverui.engine.config import NO_LIMIT, ClientConfig
 from riverui.engine.lead.elector import Term
 from riverui.engine.lead.maintenance.reindexer import INDEX_NAMES, Reindexer
+from riverui.engine.lead.maintenance.service import ServiceContext
 from tests.engine.maintenance.conftest import NewMeans
 from tests.engine.ticking import Ticking, eventually
 
@@ -43,7 +44,7 @@ async def test_river_s_indexes_are_rebuilt(
     means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     before = await files(connection)
-    assert await Reindexer(means()).run_once() == list(INDEX_NAMES)
+    assert await Reindexer(*means()).run_once() == list(INDEX_NAMES)
     after = await files(connection)
     assert after.keys() == before.keys()
     assert {name for name in after if after[name] != before[name]} == set(INDEX_NAMES)
@@ -57,7 +58,7 @@ async def test_only_what_is_configured_is_rebuilt(
     before = await files(connection)
     names = [ONE, "not_there", 'Own "index', "nor_there"]
     settings = {"reindexer_index_names": names, "reindexer_timeout": NO_LIMIT}
-    assert await Reindexer(means(**settings)).run_once() == [ONE, 'Own "index']
+    assert await Reindexer(*means(**settings)).run_once() == [ONE, 'Own "index']
     after = await files(connection)
     assert {name for name in after if after[name] != before[name]} == {ONE}
     assert "index not found: not_there, nor_there" in caplog.text
@@ -67,7 +68,7 @@ async def test_an_empty_list_rebuilds_nothing(
     means: NewMeans, connection: AsyncConnection[Any]
 ) -> None:
     before = await files(connection)
-    assert await Reindexer(means(reindexer_index_names=[])).run_once() == []
+    assert await Reindexer(*means(reindexer_index_names=[])).run_once() == []
     assert await files(connection) == before
 
 
@@ -82,7 +83,7 @@ async def test_an_index_whose_last_rebuild_broke_off_is_left_out(
 ) -> None:
     await connection.execute(f"create index {artefact} on river_job (kind)".encode())
     given = means(reindexer_index_names=[ONE, "river_job_pkey"])
-    assert await Reindexer(given).run_once() == ["river_job_pkey"]
+    assert await Reindexer(*given).run_once() == ["river_job_pkey"]
     assert f"drop {artefact}" in caplog.text
     assert artefact in await files(connection)
 
@@ -92,7 +93,7 @@ async def test_other_names_are_no_artefacts(
 ) -> None:
     for name in (f"{ONE}_ccnew_x", f"{ONE}_ccnewer", f"{ONE}s_ccnew", "river_job_ki_ccnew"):
         await connection.execute(f"create index {name} on river_job (kind)".encode())
-    assert await Reindexer(means(reindexer_index_names=[ONE])).run_once() == [ONE]
+    assert await Reindexer(*means(reindexer_index_names=[ONE])).run_once() == [ONE]
 
 
 async def test_the_artefact_of_a_long_name_is_known_though_postgres_cuts_it(
@@ -102,10 +103,10 @@ async def test_the_artefact_of_a_long_name_is_known_though_postgres_cuts_it(
     await connection.execute(f"create index {name} on river_job (kind)".encode())
     settings = {"reindexer_index_names": [name], "reindexer_timeout": timedelta(milliseconds=100)}
     async with table_in_use(database_url):
-        assert await Reindexer(means(**settings)).run_once() == []
+        assert await Reindexer(*means(**settings)).run_once() == []
     (artefact,) = [other for other in await files(connection) if "_ccnew" in other]
     assert not artefact.startswith(name)
-    assert await Reindexer(means(reindexer_index_names=[name])).run_once() == []
+    assert await Reindexer(*means(reindexer_index_names=[name])).run_once() == []
 
 
 async def test_a_rebuild_has_a_time_limit_and_the_next_index_its_turn(
@@ -118,7 +119,7 @@ async def test_a_rebuild_has_a_time_limit_and_the_next_index_its_turn(
     async with table_in_use(database_url):
         names = [ONE, "river_queue_pkey"]
         given = means(reindexer_index_names=names, **settings)
-        assert await Reindexer(given).run_once() == ["river_queue_pkey"]
+        assert await Reindexer(*given).run_once() == ["river_queue_pkey"]
     assert f"{ONE} could not be rebuilt" in caplog.text
     assert f"{ONE}_ccnew" in await files(connection)
 
@@ -128,7 +129,7 @@ async def test_a_stop_in_the_middle_leaves_nothing_behind(
 ) -> None:
     before = await files(connection)
     async with table_in_use(database_url) as other:
-        task = asyncio.create_task(Reindexer(means(reindexer_index_names=[ONE])).run_once())
+        task = asyncio.create_task(Reindexer(*means(reindexer_index_names=[ONE])).run_once())
 
         async def under_way() -> bool:
             return f"{ONE}_ccnew" in await files(connection)
@@ -140,14 +141,14 @@ async def test_a_stop_in_the_middle_leaves_nothing_behind(
         with pytest.raises(asyncio.CancelledError):
             await task
     assert (await files(connection)).keys() == before.keys()
-    assert await Reindexer(means(reindexer_index_names=[ONE])).run_once() == [ONE]
+    assert await Reindexer(*means(reindexer_index_names=[ONE])).run_once() == [ONE]
 
 
 class Reporting(Reindexer):
     """Notes the times of its rounds."""
 
-    def __init__(self, given: Any, clock: Ticking) -> None:
-        super().__init__(given)
+    def __init__(self, context: ServiceContext, config: ClientConfig, clock: Ticking) -> None:
+        super().__init__(context, config)
         self.clock = clock
         self.rounds: list[datetime] = []
 
@@ -162,7 +163,7 @@ async def test_rounds_come_at_midnight_even_after_one_that_failed(
     means: NewMeans, clock: Ticking, term: Term, caplog: pytest.LogCaptureFixture
 ) -> None:
     term.trusted_until = 1e9
-    reindexer = Reporting(means(), clock)
+    reindexer = Reporting(*means(), clock)
     midnight = (clock.now() + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     task = asyncio.create_task(reindexer.run(term))
     while len(reindexer.rounds) < 3:
@@ -187,7 +188,7 @@ async def test_a_broken_schedule_keeps_nothing_else_from_running(
         def next(self, after: datetime) -> datetime:
             return after
 
-    reindexer = Reporting(means(reindexer_schedule=Broken()), clock)
+    reindexer = Reporting(*means(reindexer_schedule=Broken()), clock)
     task = asyncio.create_task(reindexer.run(term))
     await eventually(lambda: clock.sleeping)
     assert "its schedule failed" in caplog.text

@@ -1,4 +1,4 @@
-"""Rounds at an interval, and batches that shrink while the database is slow."""
+"""MaintenanceService at an interval, and batches that shrink while the database is slow."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from datetime import timedelta
 import pytest
 
 from riverui.engine.lead.elector import Term
-from riverui.engine.lead.maintenance.service import BatchSize, Pace, in_batches, keep_doing
+from riverui.engine.lead.maintenance.service import BatchSize, Timing, in_batches, run_periodically
 from riverui.errors import DatabaseUnavailable, LockTimeout, QueryTimeout
 from tests.engine.maintenance.conftest import NewMeans
 from tests.engine.ticking import Ticking, settled
 
-NO_PAUSE = Pace(pause_least=timedelta(0), pause_most=timedelta(0))
+NO_PAUSE = Timing(pause_least=timedelta(0), pause_most=timedelta(0))
 
 
 class Counting:
@@ -102,7 +102,7 @@ async def test_rounds_come_at_their_interval_whatever_becomes_of_them(
     counting = Counting()
     counting.clock = clock
     term.trusted_until = 1_000_000
-    task = asyncio.create_task(keep_doing(counting, term, means()))
+    task = asyncio.create_task(run_periodically(counting, term, means().context))
     await settled()
     assert counting.rounds == 1
     counting.fails = True
@@ -127,7 +127,7 @@ async def test_no_round_begins_in_a_term_that_is_over(
     means: NewMeans, term: Term, clock: Ticking
 ) -> None:
     counting = Counting()
-    task = asyncio.create_task(keep_doing(counting, term, means()))
+    task = asyncio.create_task(run_periodically(counting, term, means().context))
     await settled()
     assert counting.rounds == 1
     # As after a stop of the whole process.
@@ -144,10 +144,11 @@ async def test_no_round_begins_in_a_term_that_is_over(
 async def test_each_service_begins_at_another_moment(
     means: NewMeans, term: Term, clock: Ticking
 ) -> None:
-    staggered = means()
-    staggered = replace(staggered, pace=replace(staggered.pace, stagger=timedelta(seconds=1)))
+    context = means().context
+    timing = replace(context.timing, stagger=timedelta(seconds=1))
+    staggered = replace(context, timing=timing)
     services = [Counting() for _ in range(3)]
-    tasks = [asyncio.create_task(keep_doing(one, term, staggered)) for one in services]
+    tasks = [asyncio.create_task(run_periodically(one, term, staggered)) for one in services]
     await settled()
     assert all(0 < wait <= 1 for wait in clock.sleeping)
     assert len(set(clock.sleeping)) == 3
@@ -170,7 +171,7 @@ async def test_a_cancellation_that_somebody_swallowed_ends_the_rounds_all_the_sa
                 await asyncio.Event().wait()
 
     swallowing = Swallowing()
-    task = asyncio.create_task(keep_doing(swallowing, term, means()))
+    task = asyncio.create_task(run_periodically(swallowing, term, means().context))
     await settled()
     task.cancel()
     await settled()

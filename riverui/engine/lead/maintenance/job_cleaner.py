@@ -3,32 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from riverui.engine.lead.maintenance.service import ASIDE, BatchSize, Means, in_batches
+from riverui.engine.lead.maintenance.service import (
+    SET_ASIDE_SECONDS,
+    TIMEOUT,
+    BatchSize,
+    ServiceContext,
+    in_batches,
+)
+from riverui.engine.lead.retention import Retention
 from riverui.engine.work.set_aside import SetAside, passing_over
 from riverui.storage.interface.params import JobDeleteBeforeParams
 
 
-class JobCleaner:
-    """Each finished state has its own retention; NO_LIMIT keeps its jobs for ever."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cleaning:
+    """Which finished jobs are removed when."""
 
-    name = "job cleaner"
+    retention: Retention = field(default_factory=Retention)
+    """What it leaves open is as the client has it."""
+    name: str = "job cleaner"
+    """What logs call the service."""
+    queues_excluded: Sequence[str] = ()
+    queues_included: Sequence[str] = ()
+    """Only these queues; empty for all."""
+    timeout: timedelta = TIMEOUT
+    """For one statement."""
+
+
+class JobCleaner:
+    """Removes the jobs of each finished state once they are past its retention."""
+
     interval = timedelta(seconds=30)
 
     def __init__(
-        self, means: Means, *, queues_excluded: Sequence[str] = (), size: BatchSize | None = None
+        self,
+        context: ServiceContext,
+        cleaning: Cleaning | None = None,
+        *,
+        size: BatchSize | None = None,
     ) -> None:
-        self._means = means
-        self._aside = SetAside(self.name, means.logger, seconds=ASIDE)
-        self._queues_excluded = tuple(queues_excluded)
+        self._cleaning = cleaning = cleaning or Cleaning()
+        self.name = cleaning.name
+        self._aside = SetAside(self.name, context.logger, seconds=SET_ASIDE_SECONDS)
+        self._context = context
+        self._retention = cleaning.retention.or_else(context.retention)
         self._size = size or BatchSize()
 
     async def run_once(self) -> int:
-        """Removes all that is past its retention; how many jobs."""
-        removed = await in_batches(self._size, self._remove, self._means.pace)
+        """Remove all jobs that are past their retention, and return how many there were."""
+        removed = await in_batches(self._size, self._remove, self._context.timing)
         if removed:
-            self._means.logger.info("%s: %d jobs removed", self.name, removed)
+            self._context.logger.info("%s: %d jobs removed", self.name, removed)
         return removed
 
     async def _remove(self, limit: int) -> int:
@@ -38,29 +66,34 @@ class JobCleaner:
         params = self._params(limit)
         if params.cancelled_before is params.completed_before is params.discarded_before is None:
             return 0
-        async with self._means.executor(self._means.config.job_cleaner_timeout) as executor:
+        if (delete_before := self._context.delete_before) is not None:
+            async with self._context.transaction(self._cleaning.timeout) as transaction:
+                return await delete_before(transaction, params)
+        async with self._context.executor(self._cleaning.timeout) as executor:
             return await executor.job_delete_before(params)
 
     async def _first(self) -> int | None:
-        async with self._means.executor(self._means.config.job_cleaner_timeout) as executor:
+        async with self._context.executor(self._cleaning.timeout) as executor:
             return await executor.job_first_old(self._params(1))
 
     def _params(self, limit: int) -> JobDeleteBeforeParams:
-        config, now = self._means.config, self._means.clock()
+        cleaning, now = self._cleaning, self._context.clock()
         return JobDeleteBeforeParams(
-            cancelled_before=_horizon(now, config.cancelled_job_retention_period),
-            completed_before=_horizon(now, config.completed_job_retention_period),
-            discarded_before=_horizon(now, config.discarded_job_retention_period),
+            cancelled_before=_horizon(now, self._retention.cancelled),
+            completed_before=_horizon(now, self._retention.completed),
+            discarded_before=_horizon(now, self._retention.discarded),
             limit=limit,
-            queues_excluded=self._queues_excluded,
+            queues_excluded=tuple(cleaning.queues_excluded),
+            queues_included=tuple(cleaning.queues_included),
             except_ids=self._aside.ids,
         )
 
 
-def _horizon(now: datetime, retention: timedelta) -> datetime | None:
-    if retention < timedelta(0):
+def _horizon(now: datetime, period: timedelta | None) -> datetime | None:
+    if period is None or period < timedelta(0):
         return None
     try:
-        return now - retention
+        return now - period
     except OverflowError:
+        # Longer than there has been a calendar.
         return None

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.stored_json import read_object
 from riverui.engine.args import gojson
-from riverui.engine.lead.maintenance.service import ASIDE, BatchSize, Means, in_batches
+from riverui.engine.config import ClientConfig
+from riverui.engine.lead.maintenance.service import (
+    SET_ASIDE_SECONDS,
+    BatchSize,
+    ServiceContext,
+    in_batches,
+)
+from riverui.engine.pilot import Pilot, RescueBatch, StuckParams
 from riverui.engine.work.outcome import error_text, next_retry
 from riverui.engine.work.set_aside import SetAside, is_rows_fault, passing_over
 from riverui.engine.work.worker import Job, WorkUnit
 from riverui.engine.work.worker_settings import timeout_of
 from riverui.errors import DatabaseError
+from riverui.storage.interface import Executor
 from riverui.storage.interface.params import JobRescueParams
 
-_MOST = 1_000
-"""Fewer than River takes, since these come with their args, which may be large."""
+_BATCH = 1_000
+"""Jobs in one statement: fewer than River takes, since these come with their args, which may be
+large.
+"""
 _ERROR = "Stuck job rescued by JobRescuer"
 """As River has it: its clients may look for it."""
 
@@ -45,24 +56,31 @@ class JobRescuer:
     name = "job rescuer"
     interval = timedelta(seconds=30)
 
-    def __init__(self, means: Means, *, size: BatchSize | None = None) -> None:
-        self._means = means
-        self._aside = SetAside(self.name, means.logger, seconds=ASIDE)
-        self._size = size or BatchSize(_MOST, _MOST // 10)
+    def __init__(
+        self,
+        context: ServiceContext,
+        config: ClientConfig,
+        *,
+        pilot: Pilot | None = None,
+        size: BatchSize | None = None,
+    ) -> None:
+        self._aside = SetAside(self.name, context.logger, seconds=SET_ASIDE_SECONDS)
+        self._config = config
+        self._context = context
+        self._pilot = pilot or Pilot()
+        self._size = size or BatchSize(_BATCH, _BATCH // 10)
 
     async def run_once(self) -> Rescued:
         """Looks at every stuck job; what became of them."""
-        before = self._means.clock() - self._means.config.rescue_after
+        before = self._context.clock() - self._config.rescue_after
         states: Counter[JobState] = Counter()
         unknown: Counter[str] = Counter()
         last = 0
 
         async def rescue(limit: int) -> int:
             nonlocal last
-            async with self._means.executor() as executor:
-                stuck = await executor.job_get_stuck(
-                    attempted_before=before, after_id=last, limit=limit
-                )
+            async with self._begin() as executor:
+                stuck = await self._pilot.get_stuck(executor, StuckParams(before, last, limit))
             if not stuck:
                 return 0
             last = stuck[-1].id
@@ -74,7 +92,7 @@ class JobRescuer:
         async def first() -> int | None:
             """The next job, which cannot be read."""
             nonlocal last
-            async with self._means.executor() as executor:
+            async with self._context.executor() as executor:
                 found = await executor.job_first_stuck(attempted_before=before, after_id=last)
             last = found or last
             return found
@@ -82,7 +100,7 @@ class JobRescuer:
         await in_batches(
             self._size,
             lambda limit: passing_over(limit, rescue, first, self._aside),
-            self._means.pace,
+            self._context.timing,
         )
         done = Rescued(
             cancelled=states[JobState.CANCELLED],
@@ -93,6 +111,10 @@ class JobRescuer:
         self._tell(done)
         return done
 
+    def _begin(self) -> AbstractAsyncContextManager[Executor]:
+        """Return a transaction where a feature takes part, and single statements otherwise."""
+        return self._context.transaction() if self._pilot.rescues else self._context.executor()
+
     async def _write(self, rescues: Sequence[JobRescueParams], before: datetime) -> set[int]:
         """The ids of the jobs changed. Where one makes the statement fail, its halves are written
         apart.
@@ -100,8 +122,8 @@ class JobRescuer:
         if not rescues:
             return set()
         try:
-            async with self._means.executor() as executor:
-                return set(await executor.job_rescue_many(rescues, attempted_before=before))
+            async with self._begin() as executor:
+                return set(await self._pilot.rescue_many(executor, RescueBatch(rescues, before)))
         except DatabaseError as error:
             if not is_rows_fault(error):
                 raise
@@ -114,7 +136,7 @@ class JobRescuer:
         )
 
     def _decide(self, stuck: Sequence[JobRow], unknown: Counter[str]) -> list[JobRescueParams]:
-        config, now = self._means.config, self._means.clock()
+        config, now = self._config, self._context.clock()
         rescues: list[JobRescueParams] = []
         for row in stuck:
             unit = config.workers.get(row.kind) if config.workers else None
@@ -132,7 +154,7 @@ class JobRescuer:
         self, row: JobRow, unit: WorkUnit, now: datetime
     ) -> Iterator[JobRescueParams]:
         """By the rules of the job's own worker, where its args can be read."""
-        config, logger = self._means.config, self._means.logger
+        config, logger = self._config, self._context.logger
         job: Job[object] | None = None
         try:
             job = Job(row, unit.decode(row.args))
@@ -155,7 +177,7 @@ class JobRescuer:
 
     def _tell(self, done: Rescued) -> None:
         if done.cancelled or done.discarded or done.retried:
-            self._means.logger.info(
+            self._context.logger.info(
                 "%s: %d jobs to be retried, %d discarded, %d cancelled",
                 self.name,
                 done.retried,
@@ -163,7 +185,7 @@ class JobRescuer:
                 done.cancelled,
             )
         if done.unknown:
-            self._means.logger.warning(
+            self._context.logger.warning(
                 "%s: left %d stuck jobs alone, since no worker here knows their kind: %s",
                 self.name,
                 done.unknown.total(),

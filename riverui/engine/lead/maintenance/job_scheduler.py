@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 
-from riverui.engine.config import SCHEDULER_INTERVAL
-from riverui.engine.lead.maintenance.service import ASIDE, BatchSize, Means, in_batches
+from riverui.engine.lead.maintenance.service import (
+    SET_ASIDE_SECONDS,
+    BatchSize,
+    ServiceContext,
+    in_batches,
+)
+from riverui.engine.spans import SCHEDULER_INTERVAL
 from riverui.engine.work.set_aside import SetAside, passing_over
 from riverui.storage.interface import EngineExecutor
 
@@ -24,37 +29,41 @@ class JobScheduler:
     interval = SCHEDULER_INTERVAL
 
     def __init__(
-        self, means: Means, *, notify_inserts: NotifyInserts, size: BatchSize | None = None
+        self,
+        context: ServiceContext,
+        *,
+        notify_inserts: NotifyInserts,
+        size: BatchSize | None = None,
     ) -> None:
-        self._means = means
+        self._context = context
         self._notify_inserts = notify_inserts
-        self._aside = SetAside(self.name, means.logger, seconds=ASIDE)
+        self._aside = SetAside(self.name, context.logger, seconds=SET_ASIDE_SECONDS)
         self._size = size or BatchSize()
 
     async def run_once(self) -> int:
         """Moves all that is due, and wakes the workers of what they can fetch at once; how many
         jobs.
         """
-        moved = await in_batches(self._size, self._move, self._means.pace)
+        moved = await in_batches(self._size, self._move, self._context.timing)
         if moved:
-            self._means.logger.info("%s: %d jobs moved", self.name, moved)
+            self._context.logger.info("%s: %d jobs moved", self.name, moved)
         return moved
 
     async def _move(self, limit: int) -> int:
         return await passing_over(limit, self._move_some, self._first, self._aside)
 
     async def _first(self) -> int | None:
-        async with self._means.executor() as executor:
+        async with self._context.executor() as executor:
             return await executor.job_first_due(
-                now=self._means.clock() + self.interval, except_ids=self._aside.ids
+                now=self._context.clock() + self.interval, except_ids=self._aside.ids
             )
 
     async def _move_some(self, limit: int) -> int:
-        async with self._means.executor() as executor:
+        async with self._context.executor() as executor:
             jobs = await executor.job_schedule(
-                now=self._means.clock() + self.interval, limit=limit, except_ids=self._aside.ids
+                now=self._context.clock() + self.interval, limit=limit, except_ids=self._aside.ids
             )
-            soon = self._means.clock() + _SOON
+            soon = self._context.clock() + _SOON
             queues = {
                 job.queue for job in jobs if job.scheduled_at <= soon and not job.conflict_discarded
             }

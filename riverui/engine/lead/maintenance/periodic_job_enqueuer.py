@@ -13,7 +13,7 @@ from riverui.domain.schedules import NEVER, PeriodicInterval, next_time
 from riverui.engine.hooks import Hook, settle
 from riverui.engine.insert.job_builder import InsertOpts, InsertRequest
 from riverui.engine.lead.elector import Term
-from riverui.engine.lead.maintenance.service import TIMEOUT, Means, one_round
+from riverui.engine.lead.maintenance.service import TIMEOUT, ServiceContext, run_round
 from riverui.engine.lead.periodic import PeriodicJob, PeriodicJobs
 from riverui.engine.waiting import backoff, wait
 from riverui.errors import (
@@ -68,7 +68,7 @@ _AWAY = (
 """Troubles of the database, not of a job: it may be a standby for a moment, or be migrated."""
 
 
-class PeriodicEnqueuer:
+class PeriodicJobEnqueuer:
     """Plans each job anew at the begin of a term; nothing of the plan outlives it, unless jobs are
     unique.
 
@@ -81,14 +81,14 @@ class PeriodicEnqueuer:
 
     def __init__(
         self,
-        means: Means,
+        context: ServiceContext,
         jobs: PeriodicJobs,
         *,
         prepare: Prepare,
         insert_requests: InsertRequests,
         hooks: Sequence[Hook] = (),
     ) -> None:
-        self._means = means
+        self._context = context
         self._jobs = jobs
         self._prepare = prepare
         self._insert_requests = insert_requests
@@ -125,18 +125,18 @@ class PeriodicEnqueuer:
         added = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._term = term
-        await self._means.pace.begin()
+        await self._context.timing.begin()
         with self._jobs.watched(lambda: loop.call_soon_threadsafe(added.set)):
             while True:
                 # The wall clock may be set meanwhile, and machines sleep: it is looked at once in a
                 # while.
                 seconds = _RECHECK
                 if term.trusted:
-                    await one_round(self.name, self.run_once, self._means)
-                    seconds = min((self._next() - self._means.clock()).total_seconds(), seconds)
+                    await run_round(self.name, self.run_once, self._context)
+                    seconds = min((self._next() - self._context.clock()).total_seconds(), seconds)
                     if self._failing:
                         seconds = min(seconds, _AGAIN)
-                await wait(added, seconds, sleep=self._means.pace.sleep)
+                await wait(added, seconds, sleep=self._context.timing.sleep)
                 added.clear()
 
     async def run_once(self) -> int:
@@ -157,7 +157,7 @@ class PeriodicEnqueuer:
         """Moves the plan where the wall clock was set; up to which time of that clock time has
         passed.
         """
-        now, steady = self._means.clock(), self._means.now()
+        now, steady = self._context.clock(), self._context.now()
         if self._reading is None:
             self._reading = now, steady
         then, steady_then = self._reading
@@ -166,7 +166,9 @@ class PeriodicEnqueuer:
         if abs(step) < _STEP:
             return now
         self._reading = now, steady
-        self._means.logger.warning("%s: the clock jumped by %+g s", self.name, step.total_seconds())
+        self._context.logger.warning(
+            "%s: the clock jumped by %+g s", self.name, step.total_seconds()
+        )
         for handle, at in self._plan.items():
             if at != NEVER:
                 self._plan[handle] = self._moved(jobs[handle], at, now, step)
@@ -186,14 +188,14 @@ class PeriodicEnqueuer:
         """Jobs for every time of the plan that has come; but for one of those the clock was set
         across.
         """
-        now = self._means.clock()
+        now = self._context.clock()
         due: list[tuple[datetime, InsertRequest]] = []
         for handle, at in self._plan.items():
             job, made = jobs[handle], 0
             really = now if isinstance(job.schedule, PeriodicInterval) else passed
             while at < now + _MARGIN:
                 if made == _MOST_MISSED:
-                    self._means.logger.error(
+                    self._context.logger.error(
                         "%s: %s missed more than %d runs, and continues from now",
                         self.name,
                         _named(job),
@@ -208,7 +210,7 @@ class PeriodicEnqueuer:
         return [request for _, request in sorted(due, key=lambda pair: pair[0])]
 
     def _new(self, jobs: Mapping[int, PeriodicJob]) -> list[InsertRequest]:
-        now = self._means.clock()
+        now = self._context.clock()
         requests = []
         for handle, job in jobs.items():
             if handle not in self._plan:
@@ -222,7 +224,7 @@ class PeriodicEnqueuer:
             return next_time(job.schedule, at)
         except BaseException:
             # The program's own code, which may raise anything.
-            self._means.logger.exception(
+            self._context.logger.exception(
                 "%s: the schedule of %s failed, it will no longer be inserted",
                 self.name,
                 _named(job),
@@ -237,7 +239,7 @@ class PeriodicEnqueuer:
                 return []
             request = self._prepare(made.args, made.insert_opts)
         except BaseException:
-            self._means.logger.exception("%s: %s could not be built", self.name, _named(job))
+            self._context.logger.exception("%s: %s could not be built", self.name, _named(job))
             return []
         if request.scheduled_at is None:
             # It stays available, and is fetched at once: the planned time tells it from the one
@@ -266,21 +268,21 @@ class PeriodicEnqueuer:
                 if tries == _ATTEMPTS or not isinstance(error, DatabaseUnavailable):
                     self._keep(error)
                     return inserted
-                await self._means.pace.sleep(backoff(tries))
+                await self._context.timing.sleep(backoff(tries))
                 continue
             except Exception as error:
                 if len(batch) > 1:
                     # One of them is to blame: the others go without it.
                     at_once = 1
                     continue
-                self._means.logger.error(
+                self._context.logger.error(
                     "%s: a job could not be inserted", self.name, exc_info=error
                 )
                 self._sent = None
             del self._waiting[: len(batch)]
         if not self._waiting and self._failing:
             self._failing = False
-            self._means.logger.info("%s: all due jobs are inserted again", self.name)
+            self._context.logger.info("%s: all due jobs are inserted again", self.name)
         return inserted
 
     async def _send(self, batch: Sequence[InsertRequest]) -> None:
@@ -297,7 +299,7 @@ class PeriodicEnqueuer:
 
     async def _ask_after(self, number: int, count: int) -> int:
         """How many jobs a transaction has inserted after all, whose answer was lost."""
-        async with self._means.executor() as executor:
+        async with self._context.executor() as executor:
             committed = await TRANSACTION_STATUS.on(executor).transaction_committed(number)
         if committed is None:
             raise DatabaseUnavailable(
@@ -312,12 +314,12 @@ class PeriodicEnqueuer:
     def _keep(self, error: Exception) -> None:
         if not self._failing:
             self._failing = True
-            self._means.logger.warning(
+            self._context.logger.warning(
                 "%s: %d jobs could not be inserted yet: %r", self.name, len(self._waiting), error
             )
         if self._sent is None and (excess := len(self._waiting) - _MOST_WAITING) > 0:
             del self._waiting[:excess]
-            self._means.logger.error("%s: %d jobs were dropped", self.name, excess)
+            self._context.logger.error("%s: %d jobs were dropped", self.name, excess)
 
 
 def _named(job: PeriodicJob) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from riverui.engine.lead.maintenance.service import BatchSize, Means, in_batches
+from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
 
 _RETENTION = timedelta(hours=24)
 """Clients report their queues every ten minutes."""
@@ -17,8 +17,8 @@ class QueueCleaner:
     name = "queue cleaner"
     interval = timedelta(hours=1)
 
-    def __init__(self, means: Means, *, size: BatchSize | None = None) -> None:
-        self._means = means
+    def __init__(self, context: ServiceContext, *, size: BatchSize | None = None) -> None:
+        self._context = context
         self._size = size or BatchSize()
 
     async def run_once(self) -> Sequence[str]:
@@ -26,13 +26,13 @@ class QueueCleaner:
         removed: list[str] = []
 
         async def remove(limit: int) -> int:
-            before = self._means.clock() - _RETENTION
-            async with self._means.executor() as executor:
+            before = self._context.clock() - _RETENTION
+            async with self._context.executor() as executor:
                 names = await executor.queue_delete_expired(updated_before=before, limit=limit)
             removed.extend(names)
             return len(names)
 
-        await in_batches(self._size, remove, self._means.pace)
+        await in_batches(self._size, remove, self._context.timing)
         if removed:
-            self._means.logger.info("%s: removed %s", self.name, ", ".join(removed))
+            self._context.logger.info("%s: removed %s", self.name, ", ".join(removed))
         return removed

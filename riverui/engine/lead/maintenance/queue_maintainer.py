@@ -1,61 +1,80 @@
-"""What a leader does for as long as it leads: all of River's maintenance."""
+"""What a leader does for as long as it leads: all of River's maintenance, and that of features."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol
 
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
-from riverui.engine.lead.elector import Term, steady_clock
-from riverui.engine.lead.maintenance.job_cleaner import JobCleaner
+from riverui.engine.insert.job_builder import InsertOpts, InsertRequest
+from riverui.engine.lead.elector import Term
+from riverui.engine.lead.maintenance.job_cleaner import Cleaning, JobCleaner
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
-from riverui.engine.lead.maintenance.job_scheduler import JobScheduler, NotifyInserts
-from riverui.engine.lead.maintenance.periodic_job_enqueuer import (
-    InsertRequests,
-    PeriodicEnqueuer,
-    Prepare,
-)
+from riverui.engine.lead.maintenance.job_scheduler import JobScheduler
+from riverui.engine.lead.maintenance.periodic_job_enqueuer import PeriodicJobEnqueuer
 from riverui.engine.lead.maintenance.queue_cleaner import QueueCleaner
 from riverui.engine.lead.maintenance.reindexer import Reindexer
-from riverui.engine.lead.maintenance.service import Means, Pace, Rounds, keep_doing
+from riverui.engine.lead.maintenance.service import (
+    MaintenanceService,
+    ServiceContext,
+    run_periodically,
+)
 from riverui.engine.lead.periodic import PeriodicJobs
+from riverui.engine.pilot import Pilot
 from riverui.engine.waiting import backoff
-from riverui.storage.interface import Driver
+from riverui.storage.interface import EngineExecutor
 
 _STARTS = 3
+"""Tries to start before another client may lead: River's figure."""
 
 
-class Maintainer:
+class Inserts(Protocol):
+    """How the leader inserts jobs and wakes workers: as its client does."""
+
+    def prepare_insert(self, args: object, insert_opts: InsertOpts | None = None) -> InsertRequest:
+        """Return the request for one job, checked."""
+        ...
+
+    def insert_requests(
+        self, requests: Sequence[InsertRequest], *, numbered: Callable[[int], None] | None = None
+    ) -> Awaitable[object]:
+        """Insert jobs in one transaction; `numbered` is told its number before it is committed."""
+        ...
+
+    def notify_inserts(self, executor: EngineExecutor, queues: Iterable[str]) -> Awaitable[None]:
+        """Wake the workers of those queues."""
+        ...
+
+
+class QueueMaintainer:
     """The services of a leader. They stay the same over all of a client's terms."""
-
-    _elected_at: datetime | None = None
-    """When the last term began."""
 
     def __init__(
         self,
-        means: Means,
+        context: ServiceContext,
+        services: Sequence[MaintenanceService],
         *,
-        rounds: Sequence[Rounds],
-        enqueuer: PeriodicEnqueuer,
+        enqueuer: PeriodicJobEnqueuer,
         reindexer: Reindexer,
     ) -> None:
-        self._means = means
-        self.rounds = rounds
+        self._context = context
+        self._goes_on_from: object = None
+        """When the last term began, as the database has it."""
+        self.services = services
         self.enqueuer = enqueuer
         self.reindexer = reindexer
 
     async def lead(self, term: Term) -> None:
-        """Runs every service until cancelled; raises when they cannot be started, so that others
-        may lead.
+        """Run every service until cancelled; raise when they cannot be started, so that another
+        client may lead.
         """
-        await self._start(goes_on=term.elected_at == self._elected_at)
-        self._elected_at = term.elected_at
+        await self._start(goes_on=term.elected_at == self._goes_on_from)
+        self._goes_on_from = term.elected_at
         async with asyncio.TaskGroup() as group:
-            for rounds in self.rounds:
-                group.create_task(keep_doing(rounds, term, self._means))
+            for service in self.services:
+                group.create_task(run_periodically(service, term, self._context))
             group.create_task(self.enqueuer.run(term))
             group.create_task(self.reindexer.run(term))
 
@@ -65,42 +84,43 @@ class Maintainer:
                 await self.enqueuer.start(goes_on=goes_on)
                 return
             except Exception as error:
-                self._means.logger.warning(
+                self._context.logger.warning(
                     "maintenance could not be started (%d of %d): %r", attempt, _STARTS, error
                 )
                 if attempt == _STARTS:
                     raise
-                await self._means.pace.sleep(backoff(attempt))
+                await self._context.timing.sleep(backoff(attempt))
 
 
-def maintainer(
-    driver: Driver,
+def queue_maintainer(
+    context: ServiceContext,
     config: ClientConfig,
-    *,
-    clock: Callable[[], datetime],
     periodic_jobs: PeriodicJobs,
-    request: Prepare,
-    insert_requests: InsertRequests,
-    notify_inserts: NotifyInserts,
-    logger: logging.Logger,
+    inserts: Inserts,
+    *,
     hooks: Sequence[Hook] = (),
-    now: Callable[[], float] = steady_clock,
-    pace: Pace | None = None,
-) -> Maintainer:
-    """River's services, for one client; `hooks` are those with a `periodic_jobs_start`."""
-    means = Means(
-        driver=driver, config=config, clock=clock, logger=logger, now=now, pace=pace or Pace()
+    pilot: Pilot | None = None,
+) -> QueueMaintainer:
+    """Return the services of one client; `hooks` are those with a `periodic_jobs_start`."""
+    pilot = pilot or Pilot()
+    cleaning = Cleaning(
+        queues_excluded=pilot.queues_excluded_from_cleaning, timeout=config.job_cleaner_timeout
     )
-    return Maintainer(
-        means,
-        rounds=[
-            JobScheduler(means, notify_inserts=notify_inserts),
-            JobRescuer(means),
-            JobCleaner(means),
-            QueueCleaner(means),
+    return QueueMaintainer(
+        context,
+        [
+            JobScheduler(context, notify_inserts=inserts.notify_inserts),
+            JobRescuer(context, config, pilot=pilot),
+            JobCleaner(context, cleaning),
+            QueueCleaner(context),
+            *pilot.services(context),
         ],
-        enqueuer=PeriodicEnqueuer(
-            means, periodic_jobs, prepare=request, insert_requests=insert_requests, hooks=hooks
+        enqueuer=PeriodicJobEnqueuer(
+            context,
+            periodic_jobs,
+            prepare=inserts.prepare_insert,
+            insert_requests=inserts.insert_requests,
+            hooks=hooks,
         ),
-        reindexer=Reindexer(means),
+        reindexer=Reindexer(context, config),
     )

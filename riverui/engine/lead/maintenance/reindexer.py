@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from riverui.domain.schedules import NEVER, DailyMidnight, next_time
+from riverui.engine.config import ClientConfig
 from riverui.engine.lead.elector import Term
-from riverui.engine.lead.maintenance.service import Means, one_round
+from riverui.engine.lead.maintenance.service import ServiceContext, run_round
 from riverui.engine.waiting import until
 from riverui.storage.interface import REINDEXING, WORKING
 
@@ -37,25 +38,26 @@ class Reindexer:
 
     name = "reindexer"
 
-    def __init__(self, means: Means) -> None:
-        self._means = means
-        configured = means.config.reindexer_index_names
+    def __init__(self, context: ServiceContext, config: ClientConfig) -> None:
+        self._context = context
+        configured = config.reindexer_index_names
         self._names = INDEX_NAMES if configured is None else tuple(configured)
-        self._schedule = means.config.reindexer_schedule or DailyMidnight()
+        self._schedule = config.reindexer_schedule or DailyMidnight()
+        self._timeout = config.reindexer_timeout
 
     async def run(self, term: Term) -> None:
         """Run a round whenever the schedule says so; return at once where the driver cannot rebuild
         indexes.
         """
-        if REINDEXING not in self._means.driver.capabilities:
+        if REINDEXING not in self._context.driver.capabilities:
             return
-        clock, sleep = self._means.clock, self._means.pace.sleep
-        await self._means.pace.begin()
+        clock, sleep = self._context.clock, self._context.timing.sleep
+        await self._context.timing.begin()
         at = self._after(clock())
         while True:
             await until(at, clock, sleep)
             if term.trusted:
-                await one_round(self.name, self.run_once, self._means)
+                await run_round(self.name, self.run_once, self._context)
             # From the time that was planned, so that the length of a round does not shift the next
             # one.
             at = self._after(at)
@@ -66,17 +68,17 @@ class Reindexer:
         """Rebuilds what is configured and there; the names of the indexes that were rebuilt."""
         if not self._names:
             return []
-        async with self._means.executor() as executor:
+        async with self._context.executor() as executor:
             there = await REINDEXING.on(executor).index_list()
         if missing := [name for name in self._names if name not in there]:
-            self._means.logger.warning("%s: index not found: %s", self.name, ", ".join(missing))
+            self._context.logger.warning("%s: index not found: %s", self.name, ", ".join(missing))
         return [name for name in self._names if name in there and await self._rebuild(name, there)]
 
     def _after(self, at: datetime) -> datetime:
         try:
             return next_time(self._schedule, at)
         except Exception:
-            self._means.logger.exception(
+            self._context.logger.exception(
                 "%s: its schedule failed, no index will be rebuilt", self.name
             )
             return NEVER
@@ -86,7 +88,7 @@ class Reindexer:
         # and only load the server each night; a person has to drop what it left behind, and to give
         # it more time.
         if artefacts := _artefacts(name, there):
-            self._means.logger.warning(
+            self._context.logger.warning(
                 "%s: skipped %s, whose last rebuild was interrupted: drop %s and set a longer"
                 " reindexer_timeout",
                 self.name,
@@ -94,11 +96,11 @@ class Reindexer:
                 ", ".join(artefacts),
             )
             return False
-        limit = self._means.config.reindexer_timeout
+        limit = self._timeout
         if limit < timedelta(0):
             limit = _NO_LIMIT
         try:
-            async with WORKING.on(self._means.driver).session(timeout=limit) as executor:
+            async with WORKING.on(self._context.driver).session(timeout=limit) as executor:
                 await REINDEXING.on(executor).index_reindex(name)
         except asyncio.CancelledError:
             # This client stops or leads no more: that is no reason to leave the index out from now
@@ -106,22 +108,22 @@ class Reindexer:
             await self._drop_artefacts(name)
             raise
         except Exception:
-            self._means.logger.exception("%s: %s could not be rebuilt", self.name, name)
+            self._context.logger.exception("%s: %s could not be rebuilt", self.name, name)
             return False
-        self._means.logger.info("%s: rebuilt %s", self.name, name)
+        self._context.logger.info("%s: rebuilt %s", self.name, name)
         return True
 
     async def _drop_artefacts(self, name: str) -> None:
         try:
             async with (
                 asyncio.timeout(_CLEANUP.total_seconds()),
-                WORKING.on(self._means.driver).session(timeout=_CLEANUP) as executor,
+                WORKING.on(self._context.driver).session(timeout=_CLEANUP) as executor,
             ):
                 indexes = REINDEXING.on(executor)
                 for artefact in _artefacts(name, await indexes.index_list()):
                     await indexes.index_drop(artefact)
         except Exception:
-            self._means.logger.exception(
+            self._context.logger.exception(
                 "%s: what is left of %s could not be dropped", self.name, name
             )
 

@@ -1,5 +1,5 @@
-"""How the services of the leader go about it: rounds at an interval, rows in batches, fewer in bad
-times.
+"""What the leader's services have in common: rounds at an interval, and rows in batches that shrink
+while the database is slow.
 """
 
 from __future__ import annotations
@@ -13,71 +13,76 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from riverui.engine.config import ClientConfig
 from riverui.engine.lead.elector import Term, steady_clock
+from riverui.engine.lead.retention import RIVERS_RETENTION, Retention
 from riverui.engine.waiting import Sleep, between, pass_on_cancellation
 from riverui.errors import LockTimeout, QueryTimeout, RiveruiError
 from riverui.storage.interface import Driver, Executor
+from riverui.storage.interface.params import JobDeleteBeforeParams
 
 TIMEOUT = timedelta(seconds=30)
-"""For a statement of the maintenance, where it has no limit of its own."""
+"""For a statement of the maintenance that has no limit of its own: River's figure."""
 
-ASIDE = 3600.0
-"""Seconds until a job that a service cannot process is tried again."""
+SET_ASIDE_SECONDS = 3600.0
+"""Until a job that a service cannot process is tried again: somebody has to mend it first."""
 
-_TRIPS = 3
-_WINDOW = 600.0
+_TIMEOUTS = 3
+"""Timeouts in a row after which batches are smaller: River's figure."""
+_TIMEOUTS_WITHIN = 600.0
+"""Seconds within which these timeouts have to come: River's figure."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pace:
-    """How long the services hold still."""
+class Timing:
+    """How long the services hold still; River's figures."""
 
     stagger: timedelta = timedelta(seconds=1)
-    """Each service begins after some part of this."""
+    """Each service begins after some part of this, so that they do not all begin at once."""
     pause_least: timedelta = timedelta(milliseconds=50)
-    """Between two batches, so that the database gets its breath."""
+    """Between two batches, at least: others need the database too."""
     pause_most: timedelta = timedelta(seconds=1)
+    """Between two batches, at most."""
     sleep: Sleep = asyncio.sleep
 
     async def begin(self) -> None:
-        """Waits for a service's turn to begin."""
+        """Wait for a service's turn to begin."""
         await self.sleep(between(0, self.stagger.total_seconds()))
 
     async def pause(self) -> None:
-        """Waits between two batches."""
+        """Wait between two batches."""
         await self.sleep(between(self.pause_least.total_seconds(), self.pause_most.total_seconds()))
 
 
-INSTANT = Pace(stagger=timedelta(0), pause_least=timedelta(0), pause_most=timedelta(0))
-"""For tests: nothing holds still."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Means:
-    """What every service works with."""
+class ServiceContext:
+    """What every service of a leader works with."""
 
     driver: Driver
-    config: ClientConfig
     clock: Callable[[], datetime]
     logger: logging.Logger
     now: Callable[[], float] = steady_clock
     """Seconds that go on whatever the clock is set to."""
-    pace: Pace = Pace()
+    delete_before: Callable[[Executor, JobDeleteBeforeParams], Awaitable[int]] | None = None
+    """How features remove finished jobs, in a transaction; None where none takes part in that."""
+    retention: Retention = RIVERS_RETENTION
+    """How long the client keeps finished jobs of queues without periods of their own."""
+    timing: Timing = Timing()
 
     def executor(self, limit: timedelta = TIMEOUT) -> AbstractAsyncContextManager[Executor]:
-        """Operations that commit by themselves; QueryTimeout for one that takes longer."""
+        """Return operations that commit by themselves; QueryTimeout for one that takes longer."""
         return self.driver.autocommit(timeout=limit)
 
+    def transaction(self, limit: timedelta = TIMEOUT) -> AbstractAsyncContextManager[Executor]:
+        """Return operations that are kept or lost together, each under this time limit."""
+        return self.driver.transaction(timeout=limit)
+
     def log_failure(self, name: str, error: Exception) -> None:
-        """Tells that a service's round failed; with a traceback where the error does not say it
-        all.
-        """
+        """Log that a service's round failed, with a traceback unless the error is one of ours."""
         trace = None if isinstance(error, RiveruiError) else error
         self.logger.error("%s: this round failed: %s", name, error, exc_info=trace)
 
 
-class Rounds(Protocol):
+class MaintenanceService(Protocol):
     """Something that the leader does again and again."""
 
     @property
@@ -87,11 +92,11 @@ class Rounds(Protocol):
 
     @property
     def interval(self) -> timedelta:
-        """From the begin of one round to that of the next."""
+        """From the start of one round to that of the next."""
         ...
 
     async def run_once(self) -> object:
-        """One round; what it did."""
+        """Do one round, and return what it did."""
         ...
 
 
@@ -106,16 +111,16 @@ class BatchSize:
         self._full = full
         self._reduced = reduced
         self._now = now
-        self._trips: list[float] = []
+        self._timeouts: list[float] = []
 
     @property
     def is_reduced(self) -> bool:
         """Whether the database has been too slow for full batches."""
-        return len(self._trips) >= _TRIPS
+        return len(self._timeouts) >= _TIMEOUTS
 
     @contextmanager
     def measured(self) -> Iterator[int]:
-        """The size for one batch, whose timeouts count; any success ends the row of them."""
+        """Give the size for one batch, whose timeout counts; any success forgets earlier ones."""
         try:
             yield self._reduced if self.is_reduced else self._full
         except LockTimeout:
@@ -123,16 +128,16 @@ class BatchSize:
             raise
         except QueryTimeout:
             if not self.is_reduced:
-                since = self._now() - _WINDOW
-                self._trips = [*(trip for trip in self._trips if trip >= since), self._now()]
+                since = self._now() - _TIMEOUTS_WITHIN
+                self._timeouts = [*(at for at in self._timeouts if at >= since), self._now()]
             raise
         if not self.is_reduced:
-            self._trips = []
+            self._timeouts = []
 
 
-async def in_batches(size: BatchSize, once: Callable[[int], Awaitable[int]], pace: Pace) -> int:
-    """Calls `once` with the size of a batch for as long as it finds a full one; how many it found
-    in all.
+async def in_batches(size: BatchSize, once: Callable[[int], Awaitable[int]], timing: Timing) -> int:
+    """Call `once` with the size of a batch for as long as it finds a full one; return how many it
+    found in all.
     """
     total = 0
     while True:
@@ -141,28 +146,32 @@ async def in_batches(size: BatchSize, once: Callable[[int], Awaitable[int]], pac
         total += found
         if found < most:
             return total
-        await pace.pause()
+        await timing.pause()
 
 
-async def one_round(name: str, run_once: Callable[[], Awaitable[object]], means: Means) -> None:
-    """A service's round; an error costs only that, and is logged."""
+async def run_round(
+    name: str, run_once: Callable[[], Awaitable[object]], context: ServiceContext
+) -> None:
+    """Do a service's round; an error costs only that round, and is logged."""
     try:
         await run_once()
     except Exception as error:
-        means.log_failure(name, error)
+        context.log_failure(name, error)
     pass_on_cancellation()
 
 
-async def keep_doing(rounds: Rounds, term: Term, means: Means) -> None:
-    """One round at once and one each interval, for ever; an error costs its round, and is
+async def run_periodically(
+    service: MaintenanceService, term: Term, context: ServiceContext
+) -> None:
+    """Do one round at once and one each interval until cancelled; an error costs its round, and is
     logged.
     """
-    await means.pace.begin()
+    await context.timing.begin()
     due = term.now()
     while True:
         # After a stop of the whole process the elector may not have noticed yet that the term is
         # over.
         if term.trusted:
-            await one_round(rounds.name, rounds.run_once, means)
-        due = max(due + rounds.interval.total_seconds(), term.now())
-        await means.pace.sleep(due - term.now())
+            await run_round(service.name, service.run_once, context)
+        due = max(due + service.interval.total_seconds(), term.now())
+        await context.timing.sleep(due - term.now())

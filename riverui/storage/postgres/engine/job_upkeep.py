@@ -107,15 +107,18 @@ class JobUpkeep(Statements):
                 "discarded_before": params.discarded_before,
                 "limit": params.limit,
                 "queues_excluded": array_literals.texts(params.queues_excluded),
+                "queues_included": array_literals.texts(params.queues_included),
                 "except_ids": array_literals.numbers(params.except_ids),
             },
             parts=parts,
             **_except(params.except_ids),
-            **({} if params.queues_excluded else _ALL_QUEUES),
+            **({} if params.queues_excluded else _NONE_EXCLUDED),
+            **({} if params.queues_included else _ALL_INCLUDED),
         )
 
 
-_ALL_QUEUES: dict[str, Any] = {"queues": ""}
+_NONE_EXCLUDED: dict[str, Any] = {"queues": ""}
+_ALL_INCLUDED: dict[str, Any] = {"only_queues": ""}
 
 
 def _except(ids: Sequence[int]) -> dict[str, Any]:

@@ -154,6 +154,7 @@ with old as materialized (
     select j.id from /* schema */river_job j
     where j.state = s.state and j.finalized_at is not null and j.finalized_at < s.horizon
       /* queues: */ and j.queue <> all(:queues_excluded::text[]) /* :queues */
+      /* only_queues: */ and j.queue = any(:queues_included::text[]) /* :only_queues */
       /* except: */ and j.id <> all(:except_ids::bigint[]) /* :except */
     order by j.finalized_at
     limit :limit::bigint

@@ -1,0 +1,21 @@
+"""Fetches only jobs that this client can work: River's FetchOnlyKnownKinds."""
+
+from __future__ import annotations
+
+from riverui.engine.pilot import Feature
+from riverui.engine.work.worker import Workers
+from riverui.storage.interface.params import JobFetchParams
+
+
+class FetchOnlyKnownKinds(Feature):
+    """Leaves jobs of kinds without a worker here to other clients.
+
+    Every client has it unless `ClientConfig.fetch_only_known_kinds` is off.
+    """
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    def fetch_params(self, params: JobFetchParams) -> JobFetchParams:
+        """Return the params with the kinds that have a worker when the producer starts."""
+        return params._replace(kinds=tuple(sorted(self._workers.kinds)))

@@ -1,0 +1,65 @@
+"""How much the engine does at once and how often: figures that programs have no reason to change,
+and tests have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineLimits:
+    """The figures of one client."""
+
+    # Fetching
+    fetch_rows: int = 1_000
+    """Jobs in one statement: while the next ones are fetched, these are worked already."""
+    fetch_first_rows: int = 100
+    """Jobs in the first statement, while it is not known how large they are."""
+    fetch_characters: int = 32 * 1024 * 1024
+    """Args and metadata in one statement, if the next jobs are like the last: what a process can
+    hold several times over.
+    """
+    set_aside_seconds: float = 60.0
+    """Until a job that could not be fetched is tried again: somebody has to mend it first."""
+
+    # Finishing
+    outcomes_at_once: int = 200
+    """Outcomes that are written without waiting for more."""
+    outcomes_wait_seconds: float = 0.05
+    """How long fewer outcomes wait for more: about as long as nobody notices."""
+    completions: int = 2_000
+    """Jobs in one statement that just went well: more make it no faster."""
+    changes: int = 500
+    """Outcomes of all other kinds in one statement, each with texts of its own."""
+    changes_characters: int = 16 * 1024 * 1024
+    """Errors, logs and outputs in one statement; a single output may have twice as many."""
+    same_time: timedelta = timedelta(milliseconds=25)
+    """Jobs that end so close together are written with the time of the last: Postgres is quicker at
+    that, and nobody tells the difference.
+    """
+    crowded: int = 10_000
+    """Unwritten outcomes from which on jobs keep their slots: River's figure."""
+    roomy: int = 5_000
+    """Unwritten outcomes below which slots are given back again: River's figure."""
+
+    # Looking
+    look_seconds: float = 60.0
+    """Between two looks for what a notification should have told: those are seldom lost."""
+    look_seconds_without_notifier: float = 2.0
+    """Where a look is all there is: River's figure."""
+    keep_alive_seconds: float = 30.0
+    """Between two signs of life of a client's producers to its features: River's figure."""
+    loop_check_seconds: float = 1.0
+    """Between two looks whether the event loop is blocked."""
+    loop_blocked_seconds: float = 1.0
+    """Standstill of the event loop that is worth a warning."""
+
+    # Logs of jobs
+    log_seconds: float = 2.0
+    """Between two writes of one job's log, at least; also from its first line to the first
+    write.
+    """
+    log_gap_seconds: float = 0.1
+    """Between two writes of any jobs' logs, at least, so that outcomes come first."""

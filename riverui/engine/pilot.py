@@ -1,0 +1,367 @@
+"""The one door for features: what they may take part in of all that a client does to jobs.
+
+It is River's pilot, with River's list of operations. A feature is a `Feature` subclass in
+`ClientConfig.features` that overrides only what it needs. Several features are wrapped around one
+another: **the first of the list is the outermost, in every operation**, and storage is the
+innermost. An operation in which no feature takes part is the plain storage call.
+
+Operations in which a feature takes part run in a transaction: what the feature writes on the
+executor that it is given is kept or lost together with the rest of the operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
+from functools import partial, reduce
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from riverui.actions.pilot import plain_cancel, plain_delete, plain_retry
+from riverui.domain.jobs import JobRow
+from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
+from riverui.storage.interface import EngineExecutor, Executor
+from riverui.storage.interface.job_actions import JobChanges
+from riverui.storage.interface.params import (
+    JobDeleteBeforeParams,
+    JobFetchParams,
+    JobInserted,
+    JobInsertParams,
+    JobRescueParams,
+    JobSetStateParams,
+)
+
+E = TypeVar("E")
+P = TypeVar("P")
+R = TypeVar("R")
+
+Operation: TypeAlias = Callable[[E, P], Awaitable[R]]
+"""Does something to jobs on an executor, as its params say."""
+
+Inner: TypeAlias = Callable[[P], Awaitable[R]]
+"""Goes on with the operation, for the features further in and storage, on the same executor."""
+
+
+class InsertBatch(NamedTuple):
+    """Jobs to insert in one statement."""
+
+    jobs: Sequence[JobInsertParams]
+    notify: Sequence[str] = ()
+    """Queues whose workers are told."""
+    fast: bool = False
+    """Whether the jobs are copied (`insert_many_fast`): then the insert returns no rows. A feature
+    that needs them goes on with `batch._replace(fast=False)`.
+    """
+
+
+class JobEnd(NamedTuple):
+    """How one attempt at a job ended."""
+
+    job: JobRow
+    """As it was fetched."""
+    change: JobSetStateParams
+
+
+class StuckParams(NamedTuple):
+    """Which running jobs the rescuer looks at."""
+
+    attempted_before: datetime
+    after_id: int
+    limit: int
+
+
+class RescueBatch(NamedTuple):
+    """What becomes of stuck jobs, should they still have been running since before then."""
+
+    rescues: Sequence[JobRescueParams]
+    attempted_before: datetime
+
+
+class ProducerStatus(NamedTuple):
+    """A queue as one client works it."""
+
+    client_id: str
+    queue: str
+    max_workers: int
+    running: tuple[int, ...] = ()
+    """Ids of the jobs at work."""
+
+
+class Feature:
+    """Takes part in what a client does to jobs. Override what is needed: the rest costs nothing.
+
+    An override of an operation calls `do_inner`, usually once, and returns what the operation
+    returns. What it raises fails the operation: an insert or a person's action is rolled back, a
+    fetch or the writing of outcomes is tried again, a service's round is skipped.
+    """
+
+    async def insert_many(
+        self,
+        executor: EngineExecutor,
+        batch: InsertBatch,
+        do_inner: Inner[InsertBatch, Sequence[JobInserted]],
+    ) -> Sequence[JobInserted]:
+        """Insert jobs and return one answer for each, in order; at most 5,000 at a time.
+
+        It runs in the transaction of `insert_many_tx`, or in one of the insert's own. In a
+        SyncClient it may change the batch and what is returned, but may not await anything except
+        `do_inner`.
+        """
+        return await do_inner(batch)
+
+    def fetch_params(self, params: JobFetchParams) -> JobFetchParams:
+        """Return which jobs a producer fetches; asked once, when it starts."""
+        return params
+
+    async def get_available(
+        self,
+        executor: EngineExecutor,
+        params: JobFetchParams,
+        do_inner: Inner[JobFetchParams, Sequence[JobRow]],
+    ) -> Sequence[JobRow]:
+        """Fetch up to `params.limit` jobs of one queue, make them running, and return them."""
+        return await do_inner(params)
+
+    async def set_state_if_running_many(
+        self,
+        executor: EngineExecutor,
+        ends: Sequence[JobEnd],
+        do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
+    ) -> Sequence[JobRow]:
+        """Write how attempts ended and return the rows afterwards, missing ones left out.
+
+        A job that is no longer running keeps its state. Up to 500 at a time; those of
+        `job_complete_tx` come one by one, in the caller's transaction.
+        """
+        return await do_inner(ends)
+
+    async def retry(
+        self, executor: Executor, ids: Sequence[int], do_inner: Inner[Sequence[int], JobChanges]
+    ) -> JobChanges:
+        """Make jobs available as somebody asked; each id is in one part of the answer."""
+        return await do_inner(ids)
+
+    async def cancel(
+        self, executor: Executor, ids: Sequence[int], do_inner: Inner[Sequence[int], JobChanges]
+    ) -> JobChanges:
+        """Cancel jobs as somebody asked; each id is in one part of the answer."""
+        return await do_inner(ids)
+
+    async def delete(
+        self, executor: Executor, ids: Sequence[int], do_inner: Inner[Sequence[int], JobChanges]
+    ) -> JobChanges:
+        """Delete jobs as somebody asked; each id is in one part of the answer."""
+        return await do_inner(ids)
+
+    def queues_excluded_from_cleaning(self) -> Collection[str]:
+        """Return the queues whose finished jobs the leader's job cleaner leaves alone."""
+        return ()
+
+    async def delete_before(
+        self,
+        executor: EngineExecutor,
+        params: JobDeleteBeforeParams,
+        do_inner: Inner[JobDeleteBeforeParams, int],
+    ) -> int:
+        """Remove up to `params.limit` finished jobs for the leader's job cleaner; return how
+        many.
+        """
+        return await do_inner(params)
+
+    async def get_stuck(
+        self,
+        executor: EngineExecutor,
+        params: StuckParams,
+        do_inner: Inner[StuckParams, Sequence[JobRow]],
+    ) -> Sequence[JobRow]:
+        """Return up to `params.limit` jobs that may be stuck, by id and above `params.after_id`."""
+        return await do_inner(params)
+
+    async def rescue_many(
+        self,
+        executor: EngineExecutor,
+        batch: RescueBatch,
+        do_inner: Inner[RescueBatch, Sequence[int]],
+    ) -> Sequence[int]:
+        """End the attempts of stuck jobs and return the ids of those changed."""
+        return await do_inner(batch)
+
+    async def producer_start(self, executor: EngineExecutor, producer: ProducerStatus) -> None:
+        """Take note that this client begins to work a queue. An error keeps it from doing so."""
+
+    async def producer_keep_alive(
+        self, executor: EngineExecutor, producers: Sequence[ProducerStatus]
+    ) -> None:
+        """Take note, every 30 seconds, of all queues that this client works. Errors are logged."""
+
+    async def producer_stop(self, executor: EngineExecutor, producer: ProducerStatus) -> None:
+        """Take note that this client has left a queue, or could not begin to work it.
+
+        A client that stops has written its outcomes by then. Errors are logged; a client that is
+        killed does not come here.
+        """
+
+    def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
+        """Return what the leader is to do again and again; asked once for each client's life."""
+        return ()
+
+
+class Pilot:
+    """A client's features, put together once: each operation is one call."""
+
+    def __init__(self, features: Sequence[Feature] = ()) -> None:
+        self.features = tuple(features)
+        self.insert_many = _composed(features, Feature.insert_many, plain_insert_many)
+        self.get_available = _composed(features, Feature.get_available, plain_get_available)
+        self.set_state_if_running_many = _composed(
+            features, Feature.set_state_if_running_many, plain_set_state_if_running_many
+        )
+        self.retry = _composed(features, Feature.retry, plain_retry)
+        self.cancel = _composed(features, Feature.cancel, plain_cancel)
+        self.delete = _composed(features, Feature.delete, plain_delete)
+        self.delete_before = _composed(features, Feature.delete_before, plain_delete_before)
+        self.get_stuck = _composed(features, Feature.get_stuck, plain_get_stuck)
+        self.rescue_many = _composed(features, Feature.rescue_many, plain_rescue_many)
+        self._starting = _overriding(features, Feature.producer_start)
+        self._keeping_alive = _overriding(features, Feature.producer_keep_alive)
+        self._stopping = _overriding(features, Feature.producer_stop)
+
+    @property
+    def inserts(self) -> bool:
+        """Whether a feature takes part in inserting jobs."""
+        return self.insert_many is not plain_insert_many
+
+    @property
+    def fetches(self) -> bool:
+        """Whether a feature takes part in fetching jobs."""
+        return self.get_available is not plain_get_available
+
+    @property
+    def ends(self) -> bool:
+        """Whether a feature takes part in writing how attempts ended."""
+        return self.set_state_if_running_many is not plain_set_state_if_running_many
+
+    @property
+    def deletes(self) -> bool:
+        """Whether a feature takes part in deleting jobs."""
+        return self.delete is not plain_delete
+
+    @property
+    def cleans(self) -> bool:
+        """Whether a feature takes part in removing finished jobs."""
+        return self.delete_before is not plain_delete_before
+
+    @property
+    def rescues(self) -> bool:
+        """Whether a feature takes part in reading or rescuing stuck jobs."""
+        return self.get_stuck is not plain_get_stuck or self.rescue_many is not plain_rescue_many
+
+    @property
+    def starts(self) -> bool:
+        """Whether a feature wants to know when producers start."""
+        return bool(self._starting)
+
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether a feature wants to know which producers live."""
+        return bool(self._keeping_alive)
+
+    @property
+    def stops(self) -> bool:
+        """Whether a feature wants to know when producers stop."""
+        return bool(self._stopping)
+
+    @property
+    def queues_excluded_from_cleaning(self) -> tuple[str, ...]:
+        """Return the queues that the job cleaner leaves to features, by name."""
+        excluded = {
+            queue for feature in self.features for queue in feature.queues_excluded_from_cleaning()
+        }
+        return tuple(sorted(excluded))
+
+    def fetch_params(self, params: JobFetchParams) -> JobFetchParams:
+        """Return what a producer asks for in each fetch."""
+        return reduce(lambda asked, feature: feature.fetch_params(asked), self.features, params)
+
+    async def producer_start(self, executor: EngineExecutor, producer: ProducerStatus) -> None:
+        """Tell the features, first to last, that a queue begins to be worked."""
+        for feature in self._starting:
+            await feature.producer_start(executor, producer)
+
+    async def producer_keep_alive(
+        self, executor: EngineExecutor, producers: Sequence[ProducerStatus]
+    ) -> None:
+        """Tell the features, first to last, which queues are worked."""
+        for feature in self._keeping_alive:
+            await feature.producer_keep_alive(executor, producers)
+
+    async def producer_stop(self, executor: EngineExecutor, producer: ProducerStatus) -> None:
+        """Tell the features, last to first, that a queue is no longer worked."""
+        for feature in reversed(self._stopping):
+            await feature.producer_stop(executor, producer)
+
+    def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
+        """Return the services that features bring along for the leader."""
+        return [service for feature in self.features for service in feature.services(context)]
+
+
+async def plain_insert_many(executor: EngineExecutor, batch: InsertBatch) -> Sequence[JobInserted]:
+    """Insert jobs without any feature."""
+    if batch.fast:
+        await executor.job_insert_many_fast(batch.jobs, notify=batch.notify)
+        return []
+    return await executor.job_insert_many(batch.jobs, notify=batch.notify)
+
+
+def plain_get_available(
+    executor: EngineExecutor, params: JobFetchParams
+) -> Awaitable[Sequence[JobRow]]:
+    """Fetch jobs without any feature."""
+    return executor.job_get_available(params)
+
+
+def plain_set_state_if_running_many(
+    executor: EngineExecutor, ends: Sequence[JobEnd]
+) -> Awaitable[Sequence[JobRow]]:
+    """Write how attempts ended without any feature."""
+    return executor.job_set_state_many([end.change for end in ends])
+
+
+def plain_delete_before(executor: EngineExecutor, params: JobDeleteBeforeParams) -> Awaitable[int]:
+    """Remove finished jobs without any feature."""
+    return executor.job_delete_before(params)
+
+
+def plain_get_stuck(executor: EngineExecutor, params: StuckParams) -> Awaitable[Sequence[JobRow]]:
+    """Return jobs that may be stuck without any feature."""
+    return executor.job_get_stuck(
+        attempted_before=params.attempted_before, after_id=params.after_id, limit=params.limit
+    )
+
+
+def plain_rescue_many(executor: EngineExecutor, batch: RescueBatch) -> Awaitable[Sequence[int]]:
+    """End the attempts of stuck jobs without any feature."""
+    return executor.job_rescue_many(batch.rescues, attempted_before=batch.attempted_before)
+
+
+def _overriding(features: Sequence[Feature], method: Callable[..., object]) -> tuple[Feature, ...]:
+    """Return the features that have a method of their own under this method's name."""
+    name = method.__name__
+    return tuple(feature for feature in features if getattr(type(feature), name) is not method)
+
+
+def _composed(
+    features: Sequence[Feature],
+    method: Callable[[Feature, E, P, Inner[P, R]], Awaitable[R]],
+    plain: Operation[E, P, R],
+) -> Operation[E, P, R]:
+    """Return the operation with the overriding features around it, the first one outermost."""
+    operation = plain
+    for feature in reversed(_overriding(features, method)):
+        operation = _around(getattr(feature, method.__name__), operation)
+    return operation
+
+
+def _around(
+    outer: Callable[[E, P, Inner[P, R]], Awaitable[R]], inner: Operation[E, P, R]
+) -> Operation[E, P, R]:
+    return lambda executor, params: outer(executor, params, partial(inner, executor))

@@ -1,0 +1,92 @@
+"""Polls for all queues of a client that wait for jobs, in one statement however many they are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from riverui.engine.dedicated_connection import DedicatedConnection
+from riverui.engine.service import keep_running
+from riverui.engine.waiting import between, pass_on_cancellation
+from riverui.errors import RiveruiError
+
+
+class PolledQueue(Protocol):
+    """A queue's producer, as the poller sees it."""
+
+    name: str
+    poll_interval: float
+    last_fetched_at: datetime | None
+
+    @property
+    def waits(self) -> bool:
+        """Whether a poll could find something for it to do."""
+        ...
+
+    def poll(self) -> None:
+        """Fetch, because a poll found a job or could not ask."""
+        ...
+
+
+class QueuePoller:
+    """One timer for each poll interval that some queue of the client has."""
+
+    def __init__(
+        self,
+        connection: DedicatedConnection,
+        *,
+        clock: Callable[[], datetime],
+        logger: logging.Logger,
+    ) -> None:
+        self._clock = clock
+        self._connection = connection
+        self._logger = logger
+        self._polled: dict[float, set[PolledQueue]] = {}
+        self._tasks: dict[float, asyncio.Task[None]] = {}
+
+    def add(self, queue: PolledQueue) -> None:
+        """Poll for a queue from now on."""
+        interval = queue.poll_interval
+        self._polled.setdefault(interval, set()).add(queue)
+        if interval not in self._tasks:
+            name = f"polling every {interval:g} s"
+            self._tasks[interval] = asyncio.create_task(
+                keep_running(name, lambda: self._run(interval), self._logger),
+                name=f"riverui {name}",
+            )
+
+    async def remove(self, queue: PolledQueue) -> None:
+        """Poll for that queue no more."""
+        interval = queue.poll_interval
+        polled = self._polled.get(interval, set())
+        polled.discard(queue)
+        if not polled and (task := self._tasks.pop(interval, None)):
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self, interval: float) -> None:
+        while True:
+            pass_on_cancellation()
+            await asyncio.sleep(interval + between(0, max(interval / 10, 0.01)))
+            await self._poll([queue for queue in self._polled[interval] if queue.waits])
+
+    async def _poll(self, waiting: list[PolledQueue]) -> None:
+        if len(waiting) > 1:
+            names = sorted(queue.name for queue in waiting)
+            try:
+                found = await self._connection.call(
+                    lambda executor: executor.queue_with_available_list(names)
+                )
+            except RiveruiError:
+                # Each of them would meet the same error: one does, and logs it.
+                waiting = waiting[:1]
+            else:
+                now = self._clock()
+                for queue in waiting:
+                    queue.last_fetched_at = now
+                waiting = [queue for queue in waiting if queue.name in found]
+        for queue in waiting:
+            queue.poll()

@@ -1,0 +1,41 @@
+"""Counts and reports the jobs of a client that go on long past their time limit."""
+
+from __future__ import annotations
+
+import logging
+
+from riverui.domain.jobs import JobRow
+from riverui.engine.work.worker import StuckHandler, StuckJob
+
+
+class StuckJobs:
+    """The stuck jobs of all queues of one client."""
+
+    def __init__(self, handler: StuckHandler | None, logger: logging.Logger) -> None:
+        self.count = 0
+        """How many there are now."""
+        self._handler = handler
+        self._logger = logger
+
+    def add(self, row: JobRow) -> bool:
+        """Log a job that has become stuck, and return whether the program's handler wants another
+        job worked in its place.
+        """
+        self.count += 1
+        self._logger.warning(
+            "job %s (%s) seems to be stuck: it does not end when cancelled", row.id, row.kind
+        )
+        if self._handler is None:
+            return False
+        stuck = StuckJob(id=row.id, kind=row.kind, queue=row.queue, total_stuck_jobs=self.count)
+        try:
+            result = self._handler(stuck)
+        except Exception:
+            self._logger.exception("the stuck handler failed on job %s", row.id)
+            return False
+        return result is not None and result.add_worker_slot
+
+    def remove(self, row: JobRow) -> None:
+        """Log that a job has ended after all."""
+        self.count -= 1
+        self._logger.info("job %s (%s) is no longer stuck", row.id, row.kind)
