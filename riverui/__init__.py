@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from riverui.engine.client import AsyncClient, Client, client_from_context
     from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
     from riverui.engine.events import Event, EventKind, JobStats
+    from riverui.engine.features.retention import QueueRetention
     from riverui.engine.hooks import DoInner, Hook, Metric, Middleware, Plugin
     from riverui.engine.insert.job_builder import (
         InsertManyParams,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         JobListResult,
     )
     from riverui.engine.lead.periodic import PeriodicJob
+    from riverui.engine.lead.retention import Retention
     from riverui.engine.sync_client import SyncClient
     from riverui.engine.work.context import (
         cancel_requested,
@@ -111,7 +113,9 @@ __all__ = [
     "PeriodicJob",
     "Plugin",
     "QueueConfig",
+    "QueueRetention",
     "QueueRow",
+    "Retention",
     "Schedule",
     "StuckJob",
     "StuckResult",
@@ -153,6 +157,7 @@ _PLACES = {
         "cancel_requested current_job job_complete_tx metadata_set raise_if_cancelled record_output"
     ),
     "engine.events": "Event EventKind JobStats",
+    "engine.features.retention": "QueueRetention",
     "engine.hooks": "DoInner Hook Metric Middleware Plugin",
     "engine.insert.job_builder": (
         "InsertManyParams InsertOpts InsertRequest InsertResult UniqueOpts"
@@ -161,6 +166,7 @@ _PLACES = {
         "JobDeleteManyParams JobListCursor JobListOrder JobListParams JobListResult"
     ),
     "engine.lead.periodic": "PeriodicJob",
+    "engine.lead.retention": "Retention",
     "engine.work.resumable": (
         "resumable_set_cursor resumable_set_step_cursor_tx resumable_set_step_tx resumable_step "
         "resumable_step_cursor resumable_step_cursor_sync resumable_step_sync"

@@ -313,6 +313,23 @@ async def test_delete_before_spares_queues(way: Way) -> None:
     ] == spared
 
 
+@pytest.mark.parametrize("excluded", [(), ("b",)])
+async def test_delete_before_of_some_queues_alone(way: Way, excluded: tuple[str, ...]) -> None:
+    for queue in ("a", "b", "c"):
+        await way.make.job("completed", finalized_at=before(hours=1), queue=queue)
+    params = JobDeleteBeforeParams(
+        cancelled_before=None,
+        completed_before=NOW,
+        discarded_before=None,
+        limit=100,
+        queues_excluded=excluded,
+        queues_included=("a", "b"),
+    )
+    assert await way.executor.job_delete_before(params) == 2 - len(excluded)
+    rows = await way.make.rows("select queue from river_job order by queue")
+    assert [row["queue"] for row in rows] == [*excluded, "c"]
+
+
 async def test_what_is_retried_meanwhile_is_not_cleaned(driver: Driver, make: Make) -> None:
     job_id = await make.job("completed", finalized_at=before(hours=1))
     params = JobDeleteBeforeParams(
