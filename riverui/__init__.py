@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from riverui.engine.events import Event, EventKind, JobStats
     from riverui.engine.features.retention import QueueRetention
     from riverui.engine.hooks import DoInner, Hook, Metric, Middleware, Plugin
-    from riverui.engine.insert.job_builder import (
+    from riverui.engine.insert.insert_opts import (
         InsertManyParams,
         InsertOpts,
         InsertRequest,
@@ -159,7 +159,7 @@ _PLACES = {
     "engine.events": "Event EventKind JobStats",
     "engine.features.retention": "QueueRetention",
     "engine.hooks": "DoInner Hook Metric Middleware Plugin",
-    "engine.insert.job_builder": (
+    "engine.insert.insert_opts": (
         "InsertManyParams InsertOpts InsertRequest InsertResult UniqueOpts"
     ),
     "engine.job_lists": (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from riverui.domain.jobs import JobRow
-    from riverui.engine.insert.job_builder import InsertRequest, InsertResult
+    from riverui.engine.insert.insert_opts import InsertRequest, InsertResult
 
 Attributes = dict[str, Any]
 

@@ -13,7 +13,7 @@ from riverui.demo.workers import args_type
 from riverui.domain.jobs import JobState
 from riverui.domain.schedules import PeriodicInterval
 from riverui.engine.client import Client
-from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.job_lists import JobListParams
 from riverui.engine.lead.periodic import PeriodicJob
 from riverui.errors import DatabaseError

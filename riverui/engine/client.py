@@ -19,7 +19,6 @@ from riverui.engine.client_context import ClientContext
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind, Events, Subscription
 from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
-from riverui.engine.hooks import Extensions
 from riverui.engine.insert.insert_methods import Inserting
 from riverui.engine.lead.elector import Terms
 from riverui.engine.lead.periodic import PeriodicJobs
@@ -90,7 +89,7 @@ class Client(Inserting, AdminMethods):
         """Its queues may be replaced until the start."""
         self.clock: Callable[[], datetime] = clock or _utc_now
         self.driver, self._owns_driver = _driver(database, self.config)
-        self.extensions = Extensions.of(self.config)
+        self.extensions = self.config.extensions
         self.id = self.config.id or default_client_id(platform.node(), self.clock())
         self.logger = self.config.logger or logging.getLogger("riverui.engine")
         self.events = Events(self.logger)

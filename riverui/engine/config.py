@@ -6,19 +6,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from riverui.domain.names import is_kind, is_queue_name
+from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin
+from riverui.engine.lead.periodic import PeriodicJob, Schedule
 from riverui.engine.lead.retention import Retention
 from riverui.engine.pilot import Feature
 from riverui.engine.spans import NO_LIMIT as NO_LIMIT
+from riverui.engine.work.worker import ErrorHandler, RetryPolicy, StuckHandler, Workers
 from riverui.errors import ConfigError
 from riverui.storage.sql import check_schema
-
-if TYPE_CHECKING:
-    from riverui.engine.hooks import Hook, Middleware, Plugin
-    from riverui.engine.lead.periodic import PeriodicJob, Schedule
-    from riverui.engine.work.worker import ErrorHandler, RetryPolicy, StuckHandler, Workers
 
 _HOUR = timedelta(hours=1)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -173,6 +170,11 @@ class ClientConfig:
             return self.rescue_stuck_jobs_after
         explicit = self.job_timeout > _NOTHING and self.job_timeout != _MINUTE
         return self.job_timeout + _HOUR if explicit else _HOUR
+
+    @property
+    def extensions(self) -> Extensions:
+        """Hooks and middleware by what they override."""
+        return Extensions.of(self.hooks, self.middleware, self.plugins)
 
     @property
     def retention(self) -> Retention:

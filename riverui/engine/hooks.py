@@ -17,8 +17,7 @@ from riverui.domain.jobs import JobRow
 from riverui.engine.args.job_args import hooks_of, plugins_of
 
 if TYPE_CHECKING:
-    from riverui.engine.config import ClientConfig
-    from riverui.engine.insert.job_builder import InsertRequest, InsertResult
+    from riverui.engine.insert.insert_opts import InsertRequest, InsertResult
 
 _Any = TypeVar("_Any")
 _Kind = TypeVar("_Kind", bound="Hook | Middleware")
@@ -102,11 +101,13 @@ class Extensions:
     work_end: tuple[Hook, ...] = ()
 
     @classmethod
-    def of(cls, config: ClientConfig) -> Extensions:
-        """What a client is configured with: plugins come first, `hooks` and `middleware` are only
-        that.
+    def of(
+        cls, hooks: Sequence[Hook], middleware: Sequence[Middleware], plugins: Sequence[Plugin]
+    ) -> Extensions:
+        """Return what a client is configured with: plugins come first; `hooks` and `middleware` are
+        only that.
         """
-        return _sorted([*config.plugins, *config.hooks], [*config.plugins, *config.middleware])
+        return _sorted([*plugins, *hooks], [*plugins, *middleware])
 
     @classmethod
     def of_args(cls, args_type: type[object]) -> Extensions:

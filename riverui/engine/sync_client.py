@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, cast
 
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.config import ClientConfig
-from riverui.engine.hooks import Extensions
 from riverui.engine.insert.insert_methods import Flow, only
-from riverui.engine.insert.job_builder import (
-    Batch,
-    Inserter,
-    InsertManyParams,
-    InsertOpts,
-    InsertResult,
-    NotifyLimiter,
-)
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, InsertResult
+from riverui.engine.insert.job_builder import Batch, Inserter, NotifyLimiter
 from riverui.engine.pilot import InsertBatch, Pilot
 from riverui.engine.work.context import completion_of
 from riverui.engine.work.worker import Job
@@ -76,7 +69,7 @@ class SyncClient:
         self._clock = clock
         inserter = Inserter(self.config, clock, NotifyLimiter(self.config.fetch_cooldown))
         self._pilot = Pilot(self.config.features)
-        self._flow = Flow(inserter, Extensions.of(self.config))
+        self._flow = Flow(inserter, self.config.extensions)
 
     def __repr__(self) -> str:
         return (

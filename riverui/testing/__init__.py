@@ -37,8 +37,8 @@ from riverui.engine.args.job_args import JobArgs, JsonArgs, decoder, encode, kin
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.events import EventKind
-from riverui.engine.insert.job_builder import InsertOpts
-from riverui.engine.work.resumable import CURSOR, STEP
+from riverui.engine.insert.insert_opts import InsertOpts
+from riverui.engine.work.progress import CURSOR, STEP
 from riverui.engine.work.worker import Job, Worker, Workers
 from riverui.storage.connect import connect
 from riverui.storage.interface import EngineExecutor

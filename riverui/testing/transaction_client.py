@@ -19,7 +19,7 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.events import EventKind
 from riverui.engine.hooks import settle
-from riverui.engine.insert.job_builder import InsertOpts
+from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.work import attempt as at_work
 from riverui.engine.work.job_runner import JobRunner
 from riverui.engine.work.worker import ErrorResult, Job, Workers

@@ -38,7 +38,8 @@ from riverui.engine.args.job_args import (
 )
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
-from riverui.engine.insert.job_builder import Inserter, InsertOpts, NotifyLimiter
+from riverui.engine.insert.insert_opts import InsertOpts
+from riverui.engine.insert.job_builder import Inserter, NotifyLimiter
 from riverui.errors import ArgsError, ConfigError
 
 

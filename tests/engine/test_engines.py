@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 import riverui
 from riverui.engine.client import AsyncClient, Client
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.worker import Workers
 from riverui.errors import ConfigError, DatabaseUnavailable, InsertError, SchemaMissing

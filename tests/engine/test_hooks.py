@@ -201,7 +201,7 @@ def test_only_what_is_overridden_is_called() -> None:
         async def insert_many(self, requests: Any, do_inner: Any) -> Any: ...
 
     one, two, both = Beginning(), Inserting(), Noting("x", [])
-    found = Extensions.of(ClientConfig(hooks=[one, both], middleware=[two, both], plugins=[one]))
+    found = ClientConfig(hooks=[one, both], middleware=[two, both], plugins=[one]).extensions
     assert found == Extensions(
         insert_many=(two,), work=(both,), work_begin=(one, one, both), work_end=(both,)
     )

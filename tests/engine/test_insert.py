@@ -15,14 +15,13 @@ from riverui.domain.jobs import JobState
 from riverui.engine.args.job_args import JsonArgs, encode
 from riverui.engine.args.unique import unique_key, uniqueness
 from riverui.engine.config import ClientConfig
-from riverui.engine.insert.job_builder import (
-    Inserter,
+from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
     InsertRequest,
-    NotifyLimiter,
     UniqueOpts,
 )
+from riverui.engine.insert.job_builder import Inserter, NotifyLimiter
 from riverui.engine.work.worker import Job, Workers
 from riverui.errors import ArgsError, InsertError, UnknownJobKind
 from riverui.storage.interface.params import JobInsertParams

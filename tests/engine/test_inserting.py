@@ -21,7 +21,7 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook, Middleware, Plugin
 from riverui.engine.insert import insert_methods
-from riverui.engine.insert.job_builder import (
+from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
     InsertRequest,

@@ -15,7 +15,7 @@ from psycopg.rows import DictRow, dict_row
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 from riverui.engine.client import Client
-from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.errors import UniqueConflict
 
 

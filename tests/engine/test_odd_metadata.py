@@ -8,7 +8,7 @@ import pytest
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.work.outcome import next_snoozes
-from riverui.engine.work.resumable import Progress
+from riverui.engine.work.progress import Progress
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DEEP = "[" * 5_000 + "]" * 5_000

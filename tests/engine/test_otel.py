@@ -23,7 +23,7 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind
 from riverui.engine.hooks import Metric
-from riverui.engine.insert.job_builder import InsertRequest, InsertResult
+from riverui.engine.insert.insert_opts import InsertRequest, InsertResult
 from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Workers
 from riverui.errors import ConfigError
 from riverui.storage.interface import Driver

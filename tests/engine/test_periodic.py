@@ -11,7 +11,7 @@ import pytest
 
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
-from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.lead.periodic import CronSchedule, PeriodicInterval, PeriodicJob, PeriodicJobs
 from riverui.errors import ConfigError
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from riverui.domain.jobs import JobState
-from riverui.engine.insert.job_builder import UniqueOpts
+from riverui.engine.insert.insert_opts import UniqueOpts
 from riverui.storage.interface.params import JobSelectParams
 from tests.interop import upkeep
 from tests.interop.script import Script

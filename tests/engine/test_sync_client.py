@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook, Plugin
-from riverui.engine.insert.job_builder import (
+from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
     InsertRequest,

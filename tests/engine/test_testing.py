@@ -23,7 +23,7 @@ from riverui.engine.args.job_args import JsonArgs
 from riverui.engine.client import Client, client_from_context
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
-from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.work.context import job_complete_tx, record_output
 from riverui.engine.work.resumable import (
     resumable_set_cursor,

@@ -15,7 +15,7 @@ from riverui.domain.jobs import JobState
 from riverui.engine.args.gojson import Unfit
 from riverui.engine.args.job_args import JsonArgs, Unique, encode, unique_form
 from riverui.engine.args.unique import key_text, unique_args, unique_key, uniqueness
-from riverui.engine.insert.job_builder import UniqueOpts
+from riverui.engine.insert.insert_opts import UniqueOpts
 from riverui.errors import InsertError
 
 AT = datetime(2026, 8, 7, 19, 34, 56, 789_000, tzinfo=UTC)

@@ -27,7 +27,7 @@ from riverui.engine.client import Client
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.events import EventKind, Subscription
-from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.job_lists import JobDeleteManyParams, JobListParams
 from riverui.engine.lead.periodic import PeriodicInterval, PeriodicJob
 from riverui.storage.connect import connect

@@ -14,7 +14,6 @@ import msgspec
 from riverui.domain.jobs import JobState
 from riverui.engine.config import NO_LIMIT, ClientConfig
 from riverui.engine.events import EventKind
-from riverui.engine.hooks import Extensions
 from riverui.engine.work.attempt import Attempt, Cause, running
 from riverui.engine.work.context import metadata_set, record_output
 from riverui.engine.work.deadlines import Deadlines
@@ -81,7 +80,7 @@ class Scripts:
         logger = logging.getLogger("tests.script")
         self._executor = JobExecutor(
             config,
-            Extensions.of(config),
+            config.extensions,
             clock=clock,
             completer=self,
             deadlines=Deadlines(60, lambda _: None),

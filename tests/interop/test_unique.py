@@ -21,13 +21,8 @@ from psycopg.rows import DictRow
 from riverui.engine.args.job_args import JsonArgs, Unique, decoder, encode, kind_of
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
-from riverui.engine.insert.job_builder import (
-    Inserter,
-    InsertManyParams,
-    InsertOpts,
-    NotifyLimiter,
-    UniqueOpts,
-)
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.job_builder import Inserter, NotifyLimiter
 from riverui.storage.interface import Driver
 from tests.interop.worker import built
 

@@ -22,7 +22,7 @@ from psycopg.rows import DictRow, dict_row
 from riverui.domain.jobs import JobState
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
-from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.errors import UniqueConflict
 from riverui.storage.connect import connect
 from riverui.storage.interface.job_actions import SkipReason

@@ -18,17 +18,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from riverui.engine.args import gojson
 from riverui.engine.args.decoding import parse, reader
 from riverui.engine.args.fields import KIND, StructKind, Unique, fields_of, per_type, struct_kind
 from riverui.engine.args.gojson import Unfit
 from riverui.errors import ArgsError, ConfigError
-
-if TYPE_CHECKING:
-    from riverui.engine.hooks import Hook, Middleware
-    from riverui.engine.insert.job_builder import InsertOpts
 
 __all__ = [
     "JobArgs",
@@ -243,8 +239,8 @@ def _msgspec_decoder(cls: Any) -> Callable[[str], Any]:
     return read
 
 
-def insert_opts_of(args: object) -> InsertOpts | None:
-    """What the args say about their insertion."""
+def insert_opts_of(args: object) -> Any:
+    """Return what the args say about their insertion, InsertOpts; None where they say nothing."""
     return args.insert_opts() if has_insert_opts(type(args)) else None  # type: ignore[attr-defined]  # it was asked for
 
 
@@ -260,13 +256,13 @@ def kind_aliases_of(cls: type) -> tuple[str, ...]:
 
 
 @per_type
-def plugins_of(cls: type) -> tuple[Hook | Middleware, ...]:
-    """What hooks into these jobs alone: `hooks_of` them, then plugins."""
+def plugins_of(cls: type) -> tuple[object, ...]:
+    """Return what hooks into these jobs alone: `hooks_of` them, then plugins, unchecked."""
     return (*hooks_of(cls), *_said(cls, "plugins"))
 
 
-def hooks_of(cls: type) -> tuple[Hook, ...]:
-    """What is meant to hook into these jobs as hooks only, and not as middleware."""
+def hooks_of(cls: type) -> tuple[object, ...]:
+    """Return what hooks into these jobs as hooks only, and not as middleware, unchecked."""
     return tuple(_said(cls, "hooks"))
 
 

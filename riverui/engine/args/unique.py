@@ -22,7 +22,7 @@ from riverui.engine.args.gojson import quoted
 from riverui.errors import InsertError
 
 if TYPE_CHECKING:
-    from riverui.engine.insert.job_builder import UniqueOpts
+    from riverui.engine.insert.insert_opts import UniqueOpts
 
 Path = tuple[str, ...]
 

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 
 from riverui.engine.args.job_args import JobArgs, plugins_of
 from riverui.engine.hooks import Extensions, Middleware, settle
-from riverui.engine.insert.job_builder import (
-    Batch,
-    Inserter,
+from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
     InsertRequest,
     InsertResult,
-    NotifyLimiter,
 )
+from riverui.engine.insert.job_builder import Batch, Inserter, NotifyLimiter
 from riverui.engine.pilot import InsertBatch, Pilot
 from riverui.errors import InsertError
 from riverui.storage.interface import NOTIFYING, TRANSACTION_STATUS, Driver, EngineExecutor

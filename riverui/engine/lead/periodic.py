@@ -10,7 +10,7 @@ from typing import Any
 
 from riverui.domain.names import MOST_KIND_CHARACTERS, is_kind
 from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
-from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.errors import ConfigError
 
 __all__ = [

@@ -9,17 +9,15 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from riverui.domain.jobs import JobRow
 from riverui.engine.args import gojson
 from riverui.engine.pilot import Pilot
+from riverui.engine.work.attempt_log import AttemptLog
+from riverui.engine.work.progress import Progress
+from riverui.engine.work.worker import Job, WorkUnit
 from riverui.storage.interface import Driver
-
-if TYPE_CHECKING:
-    from riverui.engine.work.job_log import AttemptLog
-    from riverui.engine.work.resumable import Progress
-    from riverui.engine.work.worker import Job, WorkUnit
 
 
 class Cause(Enum):

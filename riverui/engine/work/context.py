@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from riverui.domain.jobs import OUTPUT, JobState
-from riverui.engine.args import gojson
 from riverui.engine.pilot import JobEnd
 from riverui.engine.work import attempt as at_work
 from riverui.engine.work.attempt import Attempt, OwnClient
+from riverui.engine.work.metadata_json import json_text
 from riverui.engine.work.worker import A, Job
 from riverui.errors import NotFound, OutsideJob
 from riverui.storage.interface.params import JobSetStateParams
@@ -68,7 +68,7 @@ def record_output(value: Any) -> None:
     A later call replaces it. ValueError for what is too large or cannot be stored as JSON.
     """
     attempt = _unended_attempt()
-    text = _json(value)
+    text = json_text(value)
     if len(text) > MOST_OUTPUT_BYTES // 4 and (size := len(text.encode())) > MOST_OUTPUT_BYTES:
         raise ValueError(
             f"The output has {size:,} bytes: at most {MOST_OUTPUT_BYTES:,} can be recorded."
@@ -85,8 +85,8 @@ def metadata_set(key: str, value: Any) -> None:
     if key.startswith(RESERVED):
         raise ValueError(f"Metadata keys that begin with {RESERVED} are reserved for River.")
     attempt = _unended_attempt()
-    _json(key)
-    attempt.update(key, _json(value))
+    json_text(key)
+    attempt.update(key, json_text(value))
 
 
 async def job_complete_tx(tx: object, job: Job[A]) -> Job[A]:
@@ -124,10 +124,3 @@ def completion_of(job: Job[Any], now: datetime) -> JobSetStateParams:
         finalized_at=now,
         metadata=running_attempt().metadata(),
     )
-
-
-def _json(value: Any) -> str:
-    try:
-        return gojson.dump(value)
-    except gojson.Unfit as unfit:
-        raise ValueError(f"This cannot be stored as JSON: {unfit}") from None

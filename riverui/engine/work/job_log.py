@@ -25,7 +25,7 @@ from riverui.engine.service import WakeUp
 from riverui.engine.waiting import pass_on_cancellation
 from riverui.engine.work import log_capture
 from riverui.engine.work.attempt import Attempt, client as of_client, running
-from riverui.engine.work.outcome import storable
+from riverui.engine.work.attempt_log import AttemptLog, LoggedAttempt
 from riverui.errors import DatabaseError
 
 KEY = "river:log"
@@ -34,47 +34,6 @@ _BYTES_A_SECOND = 64 * 1024
 """How much of one job's log is written in a second while it runs."""
 _BYTES_A_SECOND_TOGETHER = 1024 * 1024
 """How much of all jobs' logs is written in a second while they run."""
-
-
-class AttemptLog:
-    """What one attempt has logged so far."""
-
-    __slots__ = ("_most", "_pieces", "attempt", "full", "size", "unwritten", "writing")
-
-    def __init__(self, attempt: Attempt, most: int) -> None:
-        self._most = most
-        self._pieces: list[str] = []
-        self.attempt: Attempt | None = attempt
-        """None once it has ended."""
-        self.full = False
-        """Whether lines had to be left out."""
-        self.size = 0
-        """Bytes as UTF-8."""
-        self.unwritten = False
-        self.writing: asyncio.Future[None] | None = None
-
-    def append(self, line: str) -> bool:
-        """Adds a line, cut where the log is full; whether anything was added."""
-        if self.full:
-            return False
-        encoded = storable(line + "\n", self._most).encode()
-        room = self._most - self.size
-        if len(encoded) > room:
-            self.full = True
-            encoded = encoded[:room]
-        self._pieces.append(encoded.decode(errors="ignore"))
-        self.size += len(encoded)
-        return True
-
-    def text(self) -> str:
-        """All of it."""
-        self._pieces = ["".join(self._pieces)]
-        return self._pieces[0]
-
-    def end(self) -> None:
-        """Lets go of everything: somebody may still mean to write it."""
-        self._pieces.clear()
-        self.attempt = None
 
 
 class JobLogs(logging.Handler):
@@ -152,7 +111,7 @@ class JobLogs(logging.Handler):
                         max(self._limits.log_gap_seconds, size / _BYTES_A_SECOND_TOGETHER)
                     )
 
-    async def _write(self, log: AttemptLog, attempt: Attempt) -> int:
+    async def _write(self, log: AttemptLog, attempt: LoggedAttempt) -> int:
         """Writes what there is of a log; how many bytes."""
         text = self._array(log, attempt)
         if text is None:
@@ -173,7 +132,7 @@ class JobLogs(logging.Handler):
             log.writing = None
         return len(text)
 
-    def _schedule(self, log: AttemptLog, attempt: Attempt) -> None:
+    def _schedule(self, log: AttemptLog, attempt: LoggedAttempt) -> None:
         # The logs of earlier attempts lie in the same place, and are written along.
         size = log.size + len(attempt.row.metadata)
         seconds = max(self._limits.log_seconds, size / _BYTES_A_SECOND)
@@ -181,7 +140,7 @@ class JobLogs(logging.Handler):
         if self._due[0][2] is log:
             self._wake_up.set()
 
-    def _array(self, log: AttemptLog, attempt: Attempt) -> str | None:
+    def _array(self, log: AttemptLog, attempt: LoggedAttempt) -> str | None:
         """The value of `river:log` with this attempt's entry as the newest; None where it is not
         ours.
         """

@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from riverui.engine.hooks import Middleware
 from riverui.engine.spans import NO_LIMIT
@@ -15,7 +15,19 @@ from riverui.errors import ConfigError
 
 if TYPE_CHECKING:
     from riverui.domain.jobs import JobRow
-    from riverui.engine.work.worker import Job, Worker
+
+
+class WorkerSettings(Protocol):
+    """What a worker says besides its `work`; each may be wrong until it is checked."""
+
+    timeout: Any
+    middleware: Any
+
+    @property
+    def next_retry(self) -> Callable[..., Any]:
+        """When to try again after an error."""
+        ...
+
 
 _NOTHING = timedelta(0)
 _LIMITS = (
@@ -24,14 +36,14 @@ _LIMITS = (
 )
 
 
-def check_settings(worker: Worker[Any], name: str) -> None:
+def check_settings(worker: WorkerSettings, name: str) -> None:
     """Raise ConfigError where the worker's timeout, middleware or next_retry cannot be used."""
     _check_timeout(worker.timeout, name)
     _check_middleware(worker.middleware, name)
     _check_method(worker.next_retry, f"{name}.next_retry", "the job")
 
 
-def timeout_of(worker: Worker[Any], job: Job[Any], default: timedelta) -> timedelta:
+def timeout_of(worker: WorkerSettings, job: Any, default: timedelta) -> timedelta:
     """Return the time limit of one job, negative for none; `default` where the worker says None or
     zero.
 
@@ -50,7 +62,7 @@ def timeout_of(worker: Worker[Any], job: Job[Any], default: timedelta) -> timede
     return limit or default
 
 
-def middleware_of(worker: Worker[Any], row: JobRow) -> Sequence[Middleware]:
+def middleware_of(worker: WorkerSettings, row: JobRow) -> Sequence[Middleware]:
     """Return the worker's middleware for one job, outermost first.
 
     It raises what the worker's own `middleware` raises, and TypeError where that returns anything
@@ -58,7 +70,7 @@ def middleware_of(worker: Worker[Any], row: JobRow) -> Sequence[Middleware]:
     """
     found = worker.middleware
     if not callable(found):
-        return found
+        return cast(Sequence[Middleware], found)
     chosen = tuple(found(row))
     for one in chosen:
         if not isinstance(one, Middleware):

@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 
 from riverui.engine.client import Client
 from riverui.engine.hooks import Hook, Middleware
-from riverui.engine.insert.job_builder import InsertManyParams, InsertOpts, UniqueOpts
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.lead.elector import Term
 from riverui.engine.lead.maintenance.periodic_job_enqueuer import PeriodicJobEnqueuer
 from riverui.engine.lead.periodic import (

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from riverui.domain.schedules import NEVER, PeriodicInterval, next_time
 from riverui.engine.hooks import Hook, settle
-from riverui.engine.insert.job_builder import InsertOpts, InsertRequest
+from riverui.engine.insert.insert_opts import InsertOpts, InsertRequest
 from riverui.engine.lead.elector import Term
 from riverui.engine.lead.maintenance.service import TIMEOUT, ServiceContext, run_round
 from riverui.engine.lead.periodic import PeriodicJob, PeriodicJobs

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
-from riverui.engine.insert.job_builder import InsertOpts, InsertRequest
+from riverui.engine.insert.insert_opts import InsertOpts, InsertRequest
 from riverui.engine.lead.elector import Term
 from riverui.engine.lead.maintenance.job_cleaner import Cleaning, JobCleaner
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer

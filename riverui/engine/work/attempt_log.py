@@ -1,0 +1,57 @@
+"""What one attempt at a job has logged so far."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from riverui.domain.jobs import JobRow
+from riverui.engine.work.outcome import storable
+
+
+class LoggedAttempt(Protocol):
+    """An attempt, as its log sees it."""
+
+    row: JobRow
+    done: bool
+
+
+class AttemptLog:
+    """What one attempt has logged so far."""
+
+    __slots__ = ("_most", "_pieces", "attempt", "full", "size", "unwritten", "writing")
+
+    def __init__(self, attempt: LoggedAttempt, most: int) -> None:
+        self._most = most
+        self._pieces: list[str] = []
+        self.attempt: LoggedAttempt | None = attempt
+        """None once it has ended."""
+        self.full = False
+        """Whether lines had to be left out."""
+        self.size = 0
+        """Bytes as UTF-8."""
+        self.unwritten = False
+        self.writing: asyncio.Future[None] | None = None
+
+    def append(self, line: str) -> bool:
+        """Add a line, cut where the log is full; return whether anything was added."""
+        if self.full:
+            return False
+        encoded = storable(line + "\n", self._most).encode()
+        room = self._most - self.size
+        if len(encoded) > room:
+            self.full = True
+            encoded = encoded[:room]
+        self._pieces.append(encoded.decode(errors="ignore"))
+        self.size += len(encoded)
+        return True
+
+    def text(self) -> str:
+        """Return all of it."""
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def end(self) -> None:
+        """Let go of everything: somebody may still mean to write it."""
+        self._pieces.clear()
+        self.attempt = None
