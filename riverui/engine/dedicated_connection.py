@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from riverui.errors import DatabaseError, DatabaseUnavailable
-from riverui.storage.interface import WORKING, Driver, EngineExecutor
+from riverui.storage.interface import WORKING, Driver, Executor
 
 T = TypeVar("T")
 
@@ -22,12 +22,12 @@ class DedicatedConnection:
 
     def __init__(self, driver: Driver, *, timeout: timedelta = STATEMENT_TIMEOUT) -> None:
         self._driver = driver
-        self._executor: EngineExecutor | None = None
+        self._executor: Executor | None = None
         self._lock = asyncio.Lock()
         self._stack = AsyncExitStack()
         self._timeout = timeout
 
-    async def call(self, statement: Callable[[EngineExecutor], Awaitable[T]]) -> T:
+    async def call(self, statement: Callable[[Executor], Awaitable[T]]) -> T:
         """Return what the statement gives; one at a time, each committed by itself.
 
         DatabaseUnavailable where there is no database.
@@ -45,7 +45,7 @@ class DedicatedConnection:
                     await self._disconnect()
                 raise
 
-    async def call_in_transaction(self, statements: Callable[[EngineExecutor], Awaitable[T]]) -> T:
+    async def call_in_transaction(self, statements: Callable[[Executor], Awaitable[T]]) -> T:
         """Return what the statements give, which are kept or lost together.
 
         They run on a connection of the pool, under the same time limit: a session commits each

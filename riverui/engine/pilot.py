@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from riverui.actions.pilot import plain_cancel, plain_delete, plain_retry
 from riverui.domain.jobs import JobRow
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
-from riverui.storage.interface import EngineExecutor, Executor
+from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.params import (
     JobDeleteBeforeParams,
@@ -96,7 +96,7 @@ class Feature:
 
     async def insert_many(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         batch: InsertBatch,
         do_inner: Inner[InsertBatch, Sequence[JobInserted]],
     ) -> Sequence[JobInserted]:
@@ -114,7 +114,7 @@ class Feature:
 
     async def get_available(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         params: JobFetchParams,
         do_inner: Inner[JobFetchParams, Sequence[JobRow]],
     ) -> Sequence[JobRow]:
@@ -123,7 +123,7 @@ class Feature:
 
     async def set_state_if_running_many(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         ends: Sequence[JobEnd],
         do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
     ) -> Sequence[JobRow]:
@@ -158,7 +158,7 @@ class Feature:
 
     async def delete_before(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         params: JobDeleteBeforeParams,
         do_inner: Inner[JobDeleteBeforeParams, int],
     ) -> int:
@@ -169,7 +169,7 @@ class Feature:
 
     async def get_stuck(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         params: StuckParams,
         do_inner: Inner[StuckParams, Sequence[JobRow]],
     ) -> Sequence[JobRow]:
@@ -178,22 +178,22 @@ class Feature:
 
     async def rescue_many(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         batch: RescueBatch,
         do_inner: Inner[RescueBatch, Sequence[int]],
     ) -> Sequence[int]:
         """End the attempts of stuck jobs and return the ids of those changed."""
         return await do_inner(batch)
 
-    async def producer_start(self, executor: EngineExecutor, producer: ProducerStatus) -> None:
+    async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
         """Take note that this client begins to work a queue. An error keeps it from doing so."""
 
     async def producer_keep_alive(
-        self, executor: EngineExecutor, producers: Sequence[ProducerStatus]
+        self, executor: Executor, producers: Sequence[ProducerStatus]
     ) -> None:
         """Take note, every 30 seconds, of all queues that this client works. Errors are logged."""
 
-    async def producer_stop(self, executor: EngineExecutor, producer: ProducerStatus) -> None:
+    async def producer_stop(self, executor: Executor, producer: ProducerStatus) -> None:
         """Take note that this client has left a queue, or could not begin to work it.
 
         A client that stops has written its outcomes by then. Errors are logged; a client that is
@@ -282,19 +282,19 @@ class Pilot:
         """Return what a producer asks for in each fetch."""
         return reduce(lambda asked, feature: feature.fetch_params(asked), self.features, params)
 
-    async def producer_start(self, executor: EngineExecutor, producer: ProducerStatus) -> None:
+    async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
         """Tell the features, first to last, that a queue begins to be worked."""
         for feature in self._starting:
             await feature.producer_start(executor, producer)
 
     async def producer_keep_alive(
-        self, executor: EngineExecutor, producers: Sequence[ProducerStatus]
+        self, executor: Executor, producers: Sequence[ProducerStatus]
     ) -> None:
         """Tell the features, first to last, which queues are worked."""
         for feature in self._keeping_alive:
             await feature.producer_keep_alive(executor, producers)
 
-    async def producer_stop(self, executor: EngineExecutor, producer: ProducerStatus) -> None:
+    async def producer_stop(self, executor: Executor, producer: ProducerStatus) -> None:
         """Tell the features, last to first, that a queue is no longer worked."""
         for feature in reversed(self._stopping):
             await feature.producer_stop(executor, producer)
@@ -304,7 +304,7 @@ class Pilot:
         return [service for feature in self.features for service in feature.services(context)]
 
 
-async def plain_insert_many(executor: EngineExecutor, batch: InsertBatch) -> Sequence[JobInserted]:
+async def plain_insert_many(executor: Executor, batch: InsertBatch) -> Sequence[JobInserted]:
     """Insert jobs without any feature."""
     if batch.fast:
         await executor.job_insert_many_fast(batch.jobs, notify=batch.notify)
@@ -312,33 +312,31 @@ async def plain_insert_many(executor: EngineExecutor, batch: InsertBatch) -> Seq
     return await executor.job_insert_many(batch.jobs, notify=batch.notify)
 
 
-def plain_get_available(
-    executor: EngineExecutor, params: JobFetchParams
-) -> Awaitable[Sequence[JobRow]]:
+def plain_get_available(executor: Executor, params: JobFetchParams) -> Awaitable[Sequence[JobRow]]:
     """Fetch jobs without any feature."""
     return executor.job_get_available(params)
 
 
 def plain_set_state_if_running_many(
-    executor: EngineExecutor, ends: Sequence[JobEnd]
+    executor: Executor, ends: Sequence[JobEnd]
 ) -> Awaitable[Sequence[JobRow]]:
     """Write how attempts ended without any feature."""
     return executor.job_set_state_many([end.change for end in ends])
 
 
-def plain_delete_before(executor: EngineExecutor, params: JobDeleteBeforeParams) -> Awaitable[int]:
+def plain_delete_before(executor: Executor, params: JobDeleteBeforeParams) -> Awaitable[int]:
     """Remove finished jobs without any feature."""
     return executor.job_delete_before(params)
 
 
-def plain_get_stuck(executor: EngineExecutor, params: StuckParams) -> Awaitable[Sequence[JobRow]]:
+def plain_get_stuck(executor: Executor, params: StuckParams) -> Awaitable[Sequence[JobRow]]:
     """Return jobs that may be stuck without any feature."""
     return executor.job_get_stuck(
         attempted_before=params.attempted_before, after_id=params.after_id, limit=params.limit
     )
 
 
-def plain_rescue_many(executor: EngineExecutor, batch: RescueBatch) -> Awaitable[Sequence[int]]:
+def plain_rescue_many(executor: Executor, batch: RescueBatch) -> Awaitable[Sequence[int]]:
     """End the attempts of stuck jobs without any feature."""
     return executor.job_rescue_many(batch.rescues, attempted_before=batch.attempted_before)
 

@@ -18,7 +18,7 @@ from riverui.engine.work.context import completion_of
 from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, InsertError, NotFound
 from riverui.storage.connect import sync_driver_of
-from riverui.storage.interface import EngineExecutor, SyncDriver
+from riverui.storage.interface import Executor, SyncDriver
 from riverui.storage.interface.params import JobInserted, JobInsertParams
 
 if TYPE_CHECKING:
@@ -183,8 +183,8 @@ class _InsertsOnly:
         raise InsertError(f"a feature calls {name}, which only the asyncio client can do")
 
 
-def _sync(insert: Callable[..., Sequence[JobInserted]]) -> EngineExecutor:
-    return cast(EngineExecutor, _InsertsOnly(insert))
+def _sync(insert: Callable[..., Sequence[JobInserted]]) -> Executor:
+    return cast(Executor, _InsertsOnly(insert))
 
 
 def _run(flow: Coroutine[Any, Any, T]) -> T:

@@ -14,7 +14,7 @@ from riverui.domain.jobs import JobState
 from riverui.domain.schedules import PeriodicInterval
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.engine.insert.job_builder import InsertOpts
+from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.lead.periodic import PeriodicJob
 from riverui.engine.work.worker import Job, Worker, Workers
 from riverui.errors import ConfigError, NotSupported

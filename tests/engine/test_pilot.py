@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from riverui.actions import jobs
-from riverui.actions.jobs import Verb
+from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
+from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.job_lists import JobDeleteManyParams
@@ -37,13 +38,12 @@ from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx
 from riverui.engine.work.worker import Job, Worker
 from riverui.errors import ConfigError, InsertError
-from riverui.storage.interface import Driver, EngineExecutor
+from riverui.storage.interface import Driver, Executor
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import (
-    JobChanges,
     JobDeleteBeforeParams,
     JobFetchParams,
     JobInserted,
-    SkipReason,
 )
 from tests import factory
 from tests.engine.conftest import Playground, Task
@@ -94,7 +94,7 @@ class Notes(Feature):
 
     async def insert_many(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         batch: InsertBatch,
         do_inner: Inner[InsertBatch, Sequence[JobInserted]],
     ) -> Sequence[JobInserted]:
@@ -106,7 +106,7 @@ class Notes(Feature):
 
     async def get_available(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         params: JobFetchParams,
         do_inner: Inner[JobFetchParams, Sequence[JobRow]],
     ) -> Sequence[JobRow]:
@@ -117,7 +117,7 @@ class Notes(Feature):
 
     async def set_state_if_running_many(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         ends: Sequence[JobEnd],
         do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
     ) -> Sequence[JobRow]:
@@ -151,7 +151,7 @@ class Notes(Feature):
 
     async def delete_before(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         params: JobDeleteBeforeParams,
         do_inner: Inner[JobDeleteBeforeParams, int],
     ) -> int:
@@ -161,7 +161,7 @@ class Notes(Feature):
 
     async def get_stuck(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         params: StuckParams,
         do_inner: Inner[StuckParams, Sequence[JobRow]],
     ) -> Sequence[JobRow]:
@@ -169,7 +169,7 @@ class Notes(Feature):
 
     async def rescue_many(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         batch: RescueBatch,
         do_inner: Inner[RescueBatch, Sequence[int]],
     ) -> Sequence[int]:
@@ -177,16 +177,16 @@ class Notes(Feature):
         await self.write(executor, "rescue")
         return changed
 
-    async def producer_start(self, executor: EngineExecutor, producer: ProducerStatus) -> None:
+    async def producer_start(self, executor: Executor, producer: ProducerStatus) -> None:
         await self.write(executor, f"start_{producer.queue}")
 
     async def producer_keep_alive(
-        self, executor: EngineExecutor, producers: Sequence[ProducerStatus]
+        self, executor: Executor, producers: Sequence[ProducerStatus]
     ) -> None:
         running = sum(len(producer.running) for producer in producers)
         await self.write(executor, f"alive_{len(producers)}_{running}")
 
-    async def producer_stop(self, executor: EngineExecutor, producer: ProducerStatus) -> None:
+    async def producer_stop(self, executor: Executor, producer: ProducerStatus) -> None:
         await self.write(executor, f"stop_{producer.queue}")
 
     def services(self, context: ServiceContext) -> Sequence[Noted]:
@@ -256,7 +256,7 @@ class Renames(Feature):
 
     async def insert_many(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         batch: InsertBatch,
         do_inner: Inner[InsertBatch, Sequence[JobInserted]],
     ) -> Sequence[JobInserted]:
@@ -339,7 +339,7 @@ async def test_a_fetch_that_a_feature_fails_takes_no_jobs(
 
         async def get_available(
             self,
-            executor: EngineExecutor,
+            executor: Executor,
             params: JobFetchParams,
             do_inner: Inner[JobFetchParams, Sequence[JobRow]],
         ) -> Sequence[JobRow]:
@@ -384,7 +384,7 @@ class Vanishing(Feature):
 
     async def set_state_if_running_many(
         self,
-        executor: EngineExecutor,
+        executor: Executor,
         ends: Sequence[JobEnd],
         do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
     ) -> Sequence[JobRow]:
@@ -429,25 +429,25 @@ async def test_what_programs_do_to_jobs_goes_through_a_feature(
     assert await written(play) == {"cancel", "retry", "delete"}
 
 
-@pytest.mark.parametrize("verb", list(Verb))
+@pytest.mark.parametrize("verb", [CANCEL, DELETE, RETRY], ids=lambda verb: verb.name)
 async def test_what_a_feature_fails_is_undone(
-    play: Playground, notes: Notes, driver: Driver, verb: Verb
+    play: Playground, notes: Notes, driver: Driver, verb: JobVerb
 ) -> None:
     client = play.make(features=[notes])
-    state = "discarded" if verb is Verb.RETRY else "available"
-    columns = {"finalized_at": "2020-01-01Z"} if verb is Verb.RETRY else {}
+    state = "discarded" if verb is RETRY else "available"
+    columns = {"finalized_at": "2020-01-01Z"} if verb is RETRY else {}
     job_id = await play.insert(state=state, **columns)
-    notes.fails = verb.value
+    notes.fails = verb.name
     one = {"retry": client.job_retry, "cancel": client.job_cancel, "delete": client.job_delete}
     with pytest.raises(ArithmeticError):
-        await one[verb](job_id)
+        await one[verb.name](job_id)
     with pytest.raises(ArithmeticError):
         await jobs.apply(driver, verb, [job_id], pilot=client.pilot)
     assert (await play.row(job_id))["state"] == state
     notes.fails = ""
     changes = await jobs.apply(driver, verb, [job_id, 0], pilot=client.pilot)
     assert changes == JobChanges(changed=(job_id,), skipped=((0, SkipReason.NOT_FOUND),))
-    assert await written(play) == {verb.value}
+    assert await written(play) == {verb.name}
 
 
 # The leader

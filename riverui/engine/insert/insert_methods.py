@@ -22,7 +22,7 @@ from riverui.engine.insert.insert_opts import (
 from riverui.engine.insert.job_builder import Batch, Inserter, NotifyLimiter
 from riverui.engine.pilot import InsertBatch, Pilot
 from riverui.errors import InsertError
-from riverui.storage.interface import NOTIFYING, TRANSACTION_STATUS, Driver, EngineExecutor
+from riverui.storage.interface import NOTIFYING, TRANSACTION_STATUS, Driver, Executor
 from riverui.storage.interface.params import JobInserted
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class Inserting:
             self._wake_all(queues, notified=notified)
         return results
 
-    async def notify_inserts(self, executor: EngineExecutor, queues: Iterable[str]) -> None:
+    async def notify_inserts(self, executor: Executor, queues: Iterable[str]) -> None:
         """Wakes the workers of those queues when the executor's transaction commits; not all too
         often.
         """
@@ -268,7 +268,7 @@ class Inserting:
         """Tells the producer of that queue, if this client has one, and a notification does not."""
 
 
-def _sending(executor: EngineExecutor, pilot: Pilot) -> Send:
+def _sending(executor: Executor, pilot: Pilot) -> Send:
     async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
         if len(batch.rows) <= BATCH:
             return await pilot.insert_many(executor, InsertBatch(batch.rows, queues))

@@ -13,9 +13,9 @@ from riverui.engine.lead.maintenance.service import (
 )
 from riverui.engine.spans import SCHEDULER_INTERVAL
 from riverui.engine.work.set_aside import SetAside, passing_over
-from riverui.storage.interface import EngineExecutor
+from riverui.storage.interface import Executor
 
-NotifyInserts = Callable[[EngineExecutor, Iterable[str]], Awaitable[None]]
+NotifyInserts = Callable[[Executor, Iterable[str]], Awaitable[None]]
 """Wakes the workers of those queues."""
 
 _SOON = timedelta(milliseconds=5)

@@ -24,7 +24,7 @@ from riverui.engine.lead.maintenance.service import (
 from riverui.engine.lead.periodic import PeriodicJobs
 from riverui.engine.pilot import Pilot
 from riverui.engine.waiting import backoff
-from riverui.storage.interface import EngineExecutor
+from riverui.storage.interface import Executor
 
 _STARTS = 3
 """Tries to start before another client may lead: River's figure."""
@@ -43,7 +43,7 @@ class Inserts(Protocol):
         """Insert jobs in one transaction; `numbered` is told its number before it is committed."""
         ...
 
-    def notify_inserts(self, executor: EngineExecutor, queues: Iterable[str]) -> Awaitable[None]:
+    def notify_inserts(self, executor: Executor, queues: Iterable[str]) -> Awaitable[None]:
         """Wake the workers of those queues."""
         ...
 
