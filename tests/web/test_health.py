@@ -45,7 +45,7 @@ async def test_without_its_database_it_lives_but_is_not_ready(
 
 
 async def test_a_database_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.web.http.probe._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("riverui.web.http.probe._TIMEOUT_SECONDS", 0.05)
 
     class Hanging(DeadDriver):
         async def ping(self) -> None:
