@@ -32,37 +32,37 @@ class AdminMethods:
     pilot: Pilot
 
     async def job_get(self, id: int) -> JobRow:
-        """One job."""
+        """Return one job."""
         async with self.driver.autocommit() as executor:
             return await jobs.get(executor, id)
 
     async def job_get_tx(self, tx: object, id: int) -> JobRow:
-        """One job."""
+        """Return one job."""
         return await jobs.get(await self.driver.adopt(tx), id)
 
     async def job_list(self, params: JobListParams | None = None) -> JobListResult:
-        """Jobs by filters and order, page by page."""
+        """Return jobs by filters and order, page by page."""
         async with self.driver.autocommit() as executor:
             return await _job_list(executor, params or JobListParams())
 
     async def job_list_tx(self, tx: object, params: JobListParams | None = None) -> JobListResult:
-        """Jobs by filters and order, page by page."""
+        """Return jobs by filters and order, page by page."""
         return await _job_list(await self.driver.adopt(tx), params or JobListParams())
 
     async def job_cancel(self, id: int) -> JobRow:
-        """Cancels a waiting job at once, and asks a running one to stop; a finished one stays as it
+        """Cancel a waiting job at once, and ask a running one to stop; a finished one stays as it
         is.
         """
         async with self.driver.transaction() as tx:
             return await jobs.apply_one(tx, CANCEL, id, pilot=self.pilot)
 
     async def job_cancel_tx(self, tx: object, id: int) -> JobRow:
-        """Cancels a job when the transaction commits."""
+        """Cancel a job when the transaction commits."""
         executor = await self.driver.adopt(tx)
         return await jobs.apply_one(executor, CANCEL, id, pilot=self.pilot)
 
     async def job_retry(self, id: int) -> JobRow:
-        """Makes a job available now, whatever became of it, unless it runs or is available already.
+        """Make a job available now, whatever became of it, unless it runs or is available already.
 
         One that has used up its attempts gets another. UniqueConflict where its unique twin is
         active.
@@ -71,21 +71,21 @@ class AdminMethods:
             return await jobs.apply_one(tx, RETRY, id, pilot=self.pilot)
 
     async def job_retry_tx(self, tx: object, id: int) -> JobRow:
-        """Makes a job available when the transaction commits."""
+        """Make a job available when the transaction commits."""
         executor = await self.driver.adopt(tx)
         return await jobs.apply_one(executor, RETRY, id, pilot=self.pilot)
 
     async def job_delete(self, id: int) -> JobRow:
-        """Deletes a job; the job that was. JobRunning while it is worked."""
+        """Delete a job and return it as it was. JobRunning while it is worked."""
         async with self.driver.transaction() as tx:
             return await jobs.delete_one(tx, id, pilot=self.pilot)
 
     async def job_delete_tx(self, tx: object, id: int) -> JobRow:
-        """Deletes a job; the job that was. JobRunning while it is worked."""
+        """Delete a job and return it as it was. JobRunning while it is worked."""
         return await jobs.delete_one(await self.driver.adopt(tx), id, pilot=self.pilot)
 
     async def job_delete_many(self, params: JobDeleteManyParams) -> Sequence[JobRow]:
-        """Deletes what matches, by id, but running jobs and those that another transaction
+        """Delete what matches, by id, except running jobs and those that another transaction
         holds.
         """
         begin = self.driver.transaction if self.pilot.deletes else self.driver.autocommit
@@ -93,80 +93,84 @@ class AdminMethods:
             return await _job_delete_many(executor, params, self.pilot)
 
     async def job_delete_many_tx(self, tx: object, params: JobDeleteManyParams) -> Sequence[JobRow]:
-        """Deletes what matches, by id, but running jobs and those that another transaction
+        """Delete what matches, by id, except running jobs and those that another transaction
         holds.
         """
         return await _job_delete_many(await self.driver.adopt(tx), params, self.pilot)
 
     async def job_update(self, id: int, *, output: Any = _RECORDED) -> JobRow:
-        """Sets a job's output, up to 32 MiB as JSON; without one, what the job at work has
+        """Set a job's output, up to 32 MiB as JSON; without one, what the job at work has
         recorded.
         """
         async with self.driver.autocommit() as executor:
             return await _job_update(executor, id, output)
 
     async def job_update_tx(self, tx: object, id: int, *, output: Any = _RECORDED) -> JobRow:
-        """Sets a job's output when the transaction commits."""
+        """Set a job's output when the transaction commits."""
         return await _job_update(await self.driver.adopt(tx), id, output)
 
     async def queue_get(self, name: str) -> QueueRow:
-        """One queue."""
+        """Return one queue."""
         async with self.driver.autocommit() as executor:
             return await queues.get(executor, name)
 
     async def queue_get_tx(self, tx: object, name: str) -> QueueRow:
-        """One queue."""
+        """Return one queue."""
         return await queues.get(await self.driver.adopt(tx), name)
 
     async def queue_list(self, *, first: int = 100) -> Sequence[QueueRow]:
-        """Queues by name, up to 10,000: those that a client has served within the last day."""
+        """Return queues by name, up to 10,000: those that a client has served within the last
+        day.
+        """
         async with self.driver.autocommit() as executor:
             return await _queue_list(executor, first)
 
     async def queue_list_tx(self, tx: object, *, first: int = 100) -> Sequence[QueueRow]:
-        """Queues by name, up to 10,000: those that a client has served within the last day."""
+        """Return queues by name, up to 10,000: those that a client has served within the last
+        day.
+        """
         return await _queue_list(await self.driver.adopt(tx), first)
 
     async def queue_pause(self, name: str) -> Sequence[str]:
-        """Has no more jobs of a queue worked, `*` for every queue; the names of those that
-        changed.
+        """Keep jobs of a queue from being worked, `*` for every queue; return the names of those
+        that changed.
         """
         return await queues.apply(self.driver, queues.PAUSE, name)
 
     async def queue_pause_tx(self, tx: object, name: str) -> Sequence[str]:
-        """Pauses a queue when the transaction commits."""
+        """Pause a queue when the transaction commits."""
         return await (await self.driver.adopt(tx)).queue_pause(name)
 
     async def queue_resume(self, name: str) -> Sequence[str]:
-        """Has jobs of a queue worked again, `*` for every queue; the names of those that
+        """Let jobs of a queue be worked again, `*` for every queue; return the names of those that
         changed.
         """
         return await queues.apply(self.driver, queues.RESUME, name)
 
     async def queue_resume_tx(self, tx: object, name: str) -> Sequence[str]:
-        """Resumes a queue when the transaction commits."""
+        """Resume a queue when the transaction commits."""
         return await (await self.driver.adopt(tx)).queue_resume(name)
 
     async def queue_update(self, name: str, *, metadata: Mapping[str, Any]) -> QueueRow:
-        """Replaces a queue's metadata, and tells the clients."""
+        """Replace a queue's metadata, and tell the clients."""
         async with self.driver.autocommit() as executor:
             return await executor.queue_update(name, metadata=gojson.dump(metadata))
 
     async def queue_update_tx(
         self, tx: object, name: str, *, metadata: Mapping[str, Any]
     ) -> QueueRow:
-        """Replaces a queue's metadata when the transaction commits."""
+        """Replace a queue's metadata when the transaction commits."""
         return await (await self.driver.adopt(tx)).queue_update(
             name, metadata=gojson.dump(metadata)
         )
 
     async def request_resign(self) -> None:
-        """Asks the leader to resign and to stand for election again, as one of all."""
+        """Ask the leader to resign and to stand for election again, as one of all."""
         async with self.driver.autocommit() as executor:
             await leader.request_resign(executor)
 
     async def request_resign_tx(self, tx: object) -> None:
-        """Asks the leader to resign when the transaction commits."""
+        """Ask the leader to resign when the transaction commits."""
         await leader.request_resign(await self.driver.adopt(tx))
 
 
@@ -208,7 +212,7 @@ async def _queue_list(executor: Executor, first: int) -> Sequence[QueueRow]:
 
 
 def _recorded() -> str | None:
-    """The output that the job at work has recorded; None outside of a job, too."""
+    """Return the output that the job at work has recorded; None outside of a job, too."""
     at_work = attempt.running.get(None)
     return at_work.updates.get(OUTPUT) if at_work is not None and at_work.updates else None
 

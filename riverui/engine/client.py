@@ -82,8 +82,8 @@ class Client(Inserting, AdminMethods):
         terms: Terms | None = None,
         limits: EngineLimits | None = None,
     ) -> None:
-        """`terms` says how long those of a leader last, `limits` how much is done at once; River's
-        figures and our own unless given.
+        """Make a client. `terms` says how long those of a leader last, `limits` how much is done at
+        once; River's figures and our own unless given.
         """
         self.config = config or ClientConfig()
         """Its queues may be replaced until the start."""
@@ -159,7 +159,7 @@ class Client(Inserting, AdminMethods):
         return self._runtime.notifier if self._runtime else None
 
     async def start(self) -> None:
-        """Begins to work jobs, and to stand for election; nothing when it does already.
+        """Begin to work jobs and to stand for election; do nothing when it does already.
 
         While it stops, it waits until it has stopped, and begins anew. ConfigError without queues
         or workers, DatabaseUnavailable, SchemaMissing and others for what the database has to say;
@@ -187,7 +187,7 @@ class Client(Inserting, AdminMethods):
         self.logger.info("client %s works on %s", self.id, ", ".join(self.config.queues))
 
     async def stop(self) -> None:
-        """Fetches no more jobs, and comes back once those at work have ended and are written.
+        """Fetch no more jobs, and return once those at work have ended and are written.
 
         They are cancelled after `config.soft_stop_timeout`, or with `stop_and_cancel`; what a
         cancellation interrupts gets its attempt back and is available at once.
@@ -205,13 +205,13 @@ class Client(Inserting, AdminMethods):
             await self._stopped.wait()
 
     async def stop_and_cancel(self) -> None:
-        """Stops, and cancels the jobs at work at once; also while `stop` is under way."""
+        """Stop, and cancel the jobs at work at once; also while `stop` is under way."""
         if self._runtime is not None:
             self._runtime.cancel_jobs()
         await self.stop()
 
     async def stop_and_abandon(self) -> None:
-        """Stops without waiting for jobs any longer; also while `stop` is under way.
+        """Stop without waiting for jobs any longer; also while `stop` is under way.
 
         They go on as they please, but their outcomes are not written: the jobs are rescued later.
         """
@@ -225,7 +225,7 @@ class Client(Inserting, AdminMethods):
         soft_stop_timeout: timedelta | None = None,
         hard_stop_timeout: timedelta | None = None,
     ) -> None:
-        """Works jobs until SIGINT or SIGTERM, and stops in three phases, a further signal beginning
+        """Work jobs until SIGINT or SIGTERM, and stop in three phases, a further signal beginning
         the next.
 
         Jobs may end, for `soft_stop_timeout` (the config's unless given); then they are cancelled;
@@ -237,8 +237,8 @@ class Client(Inserting, AdminMethods):
         await serve(self, soft_stop=soft_stop, hard_stop=hard_stop_timeout)
 
     def subscribe(self, *kinds: EventKind | str, size: int = 1000) -> Subscription:
-        """Events of these kinds as they come, with room for `size` not taken yet, until the client
-        stops.
+        """Return events of these kinds as they come, with room for `size` not taken yet, until the
+        client stops.
         """
         if not self.config.queues:
             raise ConfigError("queues is empty: this client works no jobs, so it has no events.")
@@ -306,7 +306,7 @@ class QueueBundle:
         return tuple(runtime.producers if runtime else self._client.config.queues)
 
     async def add(self, name: str, queue: QueueConfig) -> None:
-        """Begins to work a queue, at once or with the start. ConfigError where it cannot.
+        """Begin to work a queue, at once or with the start. ConfigError where it cannot.
 
         QueueAlreadyAdded, which is one, where the client works it already.
         """
@@ -321,7 +321,7 @@ class QueueBundle:
         client.config = replace(client.config, queues={**client.config.queues, name: queue})
 
     async def remove(self, name: str) -> None:
-        """Leaves a queue; comes back once its jobs have ended. QueueNotFound where it is not
+        """Leave a queue, and return once its jobs have ended. QueueNotFound where it is not
         worked.
         """
         client = self._client
@@ -338,7 +338,7 @@ def _is_public(name: str) -> bool:
 
 
 def default_client_id(host: str, now: datetime) -> str:
-    """Host name and time, as River makes it: all of it one word in most terminals."""
+    """Return an id of host name and time, as River makes it: one word in most terminals."""
     host = host.replace(".", "_").encode()[:_MOST_HOST_BYTES].decode(errors="ignore")
     return f"{host or 'unknown_host'}_{now.astimezone(UTC):%Y_%m_%dT%H_%M_%S_%f}"
 

@@ -186,7 +186,7 @@ class ClientConfig:
         )
 
     def check_queue(self, name: str, queue: QueueConfig) -> None:
-        """ConfigError where a queue cannot be worked under this name with these settings."""
+        """Raise ConfigError where a queue cannot be worked under this name with these settings."""
         if not is_queue_name(name):
             raise ConfigError(
                 f"queues: {name!r} is not a valid queue name: use up to 64 lower-case letters and"
@@ -201,7 +201,7 @@ class ClientConfig:
             )
 
     def check_kinds(self) -> None:
-        """ConfigError where a worker's kind has a form that River refuses, unless
+        """Raise ConfigError where a worker's kind has a form that River refuses, unless
         `skip_kind_validation`.
         """
         if self.workers is None or self.skip_kind_validation:

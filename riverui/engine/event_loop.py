@@ -10,10 +10,11 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 _NEW_OBJECTS = 50_000
+"""New objects between two looks of the garbage collector; Python's own 700 are a few jobs'."""
 
 
 def loop_factory() -> Callable[[], AbstractEventLoop] | None:
-    """uvloop's where it is installed, as with `riverui[speed]`; None for Python's own."""
+    """Return uvloop's where it is installed, as with `riverui[speed]`; None for Python's own."""
     if not find_spec("uvloop"):
         return None
     import uvloop
@@ -23,7 +24,7 @@ def loop_factory() -> Callable[[], AbstractEventLoop] | None:
 
 
 def spare_collector() -> None:
-    """Lets the collector look less often, and no more at what is there by now: once the program is
+    """Let the collector look less often, and no more at what is there by now; for a program that is
     loaded.
 
     With thousands of jobs at work it would go through all of theirs every few hundred new objects,

@@ -78,13 +78,13 @@ class Subscription(AsyncIterator[Event]):
         self.close()
 
     def close(self) -> None:
-        """Ends it; what is held can still be taken. Safe to call twice."""
+        """End it; what is held can still be taken. Safe to call twice."""
         self._closed = True
         self._events.subscriptions.discard(self)
         self._wake_up.set()
 
     def offer(self, event: Event) -> bool:
-        """Holds an event for whoever iterates; False where there is no room."""
+        """Hold an event for whoever iterates; return False where there is no room."""
         if len(self._held) >= self._size:
             self.dropped += 1
             return False
@@ -101,8 +101,8 @@ class Events:
         self._logger = logger
 
     def subscribe(self, *kinds: EventKind | str, size: int = 1000) -> Subscription:
-        """A new subscription to these kinds. ValueError for one that is not there, or no kind at
-        all.
+        """Return a new subscription to these kinds. ValueError for one that is not there, or no
+        kind at all.
         """
         if not kinds:
             raise ValueError(
@@ -115,11 +115,11 @@ class Events:
         return subscription
 
     def wants(self, kind: EventKind) -> bool:
-        """Whether anybody listens for this kind, so that it is worth making."""
+        """Return whether anybody listens for this kind, so that it is worth making."""
         return any(kind in subscription.kinds for subscription in self.subscriptions)
 
     def publish(self, event: Event) -> None:
-        """Gives an event to whom it concerns; never waits for anybody."""
+        """Give an event to the subscriptions for its kind; never wait for anybody."""
         for subscription in self.subscriptions:
             if (
                 event.kind in subscription.kinds
@@ -136,6 +136,6 @@ class Events:
                 )
 
     def close(self) -> None:
-        """Ends every subscription."""
+        """End every subscription."""
         for subscription in tuple(self.subscriptions):
             subscription.close()

@@ -46,22 +46,22 @@ class Hook:
     """Is called at single points; an exception ends what it was called for."""
 
     def insert_begin(self, request: InsertRequest) -> Awaitable[None] | None:
-        """Before each job is inserted; it may change the request."""
+        """Run before each job is inserted; it may change the request."""
 
     def work_begin(self, job: JobRow) -> Awaitable[None] | None:
-        """Before each job is worked; an exception is the job's error."""
+        """Run before each job is worked; an exception is the job's error."""
 
     def work_end(
         self, job: JobRow, error: BaseException | None
     ) -> Awaitable[BaseException | None] | BaseException | None:
-        """After each job; what it gives is the job's outcome, None for success."""
+        """Run after each job; what it returns is the job's outcome, None for success."""
         return error
 
     def periodic_jobs_start(self) -> Awaitable[None] | None:
-        """When this client, as leader, begins to insert periodic jobs."""
+        """Run when this client, as leader, begins to insert periodic jobs."""
 
     def metric_emit(self, metric: Metric) -> None:
-        """For each measurement; runs in hot paths, so it must not wait."""
+        """Take one measurement; it runs in hot paths, so it must not wait."""
 
 
 class Middleware:
@@ -72,11 +72,11 @@ class Middleware:
         requests: Sequence[InsertRequest],
         do_inner: Callable[[Sequence[InsertRequest]], Awaitable[Sequence[InsertResult]]],
     ) -> Sequence[InsertResult]:
-        """Around each insert of one or more jobs."""
+        """Run around each insert of one or more jobs."""
         return await do_inner(requests)
 
     async def work(self, job: JobRow, do_inner: DoInner) -> None:
-        """Around the work of each job.
+        """Run around the work of each job.
 
         `do_inner(job._replace(args=…))` changes what is worked, such as the args of an older
         version. The row in the database keeps its own.
@@ -111,14 +111,14 @@ class Extensions:
 
     @classmethod
     def of_args(cls, args_type: type[object]) -> Extensions:
-        """What the args of one kind bring along."""
+        """Return what the args of one kind bring along."""
         hooks = hooks_of(args_type)
         plugins = plugins_of(args_type)[len(hooks) :]
         return _sorted([*plugins, *hooks], plugins)
 
 
 async def settle(given: Awaitable[_Any] | _Any) -> _Any:
-    """What a hook gave, awaited where it is a coroutine."""
+    """Return what a hook gave, awaited where it is a coroutine."""
     return await given if isawaitable(given) else given
 
 

@@ -17,7 +17,7 @@ from riverui.storage.interface.params import JobSelectParams
 from riverui.storage.where import Where
 
 MOST = 10_000
-"""Rows of one answer."""
+"""Rows of one answer: River's limit."""
 
 _NO_TIME = datetime.min.replace(tzinfo=UTC)
 """Go's zero time, which stands for none in a cursor."""
@@ -60,7 +60,7 @@ class JobListCursor:
 
     @classmethod
     def parse(cls, text: str) -> JobListCursor:
-        """From a cursor's text; ValueError where it is none."""
+        """Return the cursor that a text stands for; ValueError where it is none."""
         try:
             found = json.loads(base64.b64decode(text, altchars=b"-_", validate=True))
             time = datetime.fromisoformat(found["time"])
@@ -109,8 +109,8 @@ class JobListParams:
             )
 
     def select(self) -> JobSelectParams | None:
-        """The same for storage; None where nothing can match. ValueError for a cursor of another
-        order.
+        """Return the same for storage; None where nothing can match. ValueError for a cursor of
+        another order.
         """
         filters = (self.ids, self.kinds, self.priorities, self.queues, self.states, self.tags_any)
         if any(given is not None and not given for given in filters):
@@ -134,7 +134,7 @@ class JobListParams:
         )
 
     def cursor(self, row: JobRow) -> JobListCursor:
-        """The place behind that job in this list."""
+        """Return the place behind that job in this list."""
         column = self._column()
         return JobListCursor(
             id=row.id,
@@ -210,7 +210,7 @@ class JobDeleteManyParams:
             raise ValueError("unsafe_all must be set to delete without any filter, and only then")
 
     def select(self) -> JobSelectParams | None:
-        """The same for storage; None where nothing can match."""
+        """Return the same for storage; None where nothing can match."""
         if any(given is not None and not given for given in self._filters()):
             return None
         return JobSelectParams(

@@ -40,15 +40,15 @@ class Notifier:
         self._reconnected: list[Callable[[], None]] = []
 
     def subscribe(self, topic: str, callback: Callback) -> Unsubscribe:
-        """Calls back with each payload of the topic that is a JSON object."""
+        """Call back with each payload of the topic that is a JSON object."""
         return _added(self._callbacks[topic], callback)
 
     def on_reconnect(self, callback: Callable[[], None]) -> Unsubscribe:
-        """Calls back whenever notifications may have been missed and will be heard again."""
+        """Call back whenever notifications may have been missed and will be heard again."""
         return _added(self._reconnected, callback)
 
     async def connect(self) -> None:
-        """Begins to listen: what is notified from now on is heard once it runs. Raises where it
+        """Begin to listen: what is notified from now on is heard once it runs. Raise where it
         cannot.
         """
         listener = await LISTENING.on(self._driver).listener()
@@ -60,7 +60,7 @@ class Notifier:
         self._listener = listener
 
     async def run(self) -> None:
-        """Listens, and connects again whenever the connection is lost, until cancelled."""
+        """Listen, and connect again whenever the connection is lost, until cancelled."""
         loop = asyncio.get_running_loop()
         failures = 0
         while True:
@@ -83,7 +83,7 @@ class Notifier:
             await asyncio.sleep(seconds)
 
     async def close(self) -> None:
-        """Hangs up; safe to call twice."""
+        """Close the connection; safe to call twice."""
         listener, self._listener = self._listener, None
         if listener is not None:
             await listener.close()

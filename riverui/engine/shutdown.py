@@ -42,7 +42,7 @@ class StoppableClient(Protocol):
 
 
 def leave_process() -> None:
-    """Ends the process with code 1, at once: tasks and threads that heed nothing would hold it
+    """End the process with code 1, at once: tasks and threads that heed nothing would hold it
     up.
     """
     logging.shutdown()
@@ -57,7 +57,7 @@ async def serve(
     hard_stop: timedelta | None,
     leave: Callable[[], object] = leave_process,
 ) -> None:
-    """Works jobs until SIGINT or SIGTERM, and then stops in three phases: see `stop_in_phases`."""
+    """Work jobs until SIGINT or SIGTERM, and then stop in three phases: see `stop_in_phases`."""
     with signals() as asked:
         await client.start()
         await asked.get()
@@ -72,7 +72,8 @@ async def stop_in_phases(
     soft_stop: timedelta | None,
     hard_stop: timedelta | None,
 ) -> bool:
-    """Waits for running jobs, then cancels them, then leaves them alone; whether all of them ended.
+    """Wait for running jobs, then cancel them, then leave them alone; return whether all of them
+    ended.
 
     The next phase begins after `soft_stop` and `hard_stop`, None being never, or with something in
     `asked`.
@@ -94,7 +95,7 @@ async def stop_in_phases(
 
 @contextmanager
 def signals() -> Iterator[asyncio.Queue[None]]:
-    """SIGINT and SIGTERM as entries of a queue, instead of what they do otherwise."""
+    """Give SIGINT and SIGTERM as entries of a queue, instead of what they do otherwise."""
     asked: asyncio.Queue[None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM)
@@ -110,7 +111,7 @@ def signals() -> Iterator[asyncio.Queue[None]]:
 async def _ended(
     stopping: Coroutine[Any, Any, None], asked: asyncio.Queue[None], seconds: timedelta | None
 ) -> bool:
-    """Whether it stopped in time, and before the next phase was asked for; it goes on in any
+    """Return whether it stopped in time, and before the next phase was asked for; it goes on in any
     case.
     """
     stopped, signalled = asyncio.ensure_future(stopping), asyncio.ensure_future(asked.get())

@@ -24,7 +24,7 @@ class SideLoop:
         self._name = name
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs it to its end, and raises what it raises.
+        """Run the work to its end, and raise what it raises.
 
         Cancelled, it cancels the work and waits for its end.
         """
@@ -55,7 +55,7 @@ class SideLoop:
                 thread.join(_LAST_TURNS)
 
     def tell(self, function: Callable[..., object], *arguments: object) -> None:
-        """Calls the function in the thread's loop, soon; not at all once that has ended."""
+        """Call the function in the thread's loop, soon, or not at all once that has ended."""
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(function, *arguments)
@@ -78,7 +78,7 @@ class HomeLoop:
         return 0.0 if asked_at is None else self._now() - asked_at
 
     def ask(self) -> None:
-        """Asks the loop whether it still takes turns; see `silence`."""
+        """Ask the loop whether it still takes turns; see `silence`."""
         if self._asked_at is None:
             self._asked_at = self._now()
             # A closed loop never answers.
@@ -86,11 +86,11 @@ class HomeLoop:
                 self._loop.call_soon_threadsafe(self._answer)
 
     async def answers(self) -> None:
-        """Waits until the loop takes a turn."""
+        """Wait until the loop takes a turn."""
         await self.do(_nothing)
 
     async def do(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Has it done in the client's loop; cancelled, cancels it there and waits for its end.
+        """Have the work done in the client's loop; cancelled, cancel it there and wait for its end.
 
         CancelledError where that loop is closed.
         """
@@ -129,7 +129,7 @@ class HomeLoop:
 
 
 def _served(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> BaseException | None:
-    """Runs the loop until the task is over, and closes it; what the task raised."""
+    """Run the loop until the task is over, and close it; return what the task raised."""
     asyncio.set_event_loop(loop)
     error: BaseException | None = None
     try:

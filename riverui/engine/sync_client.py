@@ -78,13 +78,13 @@ class SyncClient:
         )
 
     def insert(self, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
-        """Inserts a job; or gives the one that is there already, where it is unique."""
+        """Insert a job, or return the one that is there already where it is unique."""
         return only(self.insert_many([InsertManyParams(args, insert_opts)]))
 
     def insert_tx(
         self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None
     ) -> InsertResult:
-        """Inserts a job in a transaction of the caller's.
+        """Insert a job in a transaction of the caller's.
 
         `tx` is a psycopg Connection, a SQLAlchemy Session or Connection, or a Django database
         connection.
@@ -92,23 +92,25 @@ class SyncClient:
         return only(self.insert_many_tx(tx, [InsertManyParams(args, insert_opts)]))
 
     def insert_many(self, jobs: Iterable[JobArgs | InsertManyParams]) -> Sequence[InsertResult]:
-        """Inserts jobs, args or InsertManyParams, all or none; one result for each, in order."""
+        """Insert jobs, args or InsertManyParams, all or none; return one result for each, in
+        order.
+        """
         return self._insert(jobs, self.driver.insert_many)
 
     def insert_many_tx(
         self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]
     ) -> Sequence[InsertResult]:
-        """Inserts jobs in a transaction of the caller's; see insert_tx."""
+        """Insert jobs in a transaction of the caller's; see insert_tx."""
         return self._insert(jobs, partial(self.driver.insert_many_tx, tx))
 
     def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
-        """COPYs jobs, and gives only their number; UniqueConflict where a unique job is there
+        """COPY jobs, and return only their number; UniqueConflict where a unique job is there
         already.
         """
         return self._copy(jobs, self.driver.insert_many)
 
     def insert_many_fast_tx(self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
-        """COPYs jobs in a transaction of the caller's, on psycopg; see insert_many_fast."""
+        """COPY jobs in a transaction of the caller's, on psycopg; see insert_many_fast."""
         return self._copy(jobs, partial(self.driver.insert_many_tx, tx))
 
     def _insert(
@@ -132,7 +134,7 @@ class SyncClient:
         return sent
 
     def job_complete_tx(self, tx: object, job: Job[Any]) -> None:
-        """Completes the job that a synchronous worker is at, inside its transaction: see
+        """Complete the job that a synchronous worker is at, inside its transaction: see
         `job_complete_tx`.
 
         ValueError for a job that is not running, NotFound for one that was deleted, ConfigError
@@ -144,7 +146,7 @@ class SyncClient:
             raise NotFound(f"Job not found: {job.id}.")
 
     def close(self) -> None:
-        """Gives back connections that it opened itself."""
+        """Give back connections that it opened itself."""
         if self._own_driver:
             self.driver.close()
 
@@ -188,7 +190,7 @@ def _sync(insert: Callable[..., Sequence[JobInserted]]) -> Executor:
 
 
 def _run(flow: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits, because what it awaits is done at once."""
+    """Return the result of a coroutine that never waits, because what it awaits is done at once."""
     try:
         flow.send(None)
     except StopIteration as done:

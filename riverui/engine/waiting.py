@@ -16,26 +16,28 @@ Sleep = Callable[[float], Awaitable[None]]
 """Waits for that many seconds; tests put a clock of their own in its place."""
 
 _RECHECK = 60.0
+"""Seconds after which the wall clock is looked at again: it may have been set, or the machine slept.
+"""
 _STEPS = 7
-"""Failures after which the backoff begins again at a second."""
+"""Failures after which the backoff begins again at a second: River's figure."""
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait after so many failures in a row: 1, 2, 4 … 64, and 1 again; ±10 %
+    """Return the seconds to wait after so many failures in a row: 1, 2, 4 … 64, and 1 again; ±10 %
     (River's).
     """
     return 2.0 ** ((failures - 1) % _STEPS) * between(0.9, 1.1)
 
 
 def between(least: float, most: float) -> float:
-    """Seconds at random, so that clients do not act in step."""
+    """Return a number of seconds at random, so that clients do not act in step."""
     return random.uniform(least, most)  # noqa: S311
 
 
 async def wait(
     event: asyncio.Event, seconds: float, *others: asyncio.Future[None], sleep: Sleep
 ) -> None:
-    """Until the event is set, one of the others has ended, or the time is over; the others go
+    """Wait until the event is set, one of the others has ended, or the time is over; the others go
     on.
     """
     if event.is_set() or any(other.done() for other in others):
@@ -53,7 +55,9 @@ async def wait(
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """What the work gives; TimeoutError on time, even where the work cannot be stopped in time."""
+    """Return what the work gives; TimeoutError on time, even where the work cannot be stopped in
+    time.
+    """
     task = asyncio.ensure_future(work)
     task.add_done_callback(_forget)
     try:
@@ -68,14 +72,13 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _forget(task: asyncio.Future[Any]) -> None:
-    """Nobody may be left to ask for its error."""
+    """Take the error that nobody may be left to ask for."""
     if not task.cancelled():
         task.exception()
 
 
 def pass_on_cancellation() -> None:
-    """Ends a task whose cancellation somebody on the way has swallowed; for loops that go on for
-    ever.
+    """End a task whose cancellation was swallowed on the way; for loops that run until cancelled.
 
     Before Python 3.12 `asyncio.wait_for` does, when what it waits for comes in the same moment, and
     psycopg waits with it for connections and answers.
@@ -86,7 +89,7 @@ def pass_on_cancellation() -> None:
 
 
 async def until(at: datetime, clock: Callable[[], datetime], sleep: Sleep) -> None:
-    """Waits for a time of the wall clock, also when that clock is set or the machine sleeps
+    """Wait for a time of the wall clock, also when that clock is set or the machine sleeps
     meanwhile.
     """
     while (remaining := (at - clock()).total_seconds()) > 0:

@@ -22,6 +22,7 @@ from riverui.engine.waiting import Sleep, backoff, between, wait, within
 from riverui.storage.interface import Driver
 
 _RESIGN_ATTEMPTS = 3
+"""Tries to resign, before the term is left to run out: River's figure."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,8 +52,8 @@ class Terms:
 
 
 def steady_clock() -> float:
-    """Seconds that go on while the process or the machine is stopped, whatever is done to the wall
-    clock.
+    """Return seconds that go on while the process or the machine is stopped, whatever is done to
+    the wall clock.
     """
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -82,7 +83,7 @@ class Term:
         return self.now() < self.trusted_until
 
     def end(self) -> None:
-        """Somebody else may lead from now on."""
+        """End the term: somebody else may lead from now on."""
         self.trusted_until = -math.inf
 
 
@@ -134,13 +135,13 @@ class Elector:
         return self._term is not None
 
     def request_resign(self) -> None:
-        """Has this client, if it leads, give up its term and stand for election again."""
+        """Make this client, if it leads, give up its term and stand for election again."""
         if self._term is not None:
             self._resign_requested = True
             self._wake.set()
 
     def notified(self, message: dict[str, Any]) -> None:
-        """Takes in a notification of `river_leadership`: another leader resigned, or somebody asks
+        """Take in a notification of `river_leadership`: another leader resigned, or somebody asks
         for it.
         """
         if message.get("action") == "request_resign":
@@ -149,7 +150,7 @@ class Elector:
             self._wake.set()
 
     async def run(self) -> None:
-        """Takes part in elections for ever; cancelled, it resigns if it leads."""
+        """Take part in elections until cancelled; then resign, if this client leads."""
         rest = 0.0
         try:
             while True:
@@ -162,7 +163,7 @@ class Elector:
                 await within(self._limit, self._connection.close())
 
     async def _follow(self) -> Term:
-        """Bids until it is elected."""
+        """Bid until it is elected."""
         errors = 0
         while True:
             if self._home is not None:
@@ -193,7 +194,9 @@ class Elector:
                 await self._sleep(between(0, 0.05))
 
     async def _hold_office(self, term: Term) -> float:
-        """Leads until the term ends; how many seconds to leave to others before the next bid."""
+        """Lead until the term ends; return how many seconds to leave to others before the next
+        bid.
+        """
         self._resign_requested = False
         self._lapsed = None
         self._term = term
@@ -226,8 +229,8 @@ class Elector:
             await self._home.do(lambda: self._lead(term))
 
     async def _keep(self, term: Term, work: asyncio.Future[None]) -> bool:
-        """Renews the term until it is lost or to be given up; whether there is something left to
-        resign.
+        """Renew the term until it is lost or to be given up; return whether there is something left
+        to resign.
         """
         errors = 0
         due = self._now() + self._interval
@@ -292,7 +295,7 @@ class Elector:
         )
 
     async def _resign(self, term: Term) -> None:
-        """Gives the term up and tells the others; without success it runs out by itself."""
+        """Give the term up and tell the others; without success it runs out by itself."""
         for attempt in range(1, _RESIGN_ATTEMPTS + 1):
             try:
                 await within(float(attempt), self._give_up(term))
@@ -309,8 +312,8 @@ class Elector:
         )
 
     def _trusted_until(self, started: float) -> float:
-        """Counted from before the database was asked, so that a slow answer does not prolong the
-        term.
+        """Return until when a term can be trusted, counted from before the database was asked, so
+        that a slow answer does not prolong the term.
         """
         return started + (self._terms.ttl - self._terms.margin).total_seconds()
 

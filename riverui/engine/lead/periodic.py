@@ -50,7 +50,7 @@ class PeriodicJob:
             )
 
     def construct(self) -> InsertManyParams | None:
-        """The next job with its options; raises what the constructor raises."""
+        """Return the next job with its options; raises what the constructor raises."""
         made: Any = self.constructor()
         if made is None or isinstance(made, InsertManyParams):
             return made
@@ -80,11 +80,11 @@ class PeriodicJobs:
         return f"<PeriodicJobs: {', '.join(ids) or 'none'}>"
 
     def add(self, job: PeriodicJob) -> int:
-        """Adds a job; its handle, for `remove`. ConfigError where the id is taken."""
+        """Add a job and return its handle, for `remove`. ConfigError where the id is taken."""
         return self.add_many([job])[0]
 
     def add_many(self, jobs: Sequence[PeriodicJob]) -> list[int]:
-        """Adds all of the jobs or, with a ConfigError, none; their handles."""
+        """Add all of the jobs or, with a ConfigError, none; return their handles."""
         with self._lock:
             taken = {job.id for job in self._jobs.values()}
             for job in jobs:
@@ -102,17 +102,17 @@ class PeriodicJobs:
         return handles
 
     def remove(self, handle: int) -> bool:
-        """Removes the job with that handle; whether there was one."""
+        """Remove the job with that handle; return whether there was one."""
         with self._lock:
             return self._jobs.pop(handle, None) is not None
 
     def remove_many(self, handles: Iterable[int]) -> None:
-        """Removes the jobs with these handles."""
+        """Remove the jobs with these handles."""
         for handle in handles:
             self.remove(handle)
 
     def remove_by_id(self, id: str) -> bool:
-        """Removes the job with that id; whether there was one."""
+        """Remove the job with that id; return whether there was one."""
         with self._lock:
             for handle, job in self._jobs.items():
                 if job.id == id:
@@ -121,23 +121,25 @@ class PeriodicJobs:
             return False
 
     def remove_many_by_id(self, ids: Iterable[str]) -> None:
-        """Removes the jobs with these ids."""
+        """Remove the jobs with these ids."""
         for named in ids:
             self.remove_by_id(named)
 
     def clear(self) -> None:
-        """Removes every job."""
+        """Remove every job."""
         with self._lock:
             self._jobs.clear()
 
     def by_handle(self) -> Mapping[int, PeriodicJob]:
-        """The jobs as they are now, in the order they were added. A handle is never used again."""
+        """Return the jobs as they are now, in the order they were added. A handle is never used
+        again.
+        """
         with self._lock:
             return dict(self._jobs)
 
     @contextmanager
     def watched(self, told: Callable[[], object]) -> Iterator[None]:
-        """Calls `told` whenever jobs were added, in the thread that adds them."""
+        """Call `told` whenever jobs were added, in the thread that adds them."""
         with self._lock:
             self._watchers.append(told)
         try:

@@ -35,11 +35,11 @@ class Slots(Protocol):
     """Whoever made room for the attempt."""
 
     def release(self, attempt: Attempt) -> None:
-        """The attempt is over."""
+        """Take back the slot of an attempt that is over."""
         ...
 
     def stuck(self, attempt: Attempt) -> None:
-        """The attempt should have ended long ago."""
+        """Take note that an attempt should have ended long ago."""
         ...
 
 
@@ -113,7 +113,7 @@ class Attempt:
             return True
 
     def end(self, cause: Cause) -> None:
-        """Asks it to end, by cancelling its task; once, and once more where it heeded no time
+        """Ask it to end, by cancelling its task; once, and once more where it heeded no time
         limit.
         """
         if self.done or self.cause is not None:
@@ -128,13 +128,15 @@ class Attempt:
             self.task.cancel()
 
     def update(self, key: str, text: str) -> None:
-        """Sets a key of the job's metadata, as JSON text, when the attempt ends."""
+        """Set a key of the job's metadata, as JSON text, when the attempt ends."""
         if self.updates is None:
             self.updates = {}
         self.updates[key] = text
 
     def metadata(self) -> str | None:
-        """What to merge into the job's metadata, as JSON text of an object; None for nothing."""
+        """Return what to merge into the job's metadata, as JSON text of an object; None for
+        nothing.
+        """
         if not self.updates:
             return None
         return (

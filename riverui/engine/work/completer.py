@@ -103,11 +103,11 @@ class Completer:
         return not self._room.is_set()
 
     async def room(self) -> None:
-        """Waits until enough was written."""
+        """Wait until enough was written."""
         await self._room.wait()
 
     def succeed(self, attempt: Attempt) -> None:
-        """The attempt went well, and there is nothing else to tell."""
+        """Take in that an attempt went well, and there is nothing else to tell."""
         if self._by_feature:
             # Features are shown every end alike.
             self.settle(attempt, completed(attempt.row, attempt.ended_at, None))
@@ -126,7 +126,7 @@ class Completer:
         self._hasten()
 
     async def run(self) -> None:
-        """Writes what there is, until `finish` was called and all is written."""
+        """Write what there is, until `finish` was called and all is written."""
         while self._stop_by is None:
             await self._wake_up.wait()
             try:
@@ -141,7 +141,7 @@ class Completer:
             )
 
     def finish(self, seconds: float) -> None:
-        """Lets `run` write the last outcomes and end; it gives up after so long without a
+        """Let `run` write the last outcomes and end; it gives up after so long without a
         database.
         """
         self._stop_by = self._loop.time() + seconds
@@ -164,7 +164,7 @@ class Completer:
         self._wake_up.set()
 
     async def _flush(self) -> None:
-        """Writes until so little is left that it may wait for company."""
+        """Write until so little is left that it may wait for more."""
         while self.waiting:
             await self._write_plain(_take(self._plain, self._limits.completions))
             await self._write_changes(
@@ -228,7 +228,7 @@ class Completer:
         *,
         bare: bool = False,
     ) -> Sequence[R]:
-        """What `write` gives, however often it has to be tried.
+        """Return what `write` gives, however often it has to be tried.
 
         Where some row makes the statement fail, its halves are written apart, until only that row
         is left; it is written `bare`, without what may be the reason, and given up if that fails
@@ -285,7 +285,7 @@ class Completer:
             self._tell(row, batch[row.id], EventKind.JOB_FAILED)
 
     def _tell(self, row: JobRow, attempt: Attempt, wanted: EventKind) -> None:
-        """Publishes what became of a job, by its row; `wanted` tells what being available again
+        """Publish what became of a job, by its row; `wanted` tells what being available again
         means.
         """
         kind = wanted if row.state is JobState.AVAILABLE else _EVENTS.get(row.state)
@@ -302,7 +302,9 @@ class Completer:
 
 
 def _completion(attempt: Attempt, now: datetime) -> Event:
-    """The event of a job that just went well: made for each of them, so it has to be quick."""
+    """Return the event of a job that just went well: made for each of them, so it has to be
+    quick.
+    """
     row, ended_at = attempt.row, attempt.ended_at
     rest = row[_FINALIZED_AT + 1 :]
     ended = _new(JobRow, (row.id, JobState.COMPLETED, *row[2:_FINALIZED_AT], ended_at, *rest))
@@ -313,7 +315,7 @@ def _completion(attempt: Attempt, now: datetime) -> Event:
 
 
 def _seconds_before_retry(error: Exception, failures: int) -> float:
-    """Seconds until the next try, where the database is away."""
+    """Return seconds until the next try, where the database is away."""
     if isinstance(error, DatabaseUnavailable):
         # Perhaps it was only this connection: until it is written, what has ended is lost with the
         # process.
@@ -326,7 +328,7 @@ class _OutOfTime(Exception):
 
 
 def _take(source: dict[int, T], most: int) -> dict[int, T]:
-    """Up to so many entries, the oldest first, out of a dict."""
+    """Take up to so many entries, the oldest first, out of a dict and return them."""
     taken = dict(source) if len(source) <= most else dict(islice(source.items(), most))
     if len(taken) == len(source):
         source.clear()
@@ -337,7 +339,7 @@ def _take(source: dict[int, T], most: int) -> dict[int, T]:
 
 
 def _few_enough(changes: Iterable[tuple[Attempt, Outcome]], limits: EngineLimits) -> int:
-    """How many of the outcomes fit into one statement: at least one, however large."""
+    """Return how many of the outcomes fit into one statement: at least one, however large."""
     count = size = 0
     for _, (params, _) in islice(changes, limits.changes):
         size += len(params.metadata or "") + len(params.error or "")
@@ -348,7 +350,7 @@ def _few_enough(changes: Iterable[tuple[Attempt, Outcome]], limits: EngineLimits
 
 
 def _bare(ending: object) -> object:
-    """An outcome without the texts that a job had a say in."""
+    """Return an outcome without the texts that a job had a say in."""
     if not isinstance(ending, tuple):
         return ending
     attempt, ended = ending

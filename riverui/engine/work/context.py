@@ -22,7 +22,7 @@ RESERVED = "river:"
 
 
 def running_attempt() -> Attempt:
-    """The attempt that this code is part of; OutsideJob where there is none."""
+    """Return the attempt that this code is part of; OutsideJob where there is none."""
     try:
         return at_work.running.get()
     except LookupError:
@@ -30,7 +30,7 @@ def running_attempt() -> Attempt:
 
 
 def current_job() -> Job[Any]:
-    """The job that is being worked here; OutsideJob where none is, or where its args are not
+    """Return the job that is being worked here; OutsideJob where none is, or where its args are not
     decoded yet.
     """
     job = running_attempt().job
@@ -48,7 +48,7 @@ def own_client() -> OwnClient:
 
 
 def cancel_requested() -> bool:
-    """Whether this job should end: it was cancelled, timed out, or its client stops.
+    """Return whether this job should end: it was cancelled, timed out, or its client stops.
 
     Coroutines are interrupted anyway; a synchronous job has to ask.
     """
@@ -56,13 +56,13 @@ def cancel_requested() -> bool:
 
 
 def raise_if_cancelled() -> None:
-    """Ends a synchronous job that was asked to end, as cancellation ends a coroutine."""
+    """End a synchronous job that was asked to end, as cancellation ends a coroutine."""
     if cancel_requested():
         raise asyncio.CancelledError
 
 
 def record_output(value: Any) -> None:
-    """Stores the job's output, of up to 32 MiB as JSON, with the end of this attempt, however it
+    """Store the job's output, of up to 32 MiB as JSON, with the end of this attempt, however it
     ends.
 
     A later call replaces it. ValueError for what is too large or cannot be stored as JSON.
@@ -77,7 +77,7 @@ def record_output(value: Any) -> None:
 
 
 def metadata_set(key: str, value: Any) -> None:
-    """Sets a key of the job's metadata with the end of this attempt, however it ends.
+    """Set a key of the job's metadata with the end of this attempt, however it ends.
 
     ValueError for keys that begin with `river:`, River's own, and for what cannot be stored as
     JSON.
@@ -90,8 +90,8 @@ def metadata_set(key: str, value: Any) -> None:
 
 
 async def job_complete_tx(tx: object, job: Job[A]) -> Job[A]:
-    """Completes the job inside the caller's transaction, with the metadata set so far; the job as
-    it is then.
+    """Complete the job inside the caller's transaction, with the metadata set so far, and return it
+    as it is then.
 
     Once that commits the job stays completed, whatever happens to the rest of the attempt. `tx` is
     what `insert_tx` takes. ValueError for a job that is not running, NotFound for one that was
@@ -115,7 +115,9 @@ def _unended_attempt() -> Attempt:
 
 
 def completion_of(job: Job[Any], now: datetime) -> JobSetStateParams:
-    """What completes a job before its attempt ends. ValueError for a job that is not running."""
+    """Return what completes a job before its attempt ends. ValueError for a job that is not
+    running.
+    """
     if job.state is not JobState.RUNNING:
         raise ValueError("Only a running job can be completed.")
     return JobSetStateParams(

@@ -31,11 +31,11 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, attempt: Attempt, seconds: float) -> None:
-        """Ends the attempt after so many seconds from now, unless it is over by then."""
+        """End the attempt after so many seconds from now, unless it is over by then."""
         self._push(self._loop.time() + seconds, attempt)
 
     def close(self) -> None:
-        """Watches nothing any more."""
+        """Watch nothing any more."""
         self._heap.clear()
         if self._timer is not None:
             self._timer.cancel()

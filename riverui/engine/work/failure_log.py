@@ -9,7 +9,9 @@ from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.work.outcome import Outcome, error_text, trace_of
 
 _MOST_CHARACTERS = 500
-"""Of an error's message in one line; the traceback below holds all of it."""
+"""Of an error's message in one line, so that lines stay readable; the traceback below holds all of
+it.
+"""
 
 
 def log_failure(
@@ -60,6 +62,8 @@ def _extra(row: JobRow) -> dict[str, object]:
 
 
 def _one_line(error: BaseException) -> str:
-    """The error's type and message, bounded, so that what a job raises cannot forge lines."""
+    """Return the error's type and message, bounded, so that what a job raises cannot forge
+    lines.
+    """
     text = " ".join(error_text(error).split())
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"

@@ -96,11 +96,11 @@ class JobExecutor:
         self._workers = config.workers
 
     def attempt(self, row: JobRow, slots: Slots) -> Attempt:
-        """An attempt at a job, to be started."""
+        """Return an attempt at a job, to be started."""
         return Attempt(row, self._workers.get(row.kind), slots)
 
     def start(self, attempts: Sequence[Attempt]) -> None:
-        """Begins to work jobs from the next turn of the event loop on, in as many turns as they
+        """Begin to work jobs from the next turn of the event loop on, in as many turns as they
         need.
         """
         if not self._waiting:
@@ -111,7 +111,7 @@ class JobExecutor:
     if sys.version_info >= (3, 12):
 
         def _start_some(self) -> None:
-            """Runs each up to where it first waits: many never do, and are never scheduled."""
+            """Run each job up to where it first waits: many never do, and are never scheduled."""
             until = time.perf_counter() + _TURN
             waiting = self._waiting
             while waiting:
@@ -127,7 +127,7 @@ class JobExecutor:
     else:
 
         def _start_some(self) -> None:
-            """Makes tasks, as many as the last turn had time for: they begin before this is called
+            """Make tasks, as many as the last turn had time for: they begin before this is called
             again.
             """
             waiting, now = self._waiting, time.perf_counter()
@@ -176,7 +176,7 @@ class JobExecutor:
             attempt.slots.release(attempt)
 
     def _pipeline(self, attempt: Attempt) -> Work:
-        """How to work the kind of this attempt; UnknownJobKind where nobody does."""
+        """Return how to work the kind of this attempt; UnknownJobKind where nobody does."""
         if attempt.unit is None:
             raise UnknownJobKind(attempt.row.kind)
         work = self._pipelines[attempt.row.kind] = pipeline(
@@ -189,7 +189,7 @@ class JobExecutor:
         return work
 
     async def _conclude(self, attempt: Attempt, error: BaseException | None) -> None:
-        """Finds out what becomes of a job that did not just end well."""
+        """Find out what becomes of a job that did not just end well."""
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             # A job that has cancelled its own task may leave that to us: it must not hit us further
@@ -255,7 +255,7 @@ class JobExecutor:
         return outcome.failed(row, now, metadata, text, retry_at)
 
     async def _handle(self, attempt: Attempt, error: BaseException) -> bool:
-        """Whether the client's error handler wants the job to be cancelled."""
+        """Return whether the client's error handler wants the job to be cancelled."""
         if self._config.error_handler is None:
             return False
         try:

@@ -31,9 +31,9 @@ from riverui.errors import DatabaseError
 KEY = "river:log"
 
 _BYTES_A_SECOND = 64 * 1024
-"""How much of one job's log is written in a second while it runs."""
+"""How much of one job's log is written in a second while it runs: each write rewrites the row."""
 _BYTES_A_SECOND_TOGETHER = 1024 * 1024
-"""How much of all jobs' logs is written in a second while they run."""
+"""How much of all jobs' logs is written in a second while they run: the pool is for others too."""
 
 
 class JobLogs(logging.Handler):
@@ -55,18 +55,18 @@ class JobLogs(logging.Handler):
         self.setFormatter(client.config.job_log_formatter or _formatter())
 
     def begin(self) -> None:
-        """Begins to collect."""
+        """Begin to collect."""
         self._owner = of_client.get(None)
         log_capture.begin(self._owner, self)
 
     def end(self) -> None:
-        """Collects no more. It is not `close`: that is called by logging.config too, for every
+        """Collect no more. It is not `close`: that is called by logging.config too, for every
         handler.
         """
         log_capture.end(self._owner)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Adds a record to the log of its attempt."""
+        """Add a record to the log of its attempt."""
         try:
             attempt = running.get()
             if attempt.log is None:
@@ -82,7 +82,7 @@ class JobLogs(logging.Handler):
             self.handleError(record)
 
     async def finish(self, attempt: Attempt) -> None:
-        """Leaves the attempt's log for its outcome, once no write of it is under way any more."""
+        """Leave the attempt's log for its outcome, once no write of it is under way any more."""
         log = attempt.log
         if log is None:
             return
@@ -97,7 +97,7 @@ class JobLogs(logging.Handler):
         log.end()
 
     async def run(self) -> None:
-        """Writes the logs of running jobs, each in its time, until cancelled."""
+        """Write the logs of running jobs, each in its time, until cancelled."""
         while True:
             pass_on_cancellation()
             wait = self._due[0][0] - self._loop.time() if self._due else None
@@ -112,7 +112,7 @@ class JobLogs(logging.Handler):
                     )
 
     async def _write(self, log: AttemptLog, attempt: LoggedAttempt) -> int:
-        """Writes what there is of a log; how many bytes."""
+        """Write what there is of a log; return how many bytes."""
         text = self._array(log, attempt)
         if text is None:
             return 0
@@ -141,8 +141,8 @@ class JobLogs(logging.Handler):
             self._wake_up.set()
 
     def _array(self, log: AttemptLog, attempt: LoggedAttempt) -> str | None:
-        """The value of `river:log` with this attempt's entry as the newest; None where it is not
-        ours.
+        """Return the value of `river:log` with this attempt's entry as the newest; None where it is
+        not ours.
         """
         row = attempt.row
         entries = _entries(row.metadata)
@@ -169,8 +169,8 @@ def _entries(metadata: str) -> Sequence[str] | None:
 
 
 def _newest(entries: Sequence[str], newest: str, most: int) -> Sequence[str]:
-    """Those of the older entries that fit into so many bytes beside the newest one, which always
-    stays.
+    """Return those of the older entries that fit into so many bytes beside the newest one, which
+    always stays.
     """
     size = 2 + len(newest.encode())
     for at, entry in enumerate(reversed(entries)):

@@ -96,8 +96,8 @@ class _Capture:
         logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign, assignment]
 
     def _handler(self) -> logging.Handler | None:
-        """Who keeps the log of the job that this code is part of; None for nobody, and outside of
-        jobs.
+        """Return who keeps the log of the job that this code is part of; None for nobody, and
+        outside of jobs.
         """
         attempt = running.get(None)
         if attempt is None or attempt.done:
@@ -107,7 +107,9 @@ class _Capture:
 
 
 def _only_the_root_objects(logger: logging.Logger, level: int) -> bool:
-    """Whether a level that is not enabled is kept back by nothing but the root logger's level."""
+    """Return whether a level that is not enabled is kept back by nothing but the root logger's
+    level.
+    """
     if logger.disabled or logger.manager.disable >= level:
         return False
     ancestor: logging.Logger = logger

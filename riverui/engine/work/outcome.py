@@ -24,7 +24,9 @@ from riverui.engine.work.worker import Job, JobCancel, RetryPolicy, Worker
 from riverui.storage.interface.params import JobSetStateParams
 
 MOST_ERROR = 100_000
-"""Characters of an error's message that are kept, and as many of its traceback."""
+"""Characters of an error's message that are kept, and as many of its traceback: `errors` has one of
+each for every attempt, and is read as a whole.
+"""
 
 SNOOZES = "snoozes"
 
@@ -44,7 +46,7 @@ class Outcome(NamedTuple):
 
 
 def completed(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
-    """It went well."""
+    """Return the outcome of an attempt that went well."""
     params = JobSetStateParams(
         id=row.id, state=JobState.COMPLETED, finalized_at=now, metadata=metadata
     )
@@ -52,7 +54,7 @@ def completed(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
 
 
 def snoozed(row: JobRow, now: datetime, metadata: str | None, duration: timedelta) -> Outcome:
-    """It wants to be worked later, and its attempt back."""
+    """Return the outcome of a job that wants to be worked later, and its attempt back."""
     soon = duration <= SCHEDULER_INTERVAL
     params = JobSetStateParams(
         id=row.id,
@@ -65,7 +67,9 @@ def snoozed(row: JobRow, now: datetime, metadata: str | None, duration: timedelt
 
 
 def interrupted(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
-    """The client stopped in its middle: as if it had not been attempted."""
+    """Return the outcome of an attempt that the client's stop interrupted: as if there had been
+    none.
+    """
     params = JobSetStateParams(
         id=row.id,
         state=JobState.AVAILABLE,
@@ -77,7 +81,7 @@ def interrupted(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
 
 
 def cancelled(row: JobRow, now: datetime, metadata: str | None, error: str) -> Outcome:
-    """It is not to be attempted again."""
+    """Return the outcome of a job that is not to be attempted again."""
     params = JobSetStateParams(
         id=row.id, state=JobState.CANCELLED, finalized_at=now, error=error, metadata=metadata
     )
@@ -85,7 +89,7 @@ def cancelled(row: JobRow, now: datetime, metadata: str | None, error: str) -> O
 
 
 def discarded(row: JobRow, now: datetime, metadata: str | None, error: str) -> Outcome:
-    """It failed, and that was its last attempt."""
+    """Return the outcome of a last attempt that failed."""
     params = JobSetStateParams(
         id=row.id, state=JobState.DISCARDED, finalized_at=now, error=error, metadata=metadata
     )
@@ -95,7 +99,7 @@ def discarded(row: JobRow, now: datetime, metadata: str | None, error: str) -> O
 def failed(
     row: JobRow, now: datetime, metadata: str | None, error: str, retry_at: datetime
 ) -> Outcome:
-    """It failed and is to be attempted again."""
+    """Return the outcome of an attempt that failed and is to be followed by another."""
     soon = retry_at - now <= SCHEDULER_INTERVAL
     params = JobSetStateParams(
         id=row.id,
@@ -116,8 +120,8 @@ def next_retry(
     policy: RetryPolicy | None,
     logger: logging.Logger,
 ) -> datetime:
-    """When to try again: by the worker, the client's policy, or River's where those fail or say the
-    past.
+    """Return when to try again: by the worker, the client's policy, or River's where those fail or
+    say the past.
 
     The worker is asked only about a `job`, that is with decoded args.
     """
@@ -144,7 +148,9 @@ def next_retry(
 
 
 def next_snoozes(row: JobRow) -> int:
-    """How often the job has been snoozed, this time included; what is no number counts as none."""
+    """Return how often the job has been snoozed, this time included; what is no number counts as
+    none.
+    """
     if SNOOZES not in row.metadata:
         return 1
     count = read_object(row.metadata).get(SNOOZES)
@@ -152,7 +158,9 @@ def next_snoozes(row: JobRow) -> int:
 
 
 def attempt_error(row: JobRow, started_at: datetime, error: BaseException) -> str:
-    """One element of `errors`, as JSON text that Postgres can keep whatever the error says."""
+    """Return one element of `errors`, as JSON text that Postgres can keep whatever the error
+    says.
+    """
     return gojson.dump(
         {
             "at": started_at,
@@ -164,8 +172,8 @@ def attempt_error(row: JobRow, started_at: datetime, error: BaseException) -> st
 
 
 def error_text(error: BaseException) -> str:
-    """An error's type and what it says, as at the end of a traceback; a cancellation in River's
-    words.
+    """Return an error's type and what it says, as at the end of a traceback; a cancellation in
+    River's words.
     """
     text = _words(error)
     if isinstance(error, JobCancel):
@@ -174,7 +182,7 @@ def error_text(error: BaseException) -> str:
 
 
 def _words(error: BaseException | None) -> str:
-    """What an error says of itself; nothing where its `__str__` raises, whatever that is."""
+    """Return what an error says of itself; nothing where its `__str__` raises, whatever that is."""
     try:
         return "" if error is None else str(error)
     except BaseException:
@@ -182,7 +190,7 @@ def _words(error: BaseException | None) -> str:
 
 
 def trace_of(error: BaseException) -> TracebackType | None:
-    """The error's traceback, without the engine's own frames in front."""
+    """Return the error's traceback, without the engine's own frames in front."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_ENGINE):
         trace = trace.tb_next
@@ -190,7 +198,7 @@ def trace_of(error: BaseException) -> TracebackType | None:
 
 
 def trace_text(error: BaseException) -> str:
-    """The traceback as text."""
+    """Return the traceback as text."""
     try:
         return "".join(traceback.format_exception(type(error), error, trace_of(error)))
     except BaseException:
@@ -198,8 +206,8 @@ def trace_text(error: BaseException) -> str:
 
 
 def storable(text: str, most: int = MOST_ERROR) -> str:
-    """A text as Postgres can keep it: no NUL, no half surrogates, and its middle left out above
-    `most`.
+    """Return a text as Postgres can keep it: no NUL, no half surrogates, and its middle left out
+    above `most`.
     """
     if len(text) > most:
         half = most // 2
@@ -208,7 +216,7 @@ def storable(text: str, most: int = MOST_ERROR) -> str:
 
 
 def find(error: BaseException | None, kind: type[_Error]) -> _Error | None:
-    """The error itself, or the first of that kind in a group of errors."""
+    """Return the error itself, or the first of that kind in a group of errors."""
     return next((one for one in _flat(error) if isinstance(one, kind)), None)
 
 

@@ -38,7 +38,7 @@ def pipeline(
     deadlines: Deadlines,
     threads: WorkerThreads,
 ) -> Work:
-    """Works jobs of this kind as a client with these extensions does."""
+    """Return how jobs of this kind are worked by a client with these extensions."""
     own = Extensions.of_args(unit.args_type)
     work = _worked(unit, job_timeout, deadlines, threads)
     if ends := (*extensions.work_end, *own.work_end):

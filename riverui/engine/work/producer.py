@@ -128,7 +128,7 @@ class Producer:
         return self._active.values()
 
     async def start(self) -> None:
-        """Reports the queue and begins to fetch. Raises what the database has to say."""
+        """Report the queue and begin to fetch. Raise what the database has to say."""
         notifier = self._notifier
         if notifier is not None:
             self._unsubscribe = [
@@ -155,37 +155,37 @@ class Producer:
         return self._idle and not self.paused and self._taken < self._max_workers
 
     def wake(self) -> None:
-        """Fetches as soon as the cooldown allows."""
+        """Fetch as soon as the cooldown allows."""
         self._idle = self._polled = False
         self._wake_up.set()
 
     def poll(self) -> None:
-        """Fetches because it is time to, and not because something has happened."""
+        """Fetch because it is time to, and not because something has happened."""
         self._idle, self._polled = False, True
         self._wake_up.set()
 
     def learn(self, row: QueueRow) -> None:
-        """Takes in whether the queue is paused."""
+        """Take in whether the queue is paused."""
         self._set_paused(row.paused_at is not None, row)
 
     def stop(self) -> None:
-        """Fetches no more. What is on its way is worked all the same."""
+        """Fetch no more. What is on its way is worked all the same."""
         self._stopping = True
         self.wake()
         self._check_drained()
 
     def end_jobs(self) -> None:
-        """Cancels the jobs at work, and those that may still come."""
+        """Cancel the jobs at work, and those that may still come."""
         self._stop_cause = Cause.STOP
         for attempt in tuple(self._active.values()):
             attempt.end(Cause.STOP)
 
     async def drained(self) -> None:
-        """Waits until nothing is fetched and nothing runs any more."""
+        """Wait until nothing is fetched and nothing runs any more."""
         await self._drained.wait()
 
     async def close(self) -> None:
-        """Leaves the queue, whatever still runs."""
+        """Leave the queue, whatever still runs."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         await self._poller.remove(self)
@@ -194,7 +194,7 @@ class Producer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def release(self, attempt: Attempt) -> None:
-        """An attempt is over: its slot is free."""
+        """Free the slot of an attempt that is over."""
         job_id = attempt.row.id
         if self._active.get(job_id) is attempt:
             del self._active[job_id]
@@ -211,7 +211,7 @@ class Producer:
             self._check_drained()
 
     def stuck(self, attempt: Attempt) -> None:
-        """An attempt goes on long past its time limit."""
+        """Take note of an attempt that goes on long past its time limit."""
         attempt.stuck = True
         if self._stuck_jobs.add(attempt.row):
             attempt.slot_given_up = True
@@ -230,9 +230,7 @@ class Producer:
             return row
 
     async def _fetch(self) -> None:
-        """Fetches at once, and when it is woken; not within the cooldown, unless a poll woke
-        it.
-        """
+        """Fetch at once, and when it is woken; not within the cooldown, unless a poll woke it."""
         loop = asyncio.get_running_loop()
         woken = True
         while not self._stopping:
@@ -249,8 +247,8 @@ class Producer:
         self._check_drained()
 
     async def _fetch_all(self) -> bool:
-        """Takes as many jobs as there is room for, in as many statements as it needs; whether any
-        came.
+        """Take as many jobs as there is room for, in as many statements as it needs; return whether
+        any came.
         """
         some = False
         while not (self.paused or self._stopping):
@@ -272,12 +270,12 @@ class Producer:
             return 0
 
     async def _first(self) -> int | None:
-        """The job that would be taken next."""
+        """Return the job that would be taken next."""
         params = self._params._replace(except_ids=self._aside.ids)
         return await self._connection.call(lambda executor: executor.job_first_available(params))
 
     async def _take(self, limit: int) -> int:
-        """Fetches up to so many jobs, and has them worked; how many."""
+        """Fetch up to so many jobs, have them worked, and return how many there were."""
         params = self._params._replace(limit=limit, except_ids=self._aside.ids)
         began = time.perf_counter()
         self._cancelled_early.clear()
@@ -305,8 +303,8 @@ class Producer:
         return self._connection.call(lambda executor: executor.job_get_available(params))
 
     def _begin(self, rows: Sequence[JobRow]) -> None:
-        """Has fetched jobs worked; those that come too late, or were cancelled on their way, end at
-        once.
+        """Have fetched jobs worked; those that come too late, or were cancelled on their way, end
+        at once.
         """
         executor = self._executor
         attempts = [executor.attempt(row, self) for row in rows]

@@ -39,7 +39,7 @@ class Progress:
         self._names: set[str] = set()
 
     def reach(self, name: str) -> bool:
-        """Whether a step without a cursor is to be run now."""
+        """Return whether a step without a cursor is to be run now."""
         if not self._register(name):
             return False
         if name in self.pending:
@@ -52,8 +52,8 @@ class Progress:
         return True
 
     def reach_cursor(self, name: str) -> bool:
-        """Whether a step with a cursor is to be run now: also the one completed last, if it left a
-        cursor.
+        """Return whether a step with a cursor is to be run now: also the one completed last, if it
+        left a cursor.
         """
         if not self._register(name):
             return False
@@ -67,7 +67,7 @@ class Progress:
 
     @contextmanager
     def within(self, name: str, *, cursor: bool = False) -> Iterator[None]:
-        """The time in which a step runs; with a `cursor`, its end uses that up."""
+        """Surround the time in which a step runs; with a `cursor`, its end uses that up."""
         self.step = name
         try:
             yield
@@ -84,12 +84,12 @@ class Progress:
             self.cursors_changed = True
 
     def inside(self) -> None:
-        """ResumableError outside of a step."""
+        """Raise ResumableError outside of a step."""
         if not self.step:
             raise ResumableError("This works only inside a resumable step.")
 
     def unfinished(self) -> BaseException | None:
-        """Why a job that ended well did not end well after all."""
+        """Return why a job that ended well did not end well after all."""
         if self.error is not None:
             return self.error
         if not self.resumed:

@@ -23,7 +23,7 @@ from riverui.errors import NotFound, ResumableError
 
 
 async def resumable_step(name: str, step: Callable[[], Awaitable[None] | None]) -> None:
-    """Runs one step of this job, unless an earlier attempt completed it.
+    """Run one step of this job, unless an earlier attempt completed it.
 
     Its exception ends the job like any other. Where the job goes on nevertheless, no further step
     runs and the exception is the job's error all the same.
@@ -37,7 +37,7 @@ async def resumable_step(name: str, step: Callable[[], Awaitable[None] | None]) 
 async def resumable_step_cursor(
     name: str, step: Callable[[Any], Awaitable[None] | None], *, start: Any = None
 ) -> None:
-    """Runs one step with the cursor left by an earlier attempt (`resumable_set_cursor`), or
+    """Run one step with the cursor left by an earlier attempt (`resumable_set_cursor`), or
     `start`.
     """
     progress = _progress()
@@ -48,7 +48,7 @@ async def resumable_step_cursor(
 
 
 def resumable_step_sync(name: str, step: Callable[[], None]) -> None:
-    """`resumable_step` for synchronous workers."""
+    """Run one step as `resumable_step` does, for synchronous workers."""
     progress = _progress()
     if progress.reach(name):
         with progress.within(name):
@@ -58,7 +58,7 @@ def resumable_step_sync(name: str, step: Callable[[], None]) -> None:
 def resumable_step_cursor_sync(
     name: str, step: Callable[[Any], None], *, start: Any = None
 ) -> None:
-    """`resumable_step_cursor` for synchronous workers."""
+    """Run one step as `resumable_step_cursor` does, for synchronous workers."""
     progress = _progress()
     if progress.reach_cursor(name):
         cursor = progress.cursors.get(name)
@@ -67,8 +67,8 @@ def resumable_step_cursor_sync(
 
 
 def resumable_set_cursor(cursor: Any) -> None:
-    """Remembers how far this step has come, should the attempt fail. ValueError for what JSON
-    cannot hold.
+    """Remember how far this step has come, should the attempt fail. ValueError for what JSON cannot
+    hold.
     """
     progress = _progress()
     progress.inside()
@@ -77,7 +77,8 @@ def resumable_set_cursor(cursor: Any) -> None:
 
 
 async def resumable_set_step_tx(tx: object, job: Job[A]) -> Job[A]:
-    """Records the current step as completed inside the caller's transaction; the job as it is then.
+    """Record the current step as completed inside the caller's transaction; return the job as it is
+    then.
 
     The database owns this progress from then on: a rollback takes it back, and earlier steps may
     run again. Commit before the step returns.
@@ -86,14 +87,14 @@ async def resumable_set_step_tx(tx: object, job: Job[A]) -> Job[A]:
 
 
 async def resumable_set_step_cursor_tx(tx: object, job: Job[A], cursor: Any) -> Job[A]:
-    """Records the current step and its cursor in the caller's transaction: see
+    """Record the current step and its cursor in the caller's transaction: see
     `resumable_set_step_tx`.
     """
     return await _set_step_tx(tx, job, {_progress().step: json.loads(json_text(cursor))})
 
 
 async def keeping_progress(attempt: Attempt, work: Callable[[Attempt], Awaitable[None]]) -> None:
-    """Works an attempt, and leaves its progress for the next one unless it ends well."""
+    """Work an attempt, and leave its progress for the next one unless it ends well."""
     try:
         await work(attempt)
     except BaseException:

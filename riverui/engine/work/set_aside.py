@@ -16,7 +16,7 @@ from riverui.errors import BadRequest, DatabaseError, UniqueConflict
 _MOST = 1_000
 """Jobs set aside at a time: with more of them, something else is wrong."""
 _MOST_TOLD = 10_000
-"""Ids that are remembered as told."""
+"""Ids that are remembered as logged: 1 MB."""
 _ROWS_FAULT = ("22", "23", "38", "39", "44", "54", "P0", "XX")
 """Classes of SQLSTATE that one row can cause: odd values, constraints, triggers, limits, broken
 pages.

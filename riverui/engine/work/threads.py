@@ -26,7 +26,7 @@ class WorkerThreads:
         self._unfinished = 0
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs the function in a thread, with this task's context variables, and gives its result.
+        """Run the function in a thread, with this task's context variables, and return its result.
 
         Cancelling it does not end it before the function returns, which cannot be interrupted,
         unless no thread has begun with it.
@@ -44,7 +44,7 @@ class WorkerThreads:
             self._unfinished -= 1
 
     def close(self) -> None:
-        """Ends the threads once they have done what they were given."""
+        """End the threads once they have done what they were given."""
         for _ in range(self._threads):
             self._calls.put(None)
         self._threads = 0
@@ -65,7 +65,7 @@ class _Call:
         self._waiter: asyncio.Future[None] = self._loop.create_future()
 
     def run(self) -> None:
-        """Calls the function, in whatever thread this is, unless it was called off."""
+        """Call the function, in whatever thread this is, unless it was called off."""
         if not self._begun.acquire(blocking=False):
             return
         try:
@@ -83,7 +83,7 @@ class _Call:
             self._loop.call_soon_threadsafe(self._finish)
 
     async def result(self) -> Any:
-        """What the function gave or raised."""
+        """Return what the function gave or raised."""
         while not self._over:
             try:
                 await self._waiter

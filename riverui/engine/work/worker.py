@@ -163,11 +163,11 @@ class Worker(Generic[A]):
     """Around the work of its jobs. `def middleware(self, row)` is for each job."""
 
     def work(self, job: Job[A]) -> Awaitable[None] | None:
-        """Does the job. An exception is its error: JobCancel and JobSnooze are told apart."""
+        """Do the job. An exception is its error: JobCancel and JobSnooze are told apart."""
         raise NotImplementedError
 
     def next_retry(self, job: Job[A]) -> datetime | None:
-        """When to try again after an error; None leaves it to the client's retry policy."""
+        """Return when to try again after an error; None leaves it to the client's retry policy."""
         return None
 
 
@@ -240,7 +240,7 @@ class Workers:
         return f"<Workers: {', '.join(self._units) or 'none'}>"
 
     def add(self, worker: Worker[Any], *, args_type: type[Any] | None = None) -> None:
-        """Registers a worker under its args' kind and aliases; ConfigError where one is taken or
+        """Register a worker under its args' kind and aliases; ConfigError where one is taken or
         unusable.
 
         `args_type` is needed only where the worker's class does not name it as `Worker[ArgsType]`.
@@ -280,7 +280,7 @@ class Workers:
         return register(function)
 
     def get(self, kind: str) -> WorkUnit | None:
-        """Who works that kind; None for nobody."""
+        """Return who works that kind; None for nobody."""
         return self._units.get(kind)
 
     @property
@@ -328,7 +328,7 @@ def _annotated_args_type(function: Callable[..., Any]) -> type[Any]:
 
 
 def _name(worker: Worker[Any]) -> str:
-    """What to call a worker in errors: its class, or its function."""
+    """Return what to call a worker in errors: its class, or its function."""
     if isinstance(worker, _Function):
         return getattr(worker.work, "__qualname__", repr(worker.work))
     return type(worker).__name__
@@ -341,7 +341,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 
 def _args_type(worker_type: type[Any]) -> type[Any]:
-    """The type that stands for `A` in a worker's class; ConfigError where none does."""
+    """Return the type that stands for `A` in a worker's class; ConfigError where none does."""
     found = _argument(worker_type, {})
     if isinstance(found, type) or get_origin(found) is not None:
         return found  # type: ignore[return-value]
@@ -352,7 +352,7 @@ def _args_type(worker_type: type[Any]) -> type[Any]:
 
 
 def _argument(worker_type: type[Any], bound: dict[Any, Any]) -> object:
-    """What `Worker`'s parameter is in a class, through any generic classes between."""
+    """Return what `Worker`'s parameter is in a class, through any generic classes between."""
     for base in worker_type.__dict__.get("__orig_bases__", worker_type.__bases__):
         origin = get_origin(base) or base
         if not (isinstance(origin, type) and issubclass(origin, Worker)):

@@ -71,7 +71,7 @@ class JobRescuer:
         self._size = size or BatchSize(_BATCH, _BATCH // 10)
 
     async def run_once(self) -> Rescued:
-        """Looks at every stuck job; what became of them."""
+        """Look at every stuck job, and return what became of them."""
         before = self._context.clock() - self._config.rescue_after
         states: Counter[JobState] = Counter()
         unknown: Counter[str] = Counter()
@@ -90,7 +90,7 @@ class JobRescuer:
             return len(stuck)
 
         async def first() -> int | None:
-            """The next job, which cannot be read."""
+            """Return the next job, which cannot be read."""
             nonlocal last
             async with self._context.executor() as executor:
                 found = await executor.job_first_stuck(attempted_before=before, after_id=last)
@@ -116,8 +116,8 @@ class JobRescuer:
         return self._context.transaction() if self._pilot.rescues else self._context.executor()
 
     async def _write(self, rescues: Sequence[JobRescueParams], before: datetime) -> set[int]:
-        """The ids of the jobs changed. Where one makes the statement fail, its halves are written
-        apart.
+        """Write what is decided and return the ids of the jobs changed. Where one makes the
+        statement fail, its halves are written apart.
         """
         if not rescues:
             return set()
@@ -153,7 +153,7 @@ class JobRescuer:
     def _decide_known(
         self, row: JobRow, unit: WorkUnit, now: datetime
     ) -> Iterator[JobRescueParams]:
-        """By the rules of the job's own worker, where its args can be read."""
+        """Decide by the rules of the job's own worker, where its args can be read."""
         config, logger = self._config, self._context.logger
         job: Job[object] | None = None
         try:

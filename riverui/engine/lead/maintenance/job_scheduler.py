@@ -41,7 +41,7 @@ class JobScheduler:
         self._size = size or BatchSize()
 
     async def run_once(self) -> int:
-        """Moves all that is due, and wakes the workers of what they can fetch at once; how many
+        """Move all that is due and wake the workers of what they can fetch at once; return how many
         jobs.
         """
         moved = await in_batches(self._size, self._move, self._context.timing)

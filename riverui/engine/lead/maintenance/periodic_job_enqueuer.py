@@ -35,12 +35,12 @@ class InsertRequests(Protocol):
     def __call__(
         self, requests: Sequence[InsertRequest], *, numbered: Callable[[int], None]
     ) -> Awaitable[object]:
-        """`numbered` is told the number of the transaction before it is committed."""
+        """Insert jobs; `numbered` is told the number of the transaction before it is committed."""
         ...
 
 
 _MARGIN = timedelta(milliseconds=100)
-"""What is due by then goes along."""
+"""What is due by then goes along: River's figure."""
 _RECHECK = 60.0
 """Seconds after which the wall clock is looked at, whatever is planned."""
 _ATTEMPTS = 3
@@ -54,9 +54,9 @@ _MOST_MISSED = 300
 flood.
 """
 _MOST_WAITING = 10_000
-"""Jobs kept for a database that is away."""
+"""Jobs kept for a database that is away: an hour of three each second."""
 _AT_ONCE = 1_000
-"""Jobs in one transaction."""
+"""Jobs in one transaction, so that none is long."""
 _AWAY = (
     DatabaseUnavailable,
     LockTimeout,
@@ -108,7 +108,7 @@ class PeriodicJobEnqueuer:
         """Jobs made and not inserted yet, in order."""
 
     async def start(self, *, goes_on: bool = False) -> None:
-        """Begins a term, and tells the hooks; their errors are raised.
+        """Begin a term and tell the hooks, whose errors are raised.
 
         The plan is empty unless the term `goes_on` after an interruption in which nobody else led.
         """
@@ -121,7 +121,7 @@ class PeriodicJobEnqueuer:
             await settle(hook.periodic_jobs_start())
 
     async def run(self, term: Term) -> None:
-        """A round whenever a job is due or added."""
+        """Do a round whenever a job is due or added."""
         added = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._term = term
@@ -140,8 +140,8 @@ class PeriodicJobEnqueuer:
                 added.clear()
 
     async def run_once(self) -> int:
-        """Inserts what is due, one job for each time, and what is new and to run on start; how
-        many.
+        """Insert what is due, one job for each time, and what is new and to run on start; return
+        how many.
         """
         jobs = self._jobs.by_handle()
         self._plan = {handle: at for handle, at in self._plan.items() if handle in jobs}
@@ -154,8 +154,8 @@ class PeriodicJobEnqueuer:
         return min(self._plan.values(), default=NEVER)
 
     def _mind_the_clock(self, jobs: Mapping[int, PeriodicJob]) -> datetime:
-        """Moves the plan where the wall clock was set; up to which time of that clock time has
-        passed.
+        """Move the plan where the wall clock was set; return up to which time of that clock time
+        has passed.
         """
         now, steady = self._context.clock(), self._context.now()
         if self._reading is None:
@@ -175,7 +175,7 @@ class PeriodicJobEnqueuer:
         return min(expected, now)
 
     def _moved(self, job: PeriodicJob, at: datetime, now: datetime, step: timedelta) -> datetime:
-        """When a job planned for `at` comes, now that the clock was set by `step`."""
+        """Return when a job planned for `at` comes, now that the clock was set by `step`."""
         if isinstance(job.schedule, PeriodicInterval):
             return at + step
         # Set back by less than its usual distance, a job does not come again: this night's has
@@ -185,8 +185,8 @@ class PeriodicJobEnqueuer:
         return at
 
     def _due(self, jobs: Mapping[int, PeriodicJob], passed: datetime) -> list[InsertRequest]:
-        """Jobs for every time of the plan that has come; but for one of those the clock was set
-        across.
+        """Return jobs for every time of the plan that has come; but for one of those the clock was
+        set across.
         """
         now = self._context.clock()
         due: list[tuple[datetime, InsertRequest]] = []
@@ -232,7 +232,7 @@ class PeriodicJobEnqueuer:
             return NEVER
 
     def _request(self, job: PeriodicJob, at: datetime) -> list[InsertRequest]:
-        """The job as it is to be inserted; nothing where there is none this time."""
+        """Return the job as it is to be inserted; nothing where there is none this time."""
         try:
             made = job.construct()
             if made is None:
@@ -251,7 +251,9 @@ class PeriodicJobEnqueuer:
         return [request]
 
     async def _insert(self) -> int:
-        """Inserts what waits; how many. What the database cannot take now goes on waiting."""
+        """Insert what waits, and return how many. What the database cannot take now goes on
+        waiting.
+        """
         inserted = tries = 0
         at_once = _AT_ONCE
         while self._waiting and (self._term is None or self._term.trusted):
@@ -298,7 +300,7 @@ class PeriodicJobEnqueuer:
         self._sent = None
 
     async def _ask_after(self, number: int, count: int) -> int:
-        """How many jobs a transaction has inserted after all, whose answer was lost."""
+        """Return how many jobs a transaction has inserted after all, whose answer was lost."""
         async with self._context.executor() as executor:
             committed = await TRANSACTION_STATUS.on(executor).transaction_committed(number)
         if committed is None:

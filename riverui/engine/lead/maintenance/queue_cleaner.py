@@ -8,7 +8,7 @@ from datetime import timedelta
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
 
 _RETENTION = timedelta(hours=24)
-"""Clients report their queues every ten minutes."""
+"""How long a queue's row stays unreported: River's figure. Clients report every ten minutes."""
 
 
 class QueueCleaner:
@@ -22,7 +22,7 @@ class QueueCleaner:
         self._size = size or BatchSize()
 
     async def run_once(self) -> Sequence[str]:
-        """Removes the rows; the names of their queues."""
+        """Remove the rows, and return the names of their queues."""
         removed: list[str] = []
 
         async def remove(limit: int) -> int:

@@ -26,11 +26,13 @@ INDEX_NAMES = (
 """What River rebuilds unless told otherwise."""
 
 _CLEANUP = timedelta(seconds=15)
-_NO_LIMIT = timedelta(days=24)
+"""For what is left of an interrupted rebuild, while the client stops: River's figure."""
+_LONGEST_TIMEOUT = timedelta(days=24)
 """About as much as a `statement_timeout` can hold."""
 
 _ARTEFACT = re.compile(r"(.+)_cc(?:new|old)\d*")
-_LONGEST_NAME = 63
+_LONGEST_NAME_BYTES = 63
+"""Postgres's limit for the name of an index."""
 
 
 class Reindexer:
@@ -65,7 +67,9 @@ class Reindexer:
                 at = self._after(clock())
 
     async def run_once(self) -> Sequence[str]:
-        """Rebuilds what is configured and there; the names of the indexes that were rebuilt."""
+        """Rebuild what is configured and there; return the names of the indexes that were
+        rebuilt.
+        """
         if not self._names:
             return []
         async with self._context.executor() as executor:
@@ -98,7 +102,7 @@ class Reindexer:
             return False
         limit = self._timeout
         if limit < timedelta(0):
-            limit = _NO_LIMIT
+            limit = _LONGEST_TIMEOUT
         try:
             async with WORKING.on(self._context.driver).session(timeout=limit) as executor:
                 await REINDEXING.on(executor).index_reindex(name)
@@ -129,12 +133,15 @@ class Reindexer:
 
 
 def _artefacts(name: str, there: Iterable[str]) -> list[str]:
-    """What REINDEX CONCURRENTLY left behind of an index; Postgres cuts long names to make room."""
+    """Return what REINDEX CONCURRENTLY left behind of an index; Postgres cuts long names to make
+    room.
+    """
     found = []
     for other in there:
         match = _ARTEFACT.fullmatch(other)
         if match and (
-            match[1] == name or (len(other.encode()) == _LONGEST_NAME and name.startswith(match[1]))
+            match[1] == name
+            or (len(other.encode()) == _LONGEST_NAME_BYTES and name.startswith(match[1]))
         ):
             found.append(other)
     return found
