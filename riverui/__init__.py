@@ -216,7 +216,8 @@ def create_app(
     from psycopg_pool import AsyncConnectionPool
 
     from riverui.storage.connect import connect
-    from riverui.web import app
+    from riverui.web.app import build_app
+    from riverui.web.auth.sign_in import SignIn
     from riverui.web.config import DashboardConfig
 
     config = config or DashboardConfig()
@@ -231,14 +232,17 @@ def create_app(
         )
     else:
         driver = getattr(database, "driver", None) or cast("Driver", database)
-    return app.create_app(
-        driver,
-        config=config,
+    sign_in = SignIn(
         authenticate=authenticate,
         basic_auth=basic_auth,
         htpasswd=htpasswd,
         api_tokens=api_tokens,
         no_auth=no_auth,
+    )
+    return build_app(
+        driver,
+        sign_in,
+        config,
         hosts=hosts,
         close_driver=database is None or isinstance(database, str | AsyncConnectionPool),
     )

@@ -72,7 +72,8 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
     from riverui.cli.logs import configure_logging
     from riverui.cli.server import serve
     from riverui.storage.connect import connect
-    from riverui.web.app import create_app
+    from riverui.web.app import build_app
+    from riverui.web.auth.sign_in import SignIn
 
     configure_logging(format=config.log_format, level=config.log_level)
     driver = connect(
@@ -81,15 +82,18 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
         page_timeout=dashboard_config.page_timeout,
         schema=values.text("schema") or None,
     )
-    app = create_app(
-        driver,
+    sign_in = SignIn(
         api_tokens=config.api_tokens,
         basic_auth=(config.basic_user, config.basic_password) if config.basic_user else None,
-        close_driver=True,
-        config=dashboard_config,
-        hosts=None if config.authenticated or config.no_auth else _own_names(config),
         htpasswd=config.htpasswd,
         no_auth=not config.for_people and (config.no_auth or config.api_tokens is None),
+    )
+    app = build_app(
+        driver,
+        sign_in,
+        dashboard_config,
+        close_driver=True,
+        hosts=None if config.authenticated or config.no_auth else _own_names(config),
     )
     if dashboard_config.secret_key is None:
         log.info(

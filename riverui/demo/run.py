@@ -22,7 +22,8 @@ from riverui.demo.postgres import EmbeddedPostgres
 from riverui.demo.seed import seed
 from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate
-from riverui.web.app import create_app
+from riverui.web.app import build_app
+from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig, ServeConfig, is_loopback
 
 _DATABASE = "shop"
@@ -72,11 +73,11 @@ async def _run(
     await migrate(driver, "up")
     await seed(url, Random(_SEED), jobs=_HISTORY)
     await give_back(driver)
-    app = create_app(
+    app = build_app(
         driver,
-        config=DashboardConfig(env_color="green", env_name="demo"),
+        SignIn(no_auth=True),
+        DashboardConfig(env_color="green", env_name="demo"),
         hosts=frozenset({"127.0.0.1", "::1", "localhost"}) if is_loopback(config.host) else None,
-        no_auth=True,
     )
     server = DemoServer(
         uvicorn.Config(

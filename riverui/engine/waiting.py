@@ -16,7 +16,8 @@ Sleep = Callable[[float], Awaitable[None]]
 """Waits for that many seconds; tests put a clock of their own in its place."""
 
 _RECHECK = 60.0
-"""Seconds after which the wall clock is looked at again: it may have been set, or the machine slept.
+"""Seconds after which the wall clock is looked at again: it may have been set, or the machine
+slept.
 """
 _STEPS = 7
 """Failures after which the backoff begins again at a second: River's figure."""

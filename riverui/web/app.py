@@ -1,11 +1,10 @@
-"""The dashboard as an ASGI app: the whole route table on one screen."""
+"""The dashboard as an ASGI app, put together from its sections."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from itsdangerous import URLSafeTimedSerializer
 from starlette.applications import Starlette
@@ -16,9 +15,9 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from riverui.storage.interface import Driver
 from riverui.web import assets
-from riverui.web.api import routes as api
+from riverui.web.api import openapi, reference
 from riverui.web.auth.access import PUBLIC, SIGNED_IN
-from riverui.web.auth.rights import RIGHTS, Authenticate
+from riverui.web.auth.rights import RIGHTS
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
 from riverui.web.http import problems
@@ -34,91 +33,47 @@ from riverui.web.live.metrics import Metrics
 from riverui.web.live.operations import Operations
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
-from riverui.web.sections.about import pages as about
-from riverui.web.sections.jobs import bulk, chosen, index as jobs, search, show as job, suggest
-from riverui.web.sections.operations import pages as operations
-from riverui.web.sections.queues import pages as queues
-from riverui.web.sections.river_ui import pages as river_ui
+from riverui.web.sections import SECTIONS
 from riverui.web.view import render
+from riverui.web.view.navigation import Shortcut
 
 
 def route_table(health: Health, static: StaticFiles) -> tuple[GuardedRoute, ...]:
-    """Every address there is, the right that it needs, and what answers."""
-    return (
+    """Return every address there is, in the order in which they are tried. Raises ValueError where
+    one needs a right that no section brings.
+    """
+    table = (
         GuardedRoute("GET", "/", "root", SIGNED_IN, root),
         GuardedRoute("GET", "/robots.txt", "robots", PUBLIC, robots),
-        GuardedRoute("GET", "/jobs", "jobs.index", "jobs.read", jobs.index),
-        GuardedRoute("GET", "/jobs/", "river_ui.jobs", "jobs.read", river_ui.jobs),
-        *chosen.ROUTES,
-        *bulk.ROUTES,
-        GuardedRoute("GET", "/jobs/search", "jobs.search", "jobs.read", search.step),
-        GuardedRoute("GET", "/jobs/{id:river_bigint}", "jobs.show", "jobs.read", job.show),
-        GuardedRoute(
-            "GET", "/jobs/{id:river_bigint}/log/{attempt}", "jobs.log", "jobs.read", job.log
-        ),
-        GuardedRoute(
-            "GET", "/jobs/{id:river_bigint}/raw/{field}", "jobs.raw", "jobs.read", job.raw
-        ),
-        GuardedRoute("GET", "/queues", "queues.index", "queues.read", queues.index),
-        *queues.VERB_ROUTES,
-        GuardedRoute(
-            "GET", "/queues/{name:river_queue}", "queues.show", "queues.read", queues.show
-        ),
-        GuardedRoute("GET", "/operations", "operations.index", "jobs.read", operations.index),
-        GuardedRoute("GET", "/operations/{id}", "operations.show", "jobs.read", operations.show),
-        GuardedRoute(
-            "POST", "/operations/{id}/stop", "operations.stop", "jobs.read", operations.stop
-        ),
-        GuardedRoute("GET", "/suggest", "suggest", "jobs.read", suggest.index),
-        GuardedRoute("GET", "/about", "about", "about.read", about.index),
-        GuardedRoute(
-            "GET", "/periodic-jobs", "river_ui.periodic_jobs", "jobs.read", river_ui.periodic_jobs
-        ),
-        GuardedRoute("GET", "/settings", "river_ui.settings", SIGNED_IN, river_ui.settings),
-        GuardedRoute("GET", "/workflows", "river_ui.workflows", "jobs.read", river_ui.workflows),
-        GuardedRoute(
-            "GET", "/workflows/{id:river_rest}", "river_ui.workflow", "jobs.read", river_ui.workflow
-        ),
-        GuardedRoute("GET", "/help", "help", SIGNED_IN, about.help),
-        GuardedRoute("POST", "/preferences", "preferences", SIGNED_IN, about.preferences),
+        *(route for section in SECTIONS for route in section.routes),
         GuardedRoute("GET", "/static/{hash}/{path:river_rest}", "static", PUBLIC, static.show),
         GuardedRoute("GET", "/api/health-checks/{name}", "health", PUBLIC, health.show),
-        *api.ROUTES,
+        GuardedRoute("GET", "/api", "api", SIGNED_IN, reference.show),
+        GuardedRoute("GET", "/api/openapi.json", "api.openapi", SIGNED_IN, openapi.show),
+        *(route for section in SECTIONS for route in section.api),
     )
+    check_rights(table, RIGHTS)
+    return table
 
 
-def create_app(
+def build_app(
     driver: Driver,
-    *,
+    sign_in: SignIn,
     config: DashboardConfig | None = None,
-    authenticate: Authenticate | None = None,
-    basic_auth: tuple[str, str] | None = None,
-    htpasswd: Path | str | None = None,
-    api_tokens: Path | str | None = None,
-    no_auth: bool = False,
+    *,
     hosts: frozenset[str] | None = None,
     close_driver: bool = False,
 ) -> Starlette:
-    """The dashboard of one database, to be served alone or mounted anywhere (it needs no lifespan).
+    """Return the dashboard of one database, to be served alone or mounted anywhere (it needs no
+    lifespan).
 
-    Who may use it has to be said: `authenticate`, or `basic_auth` and `htpasswd`, or `no_auth`
-    where the host app or the network already decides. `api_tokens` (lines as `riverui token` prints
-    them, or the Path of a file of them) let in programs besides, or alone. `hosts` are the only
-    host names answered to, when given. Where a lifespan does reach the app, its end stops what runs
-    in the background, and closes the driver if `close_driver`. ConfigError tells what cannot be
-    used.
+    `hosts` are the only host names answered to, when given. Where a lifespan does reach the app,
+    its end stops what runs in the background, and closes the driver if `close_driver`. Raises
+    ConfigError for a `sign_in` that lets nobody in or cannot be used.
     """
-    sign_in = SignIn(
-        authenticate=authenticate,
-        basic_auth=basic_auth,
-        htpasswd=htpasswd,
-        api_tokens=api_tokens,
-        no_auth=no_auth,
-    )
     config = config or DashboardConfig()
     health, static = Health(driver), StaticFiles(assets.STATIC)
     routes = route_table(health, static)
-    check_rights(routes, RIGHTS)
     counts = Counts(driver, config)
     metrics = Metrics(driver, counts, config)
     dashboard = Dashboard(
@@ -127,9 +82,11 @@ def create_app(
         driver=metrics.timed(driver),
         environment=render.environment(),
         metrics=metrics,
+        navigation={item.name: item.navigation for item in SECTIONS if item.navigation},
         operations=Operations(driver, config),
         rights=RIGHTS,
         searches=Searches(),
+        shortcuts=tuple(_shortcuts()),
         signer=URLSafeTimedSerializer(
             config.secret_key or secrets.token_urlsafe(32), salt="riverui"
         ),
@@ -169,10 +126,19 @@ def create_app(
 
 
 async def root(request: Request) -> Response:
-    """The way in: the job list."""
+    """Lead to the job list."""
     return RedirectResponse(url(request, "jobs.index"), status_code=302)
 
 
 async def robots(request: Request) -> Response:
-    """What crawlers are told: to stay away."""
+    """Tell crawlers to stay away."""
     return PlainTextResponse("User-agent: *\nDisallow: /\n")
+
+
+def _shortcuts() -> Iterator[Shortcut]:
+    """Yield the lines of the help page: each section's own, then the keys that lead to it."""
+    for section in SECTIONS:
+        yield from section.shortcuts
+        if section.navigation and section.navigation.keys:
+            entry = section.navigation
+            yield Shortcut(keys=tuple(entry.keys.split()), does=entry.label.lower())

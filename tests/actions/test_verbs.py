@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from riverui import create_app
 from riverui.actions.job_verbs import JOB_VERBS, SKIPPED
 from riverui.actions.queues import QUEUE_VERBS
 from riverui.actions.verbs import JobVerb, QueueVerb
@@ -14,7 +15,6 @@ from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import SkipReason
 from riverui.web.api.catalogue import CATALOGUE
 from riverui.web.api.schemas import SCHEMAS
-from riverui.web.app import create_app
 from riverui.web.assets import STATIC
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.http.routes import GuardedRoute

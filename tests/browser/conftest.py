@@ -26,8 +26,8 @@ from psycopg.rows import DictRow, dict_row
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
+from riverui import create_app
 from riverui.storage.connect import connect
-from riverui.web.app import create_app
 from riverui.web.config import DashboardConfig
 from tests.needs import need
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
+from riverui import create_app
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import missing
-from riverui.web.app import create_app
 from tests.contract.bare import BareDriver
 from tests.contract.seeds import ended, insert, job, running, state_of
 from tests.web.html import parse

@@ -11,8 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from riverui import create_app
 from riverui.storage.interface import Driver
-from riverui.web.app import create_app
 from tests.interop.worker import Peer, built, go_worker, python_worker
 
 # Its pages are no part of this repository: whoever has built them says where they are.

@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from riverui import create_app
 from riverui.storage.interface import Driver
-from riverui.web.app import create_app
 from tests.interop.conftest import StartWorker
 from tests.interop.worker import Peer
 from tests.web.api.test_openapi import validate

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection
 
+from riverui import create_app
 from riverui.storage.connect import connect
-from riverui.web.app import create_app
 from tests.factory import leader
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser

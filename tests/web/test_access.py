@@ -11,8 +11,8 @@ import pytest
 from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse
 
+from riverui import create_app
 from riverui.errors import ConfigError
-from riverui.web.app import create_app
 from riverui.web.auth.basic_auth import Throttle
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS, Access
 from riverui.web.config import DashboardConfig

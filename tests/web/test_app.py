@@ -10,8 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui import errors
-from riverui.web.app import create_app
+from riverui import create_app, errors
 from riverui.web.http.routes import GuardedRoute
 from tests.web.stand_ins import DeadDriver, browser
 

@@ -14,8 +14,8 @@ from itsdangerous import URLSafeTimedSerializer
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui import create_app
 from riverui.storage.interface import Driver
-from riverui.web.app import create_app
 from riverui.web.config import DashboardConfig
 from riverui.web.live.operations import Operations
 from riverui.web.sections.jobs import bulk

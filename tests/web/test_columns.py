@@ -13,10 +13,10 @@ from hypothesis import given, strategies
 from psycopg import AsyncConnection
 from starlette.datastructures import QueryParams
 
+from riverui import create_app
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Field, JsonPath
-from riverui.web.app import create_app
 from riverui.web.config import DashboardConfig
 from riverui.web.search import addresses, columns, json_terms
 from riverui.web.view.job_table import COLUMNS, STANDARD

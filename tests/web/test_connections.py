@@ -19,8 +19,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from riverui import create_app
 from riverui.cli.server import listen
-from riverui.web.app import create_app
 from riverui.web.http.connections import Limits, server_config
 from tests.test_together import until
 from tests.web.stand_ins import DeadDriver

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from starlette.applications import Starlette
 
+from riverui import create_app
 from riverui.errors import DatabaseUnavailable, LoginRefused, RiveruiError
-from riverui.web.app import create_app
 from riverui.web.http.proxy import Prefix
 from tests.web.stand_ins import DeadDriver, browser
 

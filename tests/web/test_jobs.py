@@ -18,11 +18,11 @@ from starlette.applications import Starlette
 from starlette.datastructures import QueryParams
 from starlette.routing import Mount
 
+from riverui import create_app
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import JobOrder
-from riverui.web.app import create_app
 from riverui.web.config import DashboardConfig
 from riverui.web.search import addresses, grammar
 from tests.factory import attempt_error, job

@@ -21,7 +21,8 @@ from psycopg import AsyncConnection, sql
 from riverui.demo.postgres import EmbeddedPostgres, find_binaries
 from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate
-from riverui.web.app import create_app
+from riverui.web.app import build_app
+from riverui.web.auth.sign_in import SignIn
 from tests.factory import job, leader, queue
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
@@ -47,7 +48,7 @@ async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Eleme
 @asynccontextmanager
 async def dashboard(url: str) -> AsyncIterator[httpx2.AsyncClient]:
     driver = connect(url)
-    app = create_app(driver, no_auth=True, close_driver=True)
+    app = build_app(driver, SignIn(no_auth=True), close_driver=True)
     try:
         async with browser(app) as client:
             yield client

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui import create_app
 from riverui.storage.interface import Driver
-from riverui.web.app import create_app
 from riverui.web.auth.rights import EVERYTHING, Access
 from riverui.web.live.metrics import MEDIA
 from tests import factory

@@ -16,8 +16,10 @@ from starlette.routing import Host, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import riverui
+from riverui import create_app
 from riverui.errors import ConfigError
-from riverui.web.app import create_app
+from riverui.web.app import build_app
+from riverui.web.auth.sign_in import SignIn
 from riverui.web.http.paths import queue_path
 from riverui.web.http.proxy import Prefix, RootPath, TrustedProxy
 from tests.web.stand_ins import DeadDriver, browser
@@ -214,7 +216,7 @@ async def test_two_dashboards_in_one_app_know_themselves_apart() -> None:
 async def test_a_mounted_dashboard_needs_no_lifespan_and_a_standing_one_closes_its_driver() -> None:
     driver = DeadDriver()
     for close_driver in (False, True):
-        app = create_app(driver, no_auth=True, close_driver=close_driver)
+        app = build_app(driver, SignIn(no_auth=True), close_driver=close_driver)
         async with lifespan(app):
             pass
         assert driver.closed == int(close_driver)

@@ -17,9 +17,9 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui import create_app
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
-from riverui.web.app import create_app
 from tests import factory
 from tests.conftest import create_database, drop_database, with_database
 from tests.odd_rows import ODD_ROWS, STATES, insert_odd_rows

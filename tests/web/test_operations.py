@@ -11,11 +11,11 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui import create_app
 from riverui.actions.job_verbs import DELETE
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import Count, JobFilter, JobOrder
-from riverui.web.app import create_app
 from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.live import operations
 from riverui.web.live.operations import Operation

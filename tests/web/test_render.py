@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.web.app import create_app
+from riverui import create_app
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.live.notices import Notice
 from riverui.web.view.render import done

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.web.app import create_app
+from riverui import create_app
 from riverui.web.auth.rights import READ_ONLY, Access
 from tests.factory import job
 from tests.web.html import parse

@@ -12,8 +12,8 @@ import pytest
 from psycopg import AsyncConnection, sql
 from starlette.applications import Starlette
 
+from riverui import create_app
 from riverui.storage.interface import Driver
-from riverui.web.app import create_app
 from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS, Access
 from riverui.web.config import DashboardConfig

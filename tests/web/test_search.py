@@ -13,9 +13,9 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui import create_app
 from riverui.errors import QueryTimeout
 from riverui.storage.interface import Driver
-from riverui.web.app import create_app
 from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.config import DashboardConfig
 from riverui.web.search.long_searches import Searches, Turn

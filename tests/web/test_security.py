@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Scope
 
+from riverui import create_app
 from riverui.errors import ConfigError
-from riverui.web.app import create_app
 from riverui.web.config import DashboardConfig
 from riverui.web.http.cookies import preferences, write_preferences
 from riverui.web.http.forms import form

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.applications import Starlette
 
-from riverui.web.app import create_app
+from riverui import create_app
 from riverui.web.assets import STATIC
 from riverui.web.http.bundles import ENTRIES
 from riverui.web.http.static import MEDIA_TYPES, StaticFiles, content_hash

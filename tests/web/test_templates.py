@@ -12,6 +12,7 @@ import pytest
 from riverui.domain.jobs import JobState
 from riverui.web.assets import STATIC, TEMPLATES
 from riverui.web.http.bundles import ENTRIES, bundle
+from riverui.web.sections import SECTIONS
 from riverui.web.view import charts, render
 
 FILES = sorted(TEMPLATES.rglob("*.html"))
@@ -61,6 +62,7 @@ def test_every_icon_that_templates_name_is_in_the_sprite() -> None:
             for block in re.findall(r"icons = (\{.*?\})", text, re.S)
             for icon in re.findall(r': "([a-z0-9-]+)"', block)
         }
+    named |= {section.navigation.icon for section in SECTIONS if section.navigation}
     assert named
     assert named | set(charts.STATE_ICONS.values()) <= sprite
     assert charts.STATE_ICONS.keys() == set(JobState)

@@ -10,9 +10,9 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
+from riverui import create_app
 from riverui.cli.main import main
 from riverui.errors import ConfigError
-from riverui.web.app import create_app
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS
 from riverui.web.auth.tokens import Tokens, new_token, parse, rights_of
 from tests.web.stand_ins import DeadDriver, browser

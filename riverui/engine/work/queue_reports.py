@@ -15,7 +15,9 @@ from riverui.errors import RiveruiError
 from riverui.storage.interface import Driver
 
 _IDS_AT_ONCE = 1_000
-"""Jobs at work of which one statement asks whether they are to be cancelled, so that it is short."""
+"""Jobs at work of which one statement asks whether they are to be cancelled, so that it is
+short.
+"""
 _REPORT_SECONDS = 600.0
 """Between two reports that the queues are served: River's figure."""
 

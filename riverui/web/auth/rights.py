@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from riverui.actions.job_verbs import JOB_VERBS
 from riverui.errors import Forbidden
 from riverui.web.auth.viewer import Viewer, reading
+from riverui.web.sections import SECTIONS
 
-RIGHTS = {
-    "about.read": "see versions, settings and the leader",
-    **{verb.right: verb.allows for verb in sorted(JOB_VERBS.values(), key=lambda verb: verb.right)},
-    "jobs.read": "see jobs, their arguments, errors and logs",
-    "metrics.read": "read Prometheus metrics",
-    "queues.pause": "pause and resume queues",
-    "queues.read": "see queues",
-    "queues.update": "change queue limits",
-}
-"""Every right there is. A route needs exactly one of them, or SIGNED_IN, or is PUBLIC."""
+RIGHTS: Mapping[str, str] = dict(
+    sorted(right for section in SECTIONS for right in section.rights.items())
+)
+"""Every right there is, and what it lets one do. A route needs exactly one of them, or
+SIGNED_IN, or is PUBLIC.
+"""
 
 READ_ONLY = reading(RIGHTS)
 EVERYTHING = frozenset(RIGHTS)

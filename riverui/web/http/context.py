@@ -18,6 +18,7 @@ from riverui.web.live.metrics import Metrics
 from riverui.web.live.operations import Operations
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
+from riverui.web.view.navigation import NavEntry, Shortcut
 
 
 @dataclass(kw_only=True, slots=True)
@@ -29,10 +30,14 @@ class Dashboard:
     driver: Driver
     environment: Environment
     metrics: Metrics
+    navigation: Mapping[str, NavEntry]
+    """Entries of the navigation in their order, by section."""
     operations: Operations
     rights: Mapping[str, str]
     """Every right, and what it lets one do, in words that go on from “You may”."""
     searches: Searches
+    shortcuts: tuple[Shortcut, ...]
+    """Lines of the help page."""
     signer: URLSafeTimedSerializer
     static: StaticFiles
     suggestions: Suggestions

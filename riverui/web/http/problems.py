@@ -35,6 +35,7 @@ from riverui.errors import (
 )
 from riverui.web.api.serializers import reply
 from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
 from riverui.web.http.error_pages import ErrorShow
 from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import here, is_api, url
@@ -137,13 +138,6 @@ _STATUS_WORDS: Mapping[int, tuple[str, str]] = {
     413: ("Too large", "The request is too large."),
 }
 
-
-_LISTS = {
-    "jobs": ("Jobs", "jobs.read"),
-    "operations": ("Operations", "jobs.read"),
-    "queues": ("Queues", "queues.read"),
-}
-"""Label and right of each section's list."""
 _GO_ON = frozenset({"bad_request", "conflict", "forbidden", "not_found", "timeout"})
 """Kinds after which a person may go on from there."""
 
@@ -231,11 +225,19 @@ def elsewhere(request: Request, response: Response) -> Response:
 
 
 def _back(request: Request) -> tuple[str, str] | None:
-    section = request_context(request).route.partition(".")[0]
-    if section not in _LISTS:
-        section = "jobs"
-    label, right = _LISTS[section]
-    return (label, url(request, f"{section}.index")) if access(request).may(right) else None
+    """Return label and address of the list of the section that was asked, else of the first one;
+    None where it may not be seen.
+    """
+    asked = request_context(request).route.partition(".")[0]
+    lists = {
+        section: entry
+        for section, entry in dashboard(request).navigation.items()
+        if entry.route == f"{section}.index"
+    }
+    entry = lists.get(asked) or next(iter(lists.values()), None)
+    if entry is None or not access(request).may(entry.right):
+        return None
+    return entry.label, url(request, entry.route)
 
 
 def _retry_url(request: Request) -> str:

@@ -1,1 +1,28 @@
-"""The sections of the dashboard, one folder each; none imports another."""
+"""The pages and the API, a folder a section; this is the list of them.
+
+A section is added by a folder with its record, its templates, and one line below.
+"""
+
+from __future__ import annotations
+
+from riverui.web.http.section import Section
+from riverui.web.sections import (
+    about,
+    jobs,
+    operations,
+    overview,
+    queues,
+    river_ui,
+    workflows,
+)
+
+SECTIONS: tuple[Section, ...] = (
+    jobs.SECTION,
+    queues.SECTION,
+    operations.SECTION,
+    about.SECTION,
+    overview.SECTION,
+    workflows.SECTION,
+    river_ui.SECTION,
+)
+"""In the order of the navigation. The first one's list is where people without another aim go."""

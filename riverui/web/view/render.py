@@ -38,14 +38,6 @@ from riverui.web.view.preferences import (
     Preferences,
 )
 
-_NAV = (
-    ("jobs", "Jobs", "jobs.index", "jobs.read", "layers", "g j"),
-    ("queues", "Queues", "queues.index", "queues.read", "inbox", "g q"),
-    ("operations", "Operations", "operations.index", "jobs.read", "list-checks", ""),
-    ("about", "About", "about", "about.read", "info", ""),
-)
-"""Section, label, route, right, icon and keys of each entry of the navigation."""
-
 
 class Page(Protocol):
     """What every page's dataclass says about itself."""
@@ -55,8 +47,8 @@ class Page(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NavEntry:
-    """One entry of the navigation."""
+class NavLink:
+    """One entry of the navigation as it is shown."""
 
     section: str
     label: str
@@ -70,7 +62,7 @@ class Shell:
     """What stands around every page."""
 
     base: str
-    nav: tuple[NavEntry, ...]
+    nav: tuple[NavLink, ...]
     env_name: str
     env_color: str
     user: str
@@ -264,9 +256,15 @@ def _shell(request: Request, *, whole: bool) -> Shell:
     return Shell(
         base=seen.base,
         nav=tuple(
-            NavEntry(section=section, label=label, url=url(request, route), icon=icon, keys=keys)
-            for section, label, route, right, icon, keys in _NAV
-            if whole and access.may(right)
+            NavLink(
+                section=section,
+                label=entry.label,
+                url=url(request, entry.route),
+                icon=entry.icon,
+                keys=entry.keys,
+            )
+            for section, entry in board.navigation.items()
+            if whole and access.may(entry.right)
         ),
         env_name=config.env_name,
         env_color=config.env_color or "grey",

@@ -10,10 +10,9 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
-from riverui import errors
+from riverui import create_app, errors
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
-from riverui.web.app import create_app
 from tests import factory
 from tests.web.stand_ins import DeadDriver, browser
 

@@ -16,9 +16,9 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 from starlette.types import Message
 
+from riverui import create_app
 from riverui.domain.jobs import JobMinimalRow
 from riverui.storage.interface import Driver
-from riverui.web.app import create_app
 from riverui.web.config import DashboardConfig
 from riverui.web.sections.jobs import export
 from tests import factory

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection
 
+from riverui import create_app
 from riverui.storage.interface import Driver
-from riverui.web.app import create_app
 from riverui.web.config import DashboardConfig
 from tests import factory
 from tests.web.api.conftest import Get

@@ -10,12 +10,12 @@ from jsonschema.validators import Draft202012Validator
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui import create_app
 from riverui.web.api.catalogue import CATALOGUE
 from riverui.web.api.described import JSON
 from riverui.web.api.openapi import described, document, method
 from riverui.web.api.pro_catalogue import PRO_SCHEMAS
 from riverui.web.api.schemas import SCHEMAS as OWN
-from riverui.web.app import create_app
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.http.routes import GuardedRoute
 from tests import factory

@@ -10,8 +10,8 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui import create_app
 from riverui.storage.interface import Driver
-from riverui.web.app import create_app
 from riverui.web.auth.rights import READ_ONLY, Access
 from tests import factory
 from tests.web.stand_ins import browser

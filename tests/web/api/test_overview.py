@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
+from riverui import create_app
 from riverui.storage.interface import Driver
-from riverui.web.app import create_app
 from riverui.web.config import DashboardConfig
 from tests import factory
 from tests.web.api.conftest import Get

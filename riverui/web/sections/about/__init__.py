@@ -1,1 +1,25 @@
 """About: versions, the database, preferences, help."""
+
+from __future__ import annotations
+
+from riverui.web.auth.access import SIGNED_IN
+from riverui.web.http.routes import GuardedRoute
+from riverui.web.http.section import Section
+from riverui.web.sections.about import help as help_page, index, preferences
+from riverui.web.view.navigation import NavEntry, Shortcut
+
+SECTION = Section(
+    name="about",
+    navigation=NavEntry(label="About", route="about", right="about.read", icon="info"),
+    routes=(
+        GuardedRoute("GET", "/about", "about", "about.read", index.index),
+        GuardedRoute("GET", "/help", "help", SIGNED_IN, help_page.show),
+        GuardedRoute("POST", "/preferences", "preferences", SIGNED_IN, preferences.update),
+    ),
+    rights={"about.read": "see versions, settings and the leader"},
+    shortcuts=(
+        Shortcut(keys=(".",), does="refresh now"),
+        Shortcut(keys=("?",), does="this help"),
+        Shortcut(keys=("esc",), does="close, clear selection, go back"),
+    ),
+)

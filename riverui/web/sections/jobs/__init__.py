@@ -1,1 +1,65 @@
-"""Jobs: the list, one job, search, export."""
+"""Jobs: the list, one job, search, actions, export."""
+
+from __future__ import annotations
+
+from riverui.actions.job_verbs import JOB_VERBS
+from riverui.web.http.routes import GuardedRoute
+from riverui.web.http.section import Section
+from riverui.web.sections.jobs import (
+    api,
+    bulk,
+    chosen,
+    export,
+    index,
+    progress,
+    search,
+    show,
+    suggest,
+)
+from riverui.web.view.navigation import NavEntry, Shortcut
+
+SECTION = Section(
+    name="jobs",
+    navigation=NavEntry(
+        label="Jobs", route="jobs.index", right="jobs.read", icon="layers", keys="g j"
+    ),
+    routes=(
+        GuardedRoute("GET", "/jobs", "jobs.index", "jobs.read", index.index),
+        *chosen.ROUTES,
+        *bulk.ROUTES,
+        GuardedRoute("GET", "/jobs/search", "jobs.search", "jobs.read", search.step),
+        GuardedRoute("GET", "/jobs/{id:river_bigint}", "jobs.show", "jobs.read", show.show),
+        GuardedRoute(
+            "GET", "/jobs/{id:river_bigint}/log/{attempt}", "jobs.log", "jobs.read", show.log
+        ),
+        GuardedRoute(
+            "GET", "/jobs/{id:river_bigint}/raw/{field}", "jobs.raw", "jobs.read", show.raw
+        ),
+        GuardedRoute("GET", "/suggest", "suggest", "jobs.read", suggest.index),
+    ),
+    api=(
+        GuardedRoute("GET", "/api/jobs", "api.jobs.index", "jobs.read", api.index),
+        GuardedRoute("GET", "/api/jobs/export", "api.jobs.export", "jobs.read", export.show),
+        *api.VERB_ROUTES,
+        GuardedRoute("GET", "/api/jobs/{job_id}", "api.jobs.show", "jobs.read", api.show),
+        GuardedRoute("GET", "/api/progress", "api.progress", "jobs.read", progress.index),
+    ),
+    rights={
+        **{verb.right: verb.allows for verb in JOB_VERBS.values()},
+        "jobs.read": "see jobs, their arguments, errors and logs",
+    },
+    shortcuts=(
+        Shortcut(keys=("/",), does="search"),
+        Shortcut(keys=("j", "k"), does="next, previous row"),
+        Shortcut(keys=("enter",), does="open the row"),
+        Shortcut(keys=("x",), does="select the row"),
+        Shortcut(keys=("shift", "x"), does="select up to here"),
+        Shortcut(keys=("a",), does="select all on this page"),
+        *(
+            Shortcut(
+                keys=(verb.key,), does=f"{verb.label.lower()}{' (asks first)' if verb.asks else ''}"
+            )
+            for verb in JOB_VERBS.values()
+        ),
+    ),
+)

@@ -1,1 +1,39 @@
 """Queues: the list, one queue, pause and resume."""
+
+from __future__ import annotations
+
+from riverui.web.http.routes import GuardedRoute
+from riverui.web.http.section import Section
+from riverui.web.sections.queues import api, index, pause, show
+from riverui.web.view.navigation import NavEntry
+
+SECTION = Section(
+    name="queues",
+    navigation=NavEntry(
+        label="Queues", route="queues.index", right="queues.read", icon="inbox", keys="g q"
+    ),
+    routes=(
+        GuardedRoute("GET", "/queues", "queues.index", "queues.read", index.index),
+        *pause.ROUTES,
+        GuardedRoute("GET", "/queues/{name:river_queue}", "queues.show", "queues.read", show.show),
+    ),
+    api=(
+        GuardedRoute("GET", "/api/queues", "api.queues.index", "queues.read", api.index),
+        *api.VERB_ROUTES,
+        GuardedRoute(
+            "GET", "/api/queues/{name:river_rest}", "api.queues.show", "queues.read", api.show
+        ),
+        GuardedRoute(
+            "PATCH",
+            "/api/queues/{name:river_rest}",
+            "api.queues.update",
+            "queues.update",
+            api.update,
+        ),
+    ),
+    rights={
+        "queues.pause": "pause and resume queues",
+        "queues.read": "see queues",
+        "queues.update": "change queue limits",
+    },
+)

@@ -1,1 +1,27 @@
 """River UI's page addresses, each leading to what comes nearest here."""
+
+from __future__ import annotations
+
+from riverui.web.auth.access import SIGNED_IN
+from riverui.web.http.routes import GuardedRoute
+from riverui.web.http.section import Section
+from riverui.web.sections.river_ui import redirects
+
+SECTION = Section(
+    name="river_ui",
+    routes=(
+        GuardedRoute("GET", "/jobs/", "river_ui.jobs", "jobs.read", redirects.jobs),
+        GuardedRoute(
+            "GET", "/periodic-jobs", "river_ui.periodic_jobs", "jobs.read", redirects.periodic_jobs
+        ),
+        GuardedRoute("GET", "/settings", "river_ui.settings", SIGNED_IN, redirects.settings),
+        GuardedRoute("GET", "/workflows", "river_ui.workflows", "jobs.read", redirects.workflows),
+        GuardedRoute(
+            "GET",
+            "/workflows/{id:river_rest}",
+            "river_ui.workflow",
+            "jobs.read",
+            redirects.workflow,
+        ),
+    ),
+)

@@ -1,0 +1,46 @@
+"""What a person prefers in this browser."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from riverui.web.http import cookies
+from riverui.web.http.forms import form
+from riverui.web.http.htmx import htmx
+from riverui.web.http.urls import local_path, url
+from riverui.web.search import columns
+from riverui.web.view.preferences import choose
+
+_BOOLEANS = {"1": True, "0": False}
+"""What the form says of `show_args`; anything else follows the server's default."""
+
+
+async def update(request: Request) -> Response:
+    """Keep the choices that the form names; the others stay."""
+    posted = await form(request)
+    old = cookies.preferences(request)
+    chosen: dict[str, object] = asdict(old)
+    chosen |= {name: posted[name] for name in ("theme", "time") if name in posted}
+    numbers = {name: posted.get(name, "") for name in ("live", "limit")}
+    chosen |= {
+        name: int(text) for name, text in numbers.items() if re.fullmatch(r"[0-9]{1,3}", text)
+    }
+    if "show_args" in posted:
+        chosen["show_args"] = _BOOLEANS.get(posted["show_args"])
+    if "columns" in posted:
+        chosen["columns"] = columns.read(posted.getlist("columns"))
+    new = choose(chosen)
+    if htmx(request).request:
+        response = Response(status_code=204)
+        # The server draws these; the browser has done the others by itself.
+        if (new.limit, new.show_args) != (old.limit, old.show_args):
+            response.headers["HX-Refresh"] = "true"
+    else:
+        next_url = local_path(request, posted.get("next"), default=url(request, "about"))
+        response = RedirectResponse(next_url, status_code=303)
+    cookies.write_preferences(request, response, new)
+    return response

@@ -1,0 +1,153 @@
+"""The queue list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.actions.queues import QUEUE_VERBS
+from riverui.actions.verbs import QueueVerb
+from riverui.domain.jobs import JobState
+from riverui.domain.queues import QueueListRow
+from riverui.errors import BadRequest, QueryTimeout
+from riverui.storage.interface.params import Field
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.problems import error_page
+from riverui.web.http.urls import only, url
+from riverui.web.search import query
+from riverui.web.search.addresses import jobs_url
+from riverui.web.view.format import plain
+from riverui.web.view.page_parts import Choice, Problem
+from riverui.web.view.render import respond
+
+_SHOWN = 200
+"""Queues in the list."""
+COUNT_CAP = 1_000
+"""Counts of one queue are exact up to this: with many busy queues, more would add up."""
+_MATCH_LENGTH = 200
+_COUNTED = (JobState.AVAILABLE, JobState.RUNNING, JobState.SCHEDULED, JobState.RETRYABLE)
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+_ORDERS: Mapping[str, tuple[str, Callable[[QueueListRow], Any]]] = {
+    "name": ("By name", lambda row: row.queue.name),
+    "oldest": (
+        "Oldest waiting first",
+        lambda row: (row.oldest_waiting_at or _NEVER, row.queue.name),
+    ),
+    "available": ("Most available first", lambda row: (-row.available, row.queue.name)),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueLine:
+    """A queue in the list, with its links."""
+
+    row: QueueListRow
+    verb: QueueVerb | None
+    """What its button does; None where nothing can be done to it on its own."""
+    url: str
+    jobs_urls: Mapping[JobState, str]
+    """Lists of its available, running, scheduled and retryable jobs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueuesIndex:
+    """The queue list."""
+
+    template: ClassVar[str] = "queues/index.html"
+    fragments: ClassVar[Mapping[str, str]] = {"queues-list": "queues/_list.html"}
+
+    match: str
+    orders: tuple[Choice, ...]
+    """name, oldest waiting first, most available first."""
+    lines: tuple[QueueLine, ...]
+    cap: int
+    """Counts at or above it are shown as `10,000+`."""
+    more: bool
+    """There are more queues than are shown."""
+    verbs_all: tuple[QueueVerb, ...]
+    """What can be done to every queue at once: what changes one of them."""
+    self_url: str
+    problem: Problem | None
+    may_pause: bool
+
+
+async def index(request: Request) -> Response:
+    """Answer with the queues that match, in the order asked for."""
+    board = dashboard(request)
+    only(request, "match", "order")
+    match = request.query_params.get("match", "")[:_MATCH_LENGTH]
+    order = request.query_params.get("order") or "name"
+    if order not in _ORDERS:
+        raise BadRequest(f"Unknown order; the orders are {', '.join(_ORDERS)}.")
+    cap = min(board.config.count_cap, COUNT_CAP)
+    rows: Sequence[QueueListRow] = ()
+    problem, status = None, 200
+    try:
+        async with board.driver.reading() as executor:
+            rows = await executor.queue_list(match=match, cap=cap, limit=_SHOWN + 1)
+    except QueryTimeout as error:
+        status, told = error_page(request, error)
+        problem = Problem(title=told.title, detail=told.detail)
+    shown = sorted(rows[:_SHOWN], key=_ORDERS[order][1])
+    return respond(
+        request,
+        QueuesIndex(
+            match=match,
+            orders=tuple(
+                Choice(
+                    value=value,
+                    label=label,
+                    url=_index_url(request, match, value),
+                    current=value == order,
+                )
+                for value, (label, _) in _ORDERS.items()
+            ),
+            lines=tuple(line(request, row) for row in shown),
+            cap=cap,
+            more=len(rows) > _SHOWN,
+            verbs_all=tuple(
+                verb
+                for verb in QUEUE_VERBS.values()
+                if access(request).may(verb.right) and any(verb.fits(row.queue) for row in rows)
+            ),
+            self_url=_index_url(request, match, order),
+            problem=problem,
+            may_pause=access(request).may("queues.pause"),
+        ),
+        status=status,
+    )
+
+
+def line(request: Request, row: QueueListRow) -> QueueLine:
+    """Return a queue with its links."""
+    name = row.queue.name
+    return QueueLine(
+        row=row,
+        verb=next(
+            (verb for verb in QUEUE_VERBS.values() if row.queue.pausable and verb.fits(row.queue)),
+            None,
+        ),
+        url=url(request, "queues.show", name=name),
+        jobs_urls={
+            state: jobs_url(request, (query.equal(Field.QUEUE, name),), (state,))
+            for state in _COUNTED
+        },
+    )
+
+
+def _index_url(request: Request, match: str, order: str) -> str:
+    pairs = ([("match", match)] if match else []) + ([("order", order)] if order != "name" else [])
+    return url(request, "queues.index") + (f"?{urlencode(pairs)}" if pairs else "")
+
+
+def short_name(name: str) -> str:
+    """Return a queue's name for a sentence."""
+    return plain(name if len(name) <= 60 else f"{name[:60]}…")

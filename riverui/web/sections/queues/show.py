@@ -1,0 +1,95 @@
+"""One queue: its kinds of jobs and its latest failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.domain.jobs import JobListRow, JobState
+from riverui.errors import NotFound, QueryTimeout
+from riverui.storage.interface.params import Count, Field
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.problems import error_page
+from riverui.web.http.urls import url
+from riverui.web.search import query
+from riverui.web.search.addresses import jobs_url
+from riverui.web.sections.queues.index import COUNT_CAP, QueueLine, line, short_name
+from riverui.web.view.page_parts import Problem
+from riverui.web.view.render import respond
+
+_FAILED = (JobState.RETRYABLE, JobState.DISCARDED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindLine:
+    """A kind of job waiting or running in a queue."""
+
+    kind: str
+    counts: Mapping[JobState, Count]
+    url: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueuesShow:
+    """One queue."""
+
+    template: ClassVar[str] = "queues/show.html"
+    fragments: ClassVar[Mapping[str, str]] = {"queue": "queues/_queue.html"}
+
+    line: QueueLine
+    cap: int
+    kinds: tuple[KindLine, ...]
+    failures: tuple[JobListRow, ...]
+    failures_url: str
+    self_url: str
+    may_pause: bool
+    problem: Problem | None = None
+    """Why kinds and failures are missing."""
+
+
+async def show(request: Request) -> Response:
+    """Answer with one queue. Raises NotFound where no client serves it and it has no jobs."""
+    board, name = dashboard(request), request.path_params["name"]
+    cap = min(board.config.count_cap, COUNT_CAP)
+    async with board.driver.reading() as executor:
+        row = await executor.queue_get(name, cap=cap)
+    if row is None:
+        raise NotFound(
+            f"Queue not found: {short_name(name)}. No client serves it, and it has no jobs."
+        )
+    kinds: Sequence[tuple[str, Mapping[JobState, Count]]] = ()
+    failures: Sequence[JobListRow] = ()
+    problem = None
+    try:
+        async with board.driver.reading() as executor:
+            kinds = await executor.queue_kind_count(name, cap=cap)
+            failures = await executor.queue_failure_list(name)
+    except QueryTimeout as error:
+        told = error_page(request, error)[1]
+        problem = Problem(title=told.title, detail=told.detail)
+    of_queue = query.equal(Field.QUEUE, name)
+    return respond(
+        request,
+        QueuesShow(
+            line=line(request, row),
+            cap=cap,
+            kinds=tuple(
+                KindLine(
+                    kind=kind,
+                    counts=counts,
+                    url=jobs_url(request, (query.equal(Field.KIND, kind), of_queue)),
+                )
+                for kind, counts in kinds
+            ),
+            failures=tuple(failures),
+            failures_url=jobs_url(request, (of_queue,), _FAILED),
+            self_url=url(request, "queues.show", name=name),
+            may_pause=access(request).may("queues.pause"),
+            problem=problem,
+        ),
+    )

@@ -1,0 +1,27 @@
+"""What the frame around every page shows of a section: its place in the navigation, its keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NavEntry:
+    """An entry of the navigation, for those who hold its right."""
+
+    label: str
+    route: str
+    """Name of the route that it leads to."""
+    right: str
+    icon: str
+    """Name of a symbol in static/icons.svg."""
+    keys: str = ""
+    """Keys that lead there, one after the other, such as `g j`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shortcut:
+    """A line of the help page: keys, and what they do."""
+
+    keys: tuple[str, ...]
+    does: str
