@@ -29,6 +29,7 @@ from riverui.web.http.routes import GuardedRoute, check_rights, not_found
 from riverui.web.http.static import StaticFiles
 from riverui.web.http.urls import url
 from riverui.web.live.counts import Counts
+from riverui.web.live.measured_driver import MeasuredDriver
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operations import Operations
 from riverui.web.search.long_searches import Searches
@@ -79,7 +80,7 @@ def build_app(
     dashboard = Dashboard(
         config=config,
         counts=counts,
-        driver=metrics.timed(driver),
+        driver=MeasuredDriver(driver, metrics.transacted),
         environment=render.environment(),
         metrics=metrics,
         navigation={item.name: item.navigation for item in SECTIONS if item.navigation},

@@ -96,7 +96,7 @@ async def test_after_an_action_it_counts_anew(tally: Tally) -> None:
 async def test_a_slow_count_shows_the_last_one_meanwhile(
     tally: Tally, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PATIENCE", 0.01)
+    monkeypatch.setattr(module, "_LONGEST_WAIT", 0.01)
     counts = counter(tally)
     await counts.get()
     tally.delay = 5

@@ -23,12 +23,15 @@ log = logging.getLogger("riverui.access")
 _BCRYPT = re.compile(rb"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _APR1 = re.compile(rb"\$apr1\$[./A-Za-z0-9]{1,8}\$[./A-Za-z0-9]{22}")
 _SHA = re.compile(rb"\{SHA\}[A-Za-z0-9+/]{27}=")
+# Apache's own Base64, and the order in which it writes the bytes of a digest.
 _APR1_ALPHABET = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _APR1_GROUPS = ((0, 6, 12), (1, 7, 13), (2, 8, 14), (3, 9, 15), (4, 10, 5))
 
 
 def parse(text: bytes, *, name: str) -> Mapping[bytes, bytes]:
-    """User → hash of every line; ConfigError names the file and the line that cannot be used."""
+    """Return user → hash of every line. ConfigError names the file and the line that cannot be
+    used.
+    """
     users: dict[bytes, bytes] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.strip()
@@ -52,7 +55,7 @@ def parse(text: bytes, *, name: str) -> Mapping[bytes, bytes]:
 
 
 def verify(password: bytes, hashed: bytes) -> bool:
-    """Whether the password gives this hash; takes up to seconds for a costly bcrypt."""
+    """Return whether the password gives this hash, after up to seconds for a costly bcrypt."""
     if hashed.startswith(b"$2"):
         # bcrypt looks at 72 bytes and at nothing after a NUL: a longer password would fit by its
         # beginning alone.
@@ -65,14 +68,14 @@ def verify(password: bytes, hashed: bytes) -> bool:
 
 
 def cost(hashed: bytes) -> bytes:
-    """What decides how long `verify` takes: equal for hashes that take equally long."""
+    """Return what decides how long `verify` takes: equal for hashes that take equally long."""
     if hashed.startswith(b"$2"):
         return hashed[4:6]
     return b"sha" if hashed.startswith(b"{SHA}") else b"apr1"
 
 
 def apr1(password: bytes, salt: bytes) -> bytes:
-    """Apache's MD5 crypt of the password, as `htpasswd -m` writes it."""
+    """Return Apache's MD5 crypt of the password, as `htpasswd -m` writes it."""
     mixed = _md5(password + salt + password)
     start = password + b"$apr1$" + salt
     start += (mixed * (len(password) // 16 + 1))[: len(password)]
@@ -107,8 +110,8 @@ class HtpasswdFile:
         self._read()
 
     def generation(self) -> object:
-        """Changes with the file, which is looked at each time; a file that became unusable lets
-        nobody in.
+        """Return a value that changes with the file, which is looked at each time; a file that
+        became unusable lets nobody in.
         """
         try:
             changed = _stat(self._path) != self._stat
@@ -124,7 +127,7 @@ class HtpasswdFile:
         return self._stat if self._users else object()
 
     async def check(self, user: bytes, password: bytes) -> bool:
-        """Whether the pair fits; the hash is computed in a thread."""
+        """Return whether the pair fits; the hash is computed in a thread."""
         if not self._users:
             return False
         known = self._users.get(user)

@@ -52,8 +52,8 @@ class Token:
 
 
 def new_token(name: str, rights: str) -> tuple[str, str]:
-    """A random token, and the line to keep of it; ConfigError for a name or rights that cannot be
-    used.
+    """Return a random token, and the line to keep of it; ConfigError for a name or rights that
+    cannot be used.
     """
     token = PREFIX + secrets.token_urlsafe(32)
     line = f"{name}:{_digest(token).hex()}:{rights}"
@@ -62,8 +62,8 @@ def new_token(name: str, rights: str) -> tuple[str, str]:
 
 
 def parse(text: str, *, where: str) -> tuple[Token, ...]:
-    """The tokens of lines `name:sha256:rights`, parted by newlines or commas; ConfigError names the
-    line.
+    """Return the tokens of lines `name:sha256:rights`, parted by newlines or commas; ConfigError
+    names the line.
     """
     tokens: list[Token] = []
     lines = [line.strip() for line in re.split(r"[\n,]", text)]
@@ -86,7 +86,9 @@ def parse(text: str, *, where: str) -> tuple[Token, ...]:
 
 
 def rights_of(text: str) -> frozenset[str]:
-    """The rights that `all`, `read` or names joined by `+` stand for; ConfigError for any other."""
+    """Return the rights that `all`, `read` or names joined by `+` stand for; ConfigError for any
+    other.
+    """
     found: set[str] = set()
     for word in text.split("+"):
         if word not in _SETS and word not in RIGHTS:
@@ -98,8 +100,8 @@ def rights_of(text: str) -> frozenset[str]:
 
 
 def is_token(connection: HTTPConnection) -> bool:
-    """Whether a program shows a token of ours: no browser sends one by itself, whatever page asks
-    it to.
+    """Return whether a program shows a token of ours: no browser sends one by itself, whatever page
+    asks it to.
     """
     return bool(_shown(connection))
 
@@ -117,7 +119,9 @@ class Tokens:
         )
 
     def find(self, shown: str) -> Token | None:
-        """The token that was shown; compares all of them, each in constant time."""
+        """Return the token that was shown, None for an unknown one; all are compared, each in
+        constant time.
+        """
         digest = _digest(shown)
         found = None
         for token in self._current():
@@ -148,8 +152,8 @@ class Tokens:
 
 
 class TokenAuth:
-    """Lets in who shows a token; all others are `otherwise`'s matter, or must sign in where there
-    is none.
+    """Lets in who shows a token, and leaves all others to `otherwise`; where there is none they
+    must sign in.
     """
 
     def __init__(self, tokens: Tokens, otherwise: Authenticate | None) -> None:
@@ -159,8 +163,8 @@ class TokenAuth:
         """Count wrong tokens by address, and by how they begin."""
 
     async def __call__(self, connection: HTTPConnection) -> Decision:
-        """The token's rights under its name; SignInNeeded or TooManyAttempts for one that nobody
-        gave out.
+        """Return the token's rights under its name. Raises SignInNeeded or TooManyAttempts for one
+        that nobody gave out.
         """
         shown = _shown(connection)
         if not shown:

@@ -69,7 +69,7 @@ def server_config(app: ASGIApp, limits: Limits | None = None, **options: Any) ->
 
 
 def _protocol(limits: Limits) -> type[asyncio.Protocol]:
-    """The class of one server's connections."""
+    """Return the class of one server's connections."""
     together: set[Connection] = set()
     make: Any = AutoHTTPProtocol
 
@@ -115,7 +115,7 @@ class Connection(asyncio.Protocol):
         """When (the loop's clock) some of them were seen to be read."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins to watch the connection; hangs up where even those that are told 503 are too
+        """Begin to watch the connection; hang up where even those that are told 503 are too
         many.
         """
         # uvloop's transports are no asyncio.Transport, but have all of it.
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _make_room(self) -> bool:
-        """Ends the connection that has been idle for longest; whether there was one."""
+        """End the connection that has been idle for longest; return whether there was one."""
         others = [other for other in self._together if other is not self and other.idle]
         if not others:
             return False
@@ -146,25 +146,25 @@ class Connection(asyncio.Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing has been sent on it that is still to be answered, and every answer is
-        read.
+        """Return whether nothing has been sent on it that is still to be answered, and every answer
+        is read.
         """
         quiet = self._since is None or not self._begun
         return quiet and not self._answering and not self._transport.get_write_buffer_size()
 
     def end(self) -> None:
-        """Closes the connection in good order."""
+        """Close the connection after what waits has been sent."""
         self._together.discard(self)
         self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the watch."""
+        """End the watch."""
         self._checking.cancel()
         self._together.discard(self)
         self._protocol.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Notes that a request arrives."""
+        """Note that a request arrives."""
         if self._since is not None:
             self._begun = True
         elif self._answering:
@@ -175,21 +175,21 @@ class Connection(asyncio.Protocol):
         self._protocol.data_received(data)
 
     def eof_received(self) -> bool | None:
-        """As uvicorn does."""
+        """Answer as uvicorn does."""
         ends: bool | None = self._protocol.eof_received()
         return ends
 
     def pause_writing(self) -> None:
-        """As uvicorn does: the app waits."""
+        """Have the app wait, as uvicorn does."""
         self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Notes that the reader reads."""
+        """Note that the reader reads."""
         self._moved = self._loop.time()
         self._protocol.resume_writing()
 
     def _check(self) -> None:
-        """Ends a connection that takes too long over its request, or reads nothing of what waits
+        """End a connection that takes too long over its request, or reads nothing of what waits
         for it.
         """
         now = self._loop.time()
@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Calls the app, or tells that there are too many connections."""
+        """Call the app, or tell that there are too many connections."""
         self._handed = True
         if not _has_body(scope):
             self._since = None
@@ -251,7 +251,7 @@ def _has_body(scope: Scope) -> bool:
 
 
 def _asks_for_health(scope: Scope) -> bool:
-    """Whether to answer in any case: who restarts us for not answering would make it worse."""
+    """Return whether to answer in any case: a restart for not answering would make it worse."""
     path: str = scope["path"]
     return "/api/health-checks/" in path or path == "/health"
 

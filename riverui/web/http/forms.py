@@ -14,14 +14,19 @@ from starlette.requests import ClientDisconnect, Request
 from riverui.errors import BadRequest
 
 BODY_BYTES = 1024 * 1024
+"""Of what may be posted: a thousand ids take some 20,000."""
 FIELDS = 2_000
+"""Of a form: a thousand ids, and some."""
 SECONDS = 30
+"""In which a body has to arrive."""
 
 Form = ImmutableMultiDict[str, str]
 
 
 async def form(request: Request) -> Form:
-    """The posted fields; BadRequest for any other content, 413 above 1 MiB."""
+    """Return the posted fields. Raises BadRequest for any other content, HTTPException (413) above
+    1 MiB.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise BadRequest("This form must be sent as application/x-www-form-urlencoded.")
@@ -40,7 +45,9 @@ async def form(request: Request) -> Form:
 
 
 async def body(request: Request) -> bytes:
-    """Everything that was posted; BadRequest where it was cut off, 413 above 1 MiB."""
+    """Return everything that was posted. Raises BadRequest where it was cut off, HTTPException
+    (413) above 1 MiB.
+    """
     read = bytearray()
     try:
         async with asyncio.timeout(SECONDS):

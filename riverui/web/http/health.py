@@ -13,6 +13,7 @@ from riverui.web.api.serializers import dump, reply
 from riverui.web.http.probe import Probe
 
 NAMES = ("minimal", "complete")
+"""River UI's names of its health checks."""
 
 
 class Health:
@@ -22,8 +23,8 @@ class Health:
         self._probe = Probe(driver)
 
     async def show(self, request: Request) -> Response:
-        """`{"status": "ok"}`, or 503 with a message; 404 for other names (River UI's addresses and
-        answers).
+        """Answer `{"status": "ok"}`, 503 with a message, or 404 for other names: River UI's
+        addresses and answers.
         """
         name = request.path_params["name"]
         if name not in NAMES:

@@ -26,7 +26,7 @@ class Htmx:
 
 
 def htmx(request: HTTPConnection) -> Htmx:
-    """Reads the HX-* headers."""
+    """Return what the HX-* headers say."""
     headers = request.headers
     asked = (
         headers.get("hx-request") == "true" and headers.get("hx-history-restore-request") != "true"

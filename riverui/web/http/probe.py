@@ -18,7 +18,7 @@ _TIMEOUT_SECONDS = 2.5
 
 
 class Probe:
-    """Asks at most once a second and waits at most 2.5 seconds."""
+    """Asks the database at most once a second, and waits at most 2.5 seconds."""
 
     def __init__(self, driver: Driver) -> None:
         self._asking: asyncio.Task[bool] | None = None

@@ -1,4 +1,4 @@
-"""Every exception as an answer: a page, a notice for htmx, or JSON under /api."""
+"""Exceptions as answers: a page, a notice for htmx, or JSON under /api."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ _GO_ON = frozenset({"bad_request", "conflict", "forbidden", "not_found", "timeou
 
 
 async def answer(request: Request, error: Exception) -> Response:
-    """The answer for an exception, in the form that the asker can show; what is nobody's fault but
-    ours is logged.
+    """Return the answer for an exception, in the form that the asker can show; log what the asker
+    did not cause.
     """
     request_id = request_context(request).id
     status, page = error_page(request, error)
@@ -167,7 +167,7 @@ async def answer(request: Request, error: Exception) -> Response:
 
 
 def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
-    """Status and words for an exception; of an unexpected one nothing is told but the id that finds
+    """Return status and words for an exception; of an unexpected one nothing but the id that finds
     it in the log.
     """
     request_id = request_context(request).id
@@ -202,7 +202,7 @@ def error_page(request: Request, error: Exception) -> tuple[int, ErrorShow]:
 
 
 def _message(error: Exception, page: ErrorShow) -> str:
-    """What a program is told: the page's words, its title where they go on from it."""
+    """Return what a program is told: the page's words, its title where they go on from it."""
     goes_on = isinstance(error, RiveruiError) and _told(error).startswith(f"{page.title}.")
     return f"{page.title}. {page.detail}".strip() if goes_on else page.detail or page.title
 
@@ -212,8 +212,8 @@ def _told(error: Exception) -> str:
 
 
 def elsewhere(request: Request, response: Response) -> Response:
-    """The host's own answer; a redirect becomes one of the whole page where htmx would put its
-    target into a region.
+    """Return the host's own answer; a redirect becomes one of the whole page where htmx would put
+    its target into a region.
     """
     location = response.headers.get("location")
     if location is None or request.headers.get("hx-request") != "true":
@@ -241,7 +241,7 @@ def _back(request: Request) -> tuple[str, str] | None:
 
 
 def _retry_url(request: Request) -> str:
-    """The address itself where asking again changes nothing."""
+    """Return the address itself where asking again changes nothing, else an empty one."""
     return here(request) if request.method == "GET" else ""
 
 

@@ -17,7 +17,9 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5
 
 
 class Prefix:
-    """Serves the app below a path that the proxy keeps; what lies outside is told where to go."""
+    """Middleware that serves the app below a path which the proxy keeps; elsewhere it tells where
+    to go.
+    """
 
     def __init__(self, app: ASGIApp, prefix: str) -> None:
         self._app = app
@@ -40,7 +42,9 @@ class Prefix:
 
 
 class RootPath:
-    """Restores the path that the proxy stripped, so that links and redirects carry it."""
+    """Middleware that restores the path which the proxy stripped, so that links and redirects carry
+    it.
+    """
 
     def __init__(self, app: ASGIApp, root_path: str) -> None:
         self._app = app
@@ -53,10 +57,12 @@ class RootPath:
 
 
 class TrustedProxy:
-    """Believes X-Forwarded-For, -Host, -Prefix and -Proto. Only for servers that nobody reaches but
-    through the proxy.
+    """Middleware that believes X-Forwarded-For, -Host, -Prefix and -Proto. Only for servers that
+    nobody reaches but through the proxy.
 
-    Of several values the last one counts: the nearest proxy wrote it.
+    Of several values the last one counts, as the nearest proxy wrote it. uvicorn's own middleware
+    knows neither Host nor Prefix, and takes the first address of X-Forwarded-For where it trusts
+    every proxy: anyone can write that one.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -84,7 +90,9 @@ class TrustedProxy:
 
 
 def _below(scope: Scope, root_path: str) -> Scope:
-    """The scope of a request whose path had `root_path` in front before a proxy took it off."""
+    """Return the scope of a request whose path had `root_path` in front before a proxy took it
+    off.
+    """
     return {
         **scope,
         "root_path": root_path + scope.get("root_path", ""),

@@ -22,7 +22,9 @@ _LONGEST = 8_000
 
 
 def base_path(request: HTTPConnection) -> str:
-    """What comes before our own paths, quoted, without a trailing slash: "" or e.g. "/river"."""
+    """Return what comes before our own paths, quoted, without a trailing slash: "" or e.g.
+    "/river".
+    """
     return request_context(request).base
 
 
@@ -34,7 +36,9 @@ def url(request: HTTPConnection, name: str, /, **params: Any) -> str:
 
 
 def here(request: HTTPConnection) -> str:
-    """The address that was asked for; empty where it is too long to be repeated all over a page."""
+    """Return the address that was asked for; empty where it is too long to be repeated all over a
+    page.
+    """
     path = base_path(request) + quote(own_path(request.scope)[1], safe=PATH_SAFE)
     query = request.url.query
     address = f"{path}?{query}" if query else path
@@ -59,8 +63,8 @@ def only(request: HTTPConnection, *names: str, many: Collection[str] = ()) -> No
 
 
 def own_path(scope: Mapping[str, Any]) -> tuple[str, str]:
-    """The base path and our own path of a request, both unquoted, whichever way the server told
-    them.
+    """Return the base path and our own path of a request, both unquoted, whichever way the server
+    told them.
 
     ASGI says that `path` includes `root_path`. Hosts that set `root_path` themselves (FastAPI does)
     leave `path` as the proxy sent it, so then only the part of `root_path` that mounts added is in
@@ -87,8 +91,8 @@ def own_path(scope: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _mount(asked: str, path: str) -> str:
-    """What stood before `path` in the address that was asked for; empty for nothing, and for what
-    is odd.
+    """Return what stood before `path` in the address that was asked for; empty for nothing, and for
+    what is odd.
 
     It comes from whoever asks, as far as the host lets it through, and will stand before every
     link.
@@ -99,16 +103,16 @@ def _mount(asked: str, path: str) -> str:
 
 
 def is_api(request: HTTPConnection) -> bool:
-    """Whether a program asks: everything under /api speaks JSON, errors too, and so do those of
-    /metrics.
+    """Return whether a program asks: everything under /api speaks JSON, errors too, and so do those
+    of /metrics.
     """
     path = own_path(request.scope)[1]
     return path.startswith("/api/") or path == "/metrics"
 
 
 def local_path(request: HTTPConnection, text: str | None, *, default: str) -> str:
-    """`text` where it is a path (with query) below our base path, else `default`: for `next` in
-    forms.
+    """Return `text` where it is a path (with query) below our base path, else `default`: for `next`
+    in forms.
     """
     base = base_path(request)
     if not text or len(text) > _LONGEST or not text.startswith(base + "/") or text.startswith("//"):

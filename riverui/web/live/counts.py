@@ -1,4 +1,4 @@
-"""How many jobs there are: one shared counter per process, never one per viewer."""
+"""How many jobs there are, counted once for all viewers of a process."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ _FRESH = 1.5
 """Seconds for which a count answers everyone."""
 _CHEAP = 0.05
 """Seconds of a count that is made anew for every program that asks, one at a time."""
-_PATIENCE = 0.25
+_LONGEST_WAIT = 0.25
 """Seconds to wait for a new count where an older one can be shown instead."""
 _KEPT = 60.0
 """Seconds for which an older count is still shown when counting fails."""
 _WATCHED = 60.0
 """Seconds after the last look at the counts, for which the slow exact count goes on."""
 _EXACT_TIMEOUT = timedelta(seconds=30)
+"""Longest exact count of a big state, in the background."""
 _EXACT_SHARE = 20
 """An exact count of a big state rests this many times as long as it took."""
 _EXACT_REST = 30.0
@@ -44,8 +45,13 @@ _EXACT_DRIFT = 0.2
 by some per cent, and by more only where much has changed.
 """
 _MATCHING_FRESH = 5.0
+"""Seconds for which the number of jobs that match a filter answers everyone, at least."""
+_MATCHING_FAILED = 60.0
+"""Seconds until a number that could not be counted is tried again."""
 _MATCHING_KEPT = 256
+"""Filters whose numbers are remembered: more than people look at within seconds."""
 _MATCHING_TIMEOUT = timedelta(seconds=1)
+"""Longest count of the jobs that match: the page does without the number."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,11 +64,11 @@ class Snapshot:
     """Why they are not newer."""
 
     def of(self, state: JobState) -> Count | None:
-        """One state's count, None where it is not known."""
+        """Return one state's count, None where it is not known."""
         return self.counts.get(state) if self.counts else None
 
     def total(self, states: tuple[JobState, ...] = ()) -> Count | None:
-        """The sum over these states (none: all), as trustworthy as the worst of them."""
+        """Return the sum over these states (none: all), as trustworthy as the worst of them."""
         if self.counts is None:
             return None
         counts = [self.counts[state] for state in states or JobState if state in self.counts]
@@ -90,7 +96,7 @@ class _Exact:
 
     @property
     def rest(self) -> float:
-        """Seconds until this state may be counted again."""
+        """Return the seconds until this state may be counted again."""
         return max(_EXACT_REST, self.seconds * _EXACT_SHARE)
 
 
@@ -124,8 +130,8 @@ class Counts:
         self._matching_flights: dict[str, asyncio.Task[None]] = {}
 
     async def get(self) -> Snapshot:
-        """The counts, at most a second or two old while people look; an older one rather than a
-        long wait.
+        """Return the counts, at most a second or two old while people look; older ones rather than
+        after a long wait.
         """
         self._enter_loop()
         self._looked = now = time.monotonic()
@@ -133,13 +139,13 @@ class Counts:
             # With nothing to show, or after an action whose effect is awaited, it is worth a moment
             # more.
             eager = self._expired or self._counts is None
-            await _wait(self._counting(), _PATIENCE * 4 if eager else _PATIENCE)
+            await _wait(self._counting(), _LONGEST_WAIT * 4 if eager else _LONGEST_WAIT)
         self._watch_slowly()
         return self._snapshot()
 
     async def thorough(self) -> Snapshot:
-        """The same for programs: big states counted to the end, if that takes no longer than a page
-        may.
+        """Return the same for programs: big states counted to the end, if that takes no longer than
+        a page may.
 
         Where counting is cheap, the figures are those of the moment of asking, whoever changed
         them.
@@ -156,14 +162,14 @@ class Counts:
         return snapshot
 
     def expire(self) -> None:
-        """Something was changed: the next look counts anew."""
+        """Have the next look count anew, as something was changed."""
         self._expired += 1
         self._due = 0.0
         self._matching.clear()
 
     async def matching(self, key: str, filter: JobFilter) -> Count | None:
-        """How many jobs match, up to the cap, shared by all with the same key; None where it is not
-        cheap.
+        """Return how many jobs match, up to the cap, shared by all with the same key; None where it
+        is not cheap.
         """
         self._enter_loop()
         known = self._matching.get(key)
@@ -173,12 +179,12 @@ class Counts:
             if len(self._matching_flights) >= 2:
                 return known.count if known else None
             self._matching_flights[key] = asyncio.create_task(self._count_matching(key, filter))
-        await _wait(self._matching_flights[key], _PATIENCE if known else _PATIENCE * 4)
+        await _wait(self._matching_flights[key], _LONGEST_WAIT if known else _LONGEST_WAIT * 4)
         known = self._matching.get(key)
         return known.count if known else None
 
     async def close(self) -> None:
-        """Stops what runs in the background."""
+        """Stop what runs in the background."""
         running = (self._flight, self._slow, self._finishing, *self._matching_flights.values())
         tasks = [task for task in running if task]
         for task in tasks:
@@ -198,10 +204,10 @@ class Counts:
         self._enter_loop()
         if self._flight is not None and not self._flight.done():
             # It may have begun before what the asker knows to have happened.
-            await _wait(self._flight, _PATIENCE)
+            await _wait(self._flight, _LONGEST_WAIT)
         if self._flight is None or self._flight.done():
             self._due = 0.0
-        await _wait(self._counting(), _PATIENCE)
+        await _wait(self._counting(), _LONGEST_WAIT)
 
     def _counting(self) -> asyncio.Task[None]:
         if self._flight is None or self._flight.done():
@@ -273,7 +279,7 @@ class Counts:
             await asyncio.sleep(1 + random.random())  # noqa: S311 - keeps processes apart
 
     async def _finish(self) -> None:
-        """Counts each big state whose exact count is not known yet, or may be asked for again."""
+        """Count each big state whose exact count is not known yet, or may be asked for again."""
         for state, count in (self._counts or {}).items():
             if count.kind is not CountKind.EXACT and self._exact_due(state) <= time.monotonic():
                 await self._count_exactly(state)
@@ -308,7 +314,9 @@ class Counts:
             log.info("could not count matching jobs: %s", error)
         finally:
             now = time.monotonic()
-            fresh = max(_MATCHING_FRESH, _EXACT_SHARE * (now - started)) if count else 60.0
+            fresh = (
+                max(_MATCHING_FRESH, _EXACT_SHARE * (now - started)) if count else _MATCHING_FAILED
+            )
             self._matching[key] = _Matching(count=count, monotonic=now, fresh=fresh)
             self._matching.move_to_end(key)
             while len(self._matching) > _MATCHING_KEPT:
@@ -316,8 +324,8 @@ class Counts:
             self._matching_flights.pop(key, None)
 
 
-async def _wait(task: asyncio.Task[None], patience: float) -> None:
-    """Waits for a shared task without ending it; raises what it raised."""
-    done, _ = await asyncio.wait({task}, timeout=patience)
+async def _wait(task: asyncio.Task[None], seconds: float) -> None:
+    """Wait for a shared task without ending it; raises what it raised."""
+    done, _ = await asyncio.wait({task}, timeout=seconds)
     if done and not task.cancelled():
         task.result()

@@ -1,5 +1,5 @@
-"""Figures for Prometheus, in a registry of each dashboard's own: jobs, queues, and how fast we
-answer.
+"""Figures for Prometheus, in a registry of each dashboard's own: jobs, queues, and how long
+requests and transactions take.
 """
 
 from __future__ import annotations
@@ -7,11 +7,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -20,7 +18,7 @@ from riverui import __version__
 from riverui.domain.jobs import FINALIZED, JobState
 from riverui.domain.queues import QueueListRow
 from riverui.errors import DatabaseError, DatabaseUnavailable
-from riverui.storage.interface import Driver, Executor, Transaction
+from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
 from riverui.web.config import DashboardConfig
 from riverui.web.live.counts import Counts, Snapshot
@@ -29,15 +27,16 @@ from riverui.web.view.facts import fact
 log = logging.getLogger("riverui.metrics")
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+"""Media type of Prometheus's text format."""
 
 _FRESH = 5.0
 """Seconds for which what was read of the queues answers every scraper."""
 _QUEUES = 200
+"""Queues that are told of, by name: as many as the list of queues shows."""
 _FINISHED = 100_000
 """Jobs finished in a minute that are counted at most, of each state."""
-_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-
-_Executor = TypeVar("_Executor", bound=Executor)
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the histograms in seconds, up to what an action may take."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,28 +69,30 @@ class Metrics:
             "riverui_request_seconds",
             "Time to answer requests.",
             ["method", "route", "status"],
-            buckets=_SECONDS,
+            buckets=_BUCKETS,
             registry=self._registry,
         )
         self._transactions = Histogram(
             "riverui_database_seconds",
             "Time that transactions took, including the wait for a connection.",
             ["access"],
-            buckets=_SECONDS,
+            buckets=_BUCKETS,
             registry=self._registry,
         )
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Notes one request; methods that nobody knows are one."""
+        """Count one request. Methods that nobody knows are one, so that they cannot fill the
+        memory.
+        """
         known = method if method in ("GET", "HEAD", "POST", "PUT", "PATCH", "OPTIONS") else "other"
         self._requests.labels(known, route or "none", str(status)).observe(seconds)
 
-    def timed(self, driver: Driver) -> Driver:
-        """The driver, its transactions measured."""
-        return _Timed(driver, self._transactions)
+    def transacted(self, access: str, seconds: float) -> None:
+        """Count one transaction; `access` is read or write."""
+        self._transactions.labels(access).observe(seconds)
 
     async def text(self) -> bytes:
-        """All figures as text; those of the database are a few seconds old at most."""
+        """Return all figures as text; those of the database are five seconds old at most."""
         async with self._reading:
             if self._figures is None or time.monotonic() - self._figures.at > _FRESH:
                 self._figures = await self._read()
@@ -123,7 +124,7 @@ class Metrics:
 
 
 class _Collected:
-    """What was read, as families of metrics; all that is not known is left out."""
+    """A collector of what was read; all that is not known is left out."""
 
     def __init__(self, figures: _Figures, snapshot: Snapshot) -> None:
         self._figures = figures
@@ -173,38 +174,6 @@ def _queue_families(queues: Sequence[QueueListRow]) -> Iterator[Metric]:
         ["queue"],
         [([row.queue.name], _age(row.oldest_waiting_at, now)) for row in queues],
     )
-
-
-class _Timed:
-    """A driver whose transactions are measured; all else is the driver's own."""
-
-    def __init__(self, driver: Driver, seconds: Histogram) -> None:
-        self._driver = driver
-        self._seconds = seconds
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._driver, name)
-
-    def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
-        """The driver's own, measured."""
-        return self._measured("read", self._driver.reading(timeout=timeout))
-
-    def transaction(
-        self, *, timeout: timedelta | None = None
-    ) -> AbstractAsyncContextManager[Transaction]:
-        """The driver's own, measured."""
-        return self._measured("write", self._driver.transaction(timeout=timeout))
-
-    @asynccontextmanager
-    async def _measured(
-        self, access: str, transaction: AbstractAsyncContextManager[_Executor]
-    ) -> AsyncIterator[_Executor]:
-        started = time.monotonic()
-        try:
-            async with transaction as executor:
-                yield executor
-        finally:
-            self._seconds.labels(access).observe(time.monotonic() - started)
 
 
 def _family(

@@ -1,5 +1,5 @@
-"""Notices: what an action did, shown on the page it came back to. Across a redirect they ride in a
-signed cookie.
+"""Notices: what an action did, shown on the page it came back to. A signed cookie carries them
+across a redirect.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from riverui.web.http.cookies import cookie_name, set_cookie
 LEVELS = ("info", "success", "warning", "error")
 
 _PURPOSE = "notice"
-_SALT = "notice"
+"""What the cookie's name ends with, and the salt of its signature."""
 _SECONDS = 60
+"""For how long a notice waits for the page that shows it: a redirect takes less."""
 _DETAILS = 5
 _TEXT = 300
+"""Details of a notice, and characters of each text: a cookie holds some 4,000 bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,21 +37,21 @@ class Notice:
 
 
 def keep(request: Request, response: Response, notice: Notice) -> None:
-    """Puts the notice into the cookie that the next page reads once."""
+    """Put the notice into the cookie that the next page reads once."""
     short = asdict(notice) | {
         "title": notice.title[:_TEXT],
         "details": [detail[:_TEXT] for detail in notice.details[:_DETAILS]],
     }
-    cookie = dashboard(request).signer.dumps(short, salt=_SALT)
+    cookie = dashboard(request).signer.dumps(short, salt=_PURPOSE)
     set_cookie(request, response, _PURPOSE, str(cookie), max_age=_SECONDS)
 
 
 def take(request: Request) -> tuple[Notice, ...]:
-    """The notice that the cookie brought; nothing where it is missing, old or forged."""
+    """Return the notice that the cookie brought; none where it is missing, old or forged."""
     if not (cookie := request.cookies.get(cookie_name(request, _PURPOSE))):
         return ()
     try:
-        kept = dashboard(request).signer.loads(cookie, salt=_SALT, max_age=_SECONDS)
+        kept = dashboard(request).signer.loads(cookie, salt=_PURPOSE, max_age=_SECONDS)
         link = kept["link"]
         return (
             Notice(
@@ -64,5 +66,5 @@ def take(request: Request) -> tuple[Notice, ...]:
 
 
 def clear(request: Request, response: Response) -> None:
-    """Forgets the cookie, so that a notice is shown once."""
+    """Forget the cookie, so that a notice is shown once."""
     set_cookie(request, response, _PURPOSE, "", max_age=0)

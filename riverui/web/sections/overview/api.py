@@ -12,11 +12,13 @@ from riverui.web.api import requests, serializers
 from riverui.web.http.context import dashboard
 
 _NAMES = 100
+"""Names in one answer, at most."""
 _FACETS = ("job_kind", "queue_name")
+"""River UI's words for what can be completed."""
 
 
 async def autocomplete(request: Request) -> Response:
-    """Names of kinds or queues that contain a text, by name."""
+    """Answer with kinds or queues whose name contains a text, by name."""
     facet, match = requests.first(request, "facet"), requests.first(request, "match")
     after, exclude = requests.first(request, "after"), request.query_params.getlist("exclude")
     if facet not in _FACETS:
@@ -30,7 +32,7 @@ async def autocomplete(request: Request) -> Response:
 
 
 async def features(request: Request) -> Response:
-    """Which of River Pro's tables there are, and whether lists should hide the args."""
+    """Answer which of River Pro's tables there are, and whether lists should hide the args."""
     board = dashboard(request)
     tables: frozenset[str] = frozenset()
     if WORKFLOWS in board.driver.capabilities:
@@ -49,7 +51,7 @@ async def features(request: Request) -> Response:
 
 
 async def states(request: Request) -> Response:
-    """How many jobs are in each state."""
+    """Answer how many jobs are in each state."""
     snapshot = await dashboard(request).counts.thorough()
     if snapshot.counts is None:
         raise snapshot.error or DatabaseUnavailable()

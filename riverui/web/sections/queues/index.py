@@ -32,8 +32,11 @@ _SHOWN = 200
 COUNT_CAP = 1_000
 """Counts of one queue are exact up to this: with many busy queues, more would add up."""
 _MATCH_LENGTH = 200
+"""Characters of the text that names must contain; what is behind them is not looked at."""
 _COUNTED = (JobState.AVAILABLE, JobState.RUNNING, JobState.SCHEDULED, JobState.RETRYABLE)
+"""States whose jobs a queue still has before it."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
+"""Sorts queues in which no job waits behind all others."""
 
 _ORDERS: Mapping[str, tuple[str, Callable[[QueueListRow], Any]]] = {
     "name": ("By name", lambda row: row.queue.name),
@@ -43,6 +46,7 @@ _ORDERS: Mapping[str, tuple[str, Callable[[QueueListRow], Any]]] = {
     ),
     "available": ("Most available first", lambda row: (-row.available, row.queue.name)),
 }
+"""Label and sort key of each order, by its name in the address."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,8 +19,8 @@ _JOBS_PARAMETERS = frozenset({"id", "kind", "limit", "priority", "queue", "tags"
 
 
 async def jobs(request: Request) -> Response:
-    """River UI's job list, whose address ends in a slash: of running jobs where no state is
-    named.
+    """Lead on from River UI's job list, whose address ends in a slash and which means running jobs
+    where no state is named.
     """
     text = request.scope.get("query_string", b"").decode("latin-1")
     if text and _JOBS_PARAMETERS.issuperset(request.query_params):
@@ -30,15 +30,15 @@ async def jobs(request: Request) -> Response:
 
 
 async def settings(request: Request) -> Response:
-    """What a browser prefers: on the page About here, or in the help where that page may not be
-    seen.
+    """Lead to what a browser prefers: on the page About here, or to the help for those who may not
+    see that page.
     """
     where = "about" if access(request).may("about.read") else "help"
     return RedirectResponse(url(request, where), status_code=302)
 
 
 async def periodic_jobs(request: Request) -> Response:
-    """The jobs that periodic jobs inserted."""
+    """Lead to the jobs that periodic jobs inserted."""
     return _told(
         request,
         jobs_url(request, (query.contains(Field.METADATA, "periodic", True),)),
@@ -47,7 +47,7 @@ async def periodic_jobs(request: Request) -> Response:
 
 
 async def workflows(request: Request) -> Response:
-    """The jobs, as no search finds those of all workflows."""
+    """Lead to all jobs, as no search finds those of all workflows."""
     return _told(
         request,
         url(request, "jobs.index"),
@@ -58,7 +58,7 @@ async def workflows(request: Request) -> Response:
 
 
 async def workflow(request: Request) -> Response:
-    """The jobs of a workflow."""
+    """Lead to the jobs of a workflow."""
     of_workflow = query.contains(Field.METADATA, "workflow_id", request.path_params["id"])
     return _told(
         request,
