@@ -7,6 +7,7 @@ Figures of time belong to the benchmark; these are facts that do not depend on t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -90,7 +91,7 @@ def big_database_url(admin_url: str, template_database: str) -> Iterator[str]:
         ).fetchall()
         for index, _ in indexes:
             connection.execute(f"drop index {index}".encode())
-        connection.execute(_SEED.replace("n % ", "n %% ").encode(), {"rows": ROWS})
+        connection.execute(re.sub(r"%(?!\()", "%%", _SEED).encode(), {"rows": ROWS})
         for _, definition in indexes:
             connection.execute(definition.encode())
         # Statistics and visibility stay as they are now, whenever a test comes.
