@@ -137,8 +137,8 @@ class JobVerb:
             if (value := source.get(parameter.name)) not in (None, "")
         }
         if self.parameters and not given:
-            names = " or ".join(f"`{parameter.name}`" for parameter in self.parameters)
-            raise BadRequest(f"Nothing says what to change: give {names}.")
+            names = " or ".join(f"a {parameter.label.lower()}" for parameter in self.parameters)
+            raise BadRequest(f"Nothing would change: give {names}.")
         return given
 
     def words(self, given: Given) -> str:

@@ -49,7 +49,7 @@ def _matching(verb: JobVerb, posted: Mapping[str, Any]) -> JobFilter:
     known = ("state", *(parameter.name for parameter in verb.parameters))
     if unknown := sorted(posted.keys() - {"query", *known}):
         # Whatever else narrows what is meant must not be passed over.
-        only = " and ".join(f"`{name}`" for name in known)
+        only = ", ".join(f"`{name}`" for name in known)
         raise BadRequest(f"With a `query`, only {only} may be given, not `{unknown[0][:40]}`.")
     text, named = posted["query"], posted.get("state") or []
     if not isinstance(text, str) or not isinstance(named, list):
