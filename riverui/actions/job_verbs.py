@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from riverui.actions.verbs import JobVerb
+from riverui.actions.verbs import Given, JobVerb, Parameter
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
+from riverui.domain.names import MOST_QUEUE_NAME_BYTES, is_queue_name
+from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import SkipReason
 
 RETRY = JobVerb(
@@ -42,6 +44,73 @@ CANCEL = JobVerb(
     allows="cancel jobs",
 )
 
+
+async def _served_queues(executor: Executor) -> Sequence[str]:
+    rows = await executor.queue_row_list(limit=100)
+    return [row.name for row in rows if is_queue_name(row.name)]
+
+
+async def _doubt_about_queue(executor: Executor, given: Given) -> str:
+    """Return why the jobs would wait in the queue that they are moved to; empty where that is not
+    known.
+    """
+    if "queue" not in given:
+        return ""
+    row = await executor.queue_row_get(str(given["queue"]))
+    if row is None:
+        return (
+            f"No client has served queue {given['queue']} lately: jobs wait there until one does."
+        )
+    if row.paused_at is not None:
+        return f"Queue {row.name} is paused: jobs wait there until it is resumed."
+    return ""
+
+
+MOVE = JobVerb(
+    name="move",
+    label="Move",
+    icon="inbox",
+    key="m",
+    fits=WAITING,
+    call=lambda executor, ids, given: executor.job_move_many(ids, **given),
+    parameters=(
+        Parameter(
+            name="queue",
+            label="Queue",
+            hint="as it is",
+            refusal=(
+                "The queue's name must be lower-case letters and digits, in between single"
+                f" underscores, hyphens or bars; at most {MOST_QUEUE_NAME_BYTES} characters."
+            ),
+            max_length=MOST_QUEUE_NAME_BYTES,
+            accepts=is_queue_name,
+            suggest=_served_queues,
+        ),
+        Parameter(
+            name="priority",
+            label="Priority",
+            hint="as it is",
+            refusal="The priority must be a whole number from 1 (worked first) to 4.",
+            numbers=range(1, 5),
+        ),
+    ),
+    caution=_doubt_about_queue,
+    done="moved",
+    changed="{jobs} moved to {given}",
+    effect=(
+        "Only a job that waits is moved: one that is running or has finished is skipped.",
+        "Only jobs that wait are moved: running and finished ones are skipped.",
+    ),
+    refuses={
+        SkipReason.RUNNING: "Job {id} is running: only jobs that wait can be moved.",
+        SkipReason.FINALIZED: "Job {id} has finished: only jobs that wait can be moved.",
+    },
+    summary="Moves waiting jobs to another queue or priority, all or none; 400 if one runs or has"
+    " finished.",
+    allows="move jobs to other queues and priorities",
+    extension=True,
+)
+
 DELETE = JobVerb(
     name="delete",
     label="Delete",
@@ -65,7 +134,7 @@ DELETE = JobVerb(
     allows="delete jobs",
 )
 
-JOB_VERBS: Mapping[str, JobVerb] = {verb.name: verb for verb in (RETRY, CANCEL, DELETE)}
+JOB_VERBS: Mapping[str, JobVerb] = {verb.name: verb for verb in (RETRY, CANCEL, MOVE, DELETE)}
 """Every verb on jobs by its name, in the order of their buttons."""
 
 SKIPPED: Mapping[SkipReason, str] = {
@@ -73,6 +142,7 @@ SKIPPED: Mapping[SkipReason, str] = {
     SkipReason.RUNNING: "still running",
     SkipReason.FINALIZED: "already finished",
     SkipReason.ALREADY_AVAILABLE: "already available",
+    SkipReason.UNCHANGED: "already there",
     SkipReason.UNIQUE_CONFLICT: "another active job has the same unique properties",
     SkipReason.LOCKED: "locked by another transaction; try again in a moment",
 }

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from riverui.actions import jobs, leader, queues
-from riverui.actions.job_verbs import CANCEL, RETRY
+from riverui.actions.job_verbs import CANCEL, MOVE, RETRY
+from riverui.actions.verbs import Given
 from riverui.domain.jobs import OUTPUT, JobRow, JobState
 from riverui.domain.queues import QueueRow
 from riverui.engine.args import gojson
@@ -60,6 +61,24 @@ class AdminMethods:
         """Cancel a job when the transaction commits."""
         executor = await self.driver.adopt(tx)
         return await jobs.apply_one(executor, CANCEL, id, pilot=self.pilot)
+
+    async def job_move(
+        self, id: int, *, queue: str | None = None, priority: int | None = None
+    ) -> JobRow:
+        """Gives a waiting job another queue, another priority (1 to 4), or both.
+
+        JobRunning while it is worked; BadRequest once it has finished, or where the queue's name or
+        the priority is none. Its unique key stays as it is, also where that is of its queue.
+        """
+        async with self.driver.transaction() as tx:
+            return await jobs.apply_one(tx, MOVE, id, _move(queue, priority), pilot=self.pilot)
+
+    async def job_move_tx(
+        self, tx: object, id: int, *, queue: str | None = None, priority: int | None = None
+    ) -> JobRow:
+        """Gives a waiting job another queue or priority when the transaction commits."""
+        executor = await self.driver.adopt(tx)
+        return await jobs.apply_one(executor, MOVE, id, _move(queue, priority), pilot=self.pilot)
 
     async def job_retry(self, id: int) -> JobRow:
         """Make a job available now, whatever became of it, unless it runs or is available already.
@@ -172,6 +191,10 @@ class AdminMethods:
     async def request_resign_tx(self, tx: object) -> None:
         """Ask the leader to resign when the transaction commits."""
         await leader.request_resign(await self.driver.adopt(tx))
+
+
+def _move(queue: str | None, priority: int | None) -> Given:
+    return MOVE.read({"queue": queue, "priority": priority})
 
 
 async def _job_list(executor: Executor, params: JobListParams) -> JobListResult:

@@ -4,21 +4,24 @@ rest.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from psycopg import AsyncConnection
 
 from riverui.actions import jobs
-from riverui.actions.job_verbs import CANCEL, JOB_VERBS
-from riverui.actions.verbs import JobVerb
+from riverui.actions.job_verbs import CANCEL, JOB_VERBS, MOVE
+from riverui.actions.verbs import NOTHING, Given, JobVerb
+from riverui.errors import BadRequest, JobRunning
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from tests.factory import job
+from tests.factory import job, queue
 
 UNIQUE = {"unique_key": b"k" * 32, "unique_states": "11110101"}
+
+GIVEN = {MOVE: {"queue": "other"}}
 
 
 async def state_of(connection: AsyncConnection[Any], job_id: int) -> str | None:
@@ -79,13 +82,53 @@ async def test_a_row_that_another_transaction_holds_is_skipped(
     verb: JobVerb, database_url: str, connection: AsyncConnection[Any]
 ) -> None:
     free, held = await job(connection, "discarded"), await job(connection, "retryable")
-    if verb is CANCEL:
+    if verb in (CANCEL, MOVE):
         free = await job(connection, "scheduled")
     driver = connect(database_url, lock_timeout=timedelta(milliseconds=100))
     try:
         async with connection.transaction():
             await connection.execute("select from river_job where id = %s for update", [held])
-            changes = await jobs.apply(driver, verb, [free, held])
+            changes = await jobs.apply(driver, verb, [free, held], GIVEN.get(verb, NOTHING))
     finally:
         await driver.close()
     assert changes == JobChanges(changed=(free,), skipped=((held, SkipReason.LOCKED),))
+
+
+async def test_a_move_of_all_or_none_refuses_jobs_that_do_not_wait(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    waiting, running = await job(connection), await job(connection, "running")
+    ended = await job(connection, "completed")
+    given = {"queue": "other", "priority": 2}
+    with pytest.raises(JobRunning, match=f"Job {running} is running: only jobs that wait"):
+        await jobs.apply_whole(driver, MOVE, [waiting, running], given)
+    with pytest.raises(BadRequest, match=f"Job {ended} has finished: only jobs that wait"):
+        await jobs.apply_whole(driver, MOVE, [ended, waiting], given)
+    rows = await (await connection.execute("select queue, priority from river_job")).fetchall()
+    assert {(row["queue"], row["priority"]) for row in rows} == {("default", 1)}
+    changes = await jobs.apply_whole(driver, MOVE, [waiting], given)
+    assert changes == JobChanges(changed=(waiting,))
+    # Once more: there is nothing to be done, which is no error.
+    changes = await jobs.apply_whole(driver, MOVE, [waiting], given)
+    assert changes == JobChanges(skipped=((waiting, SkipReason.UNCHANGED),))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"queue": "nobody"}, "No client has served queue nobody lately"),
+        ({"queue": "resting"}, "Queue resting is paused"),
+        ({"queue": "busy"}, ""),
+        ({"priority": 3}, ""),
+    ],
+)
+async def test_a_queue_in_which_jobs_would_wait_is_told(
+    given: Given, told: str, driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    await queue(connection, "busy")
+    await queue(connection, "resting", paused_at=datetime.now(UTC))
+    assert MOVE.caution is not None
+    async with driver.reading() as executor:
+        found = await MOVE.caution(executor, given)
+    assert found.startswith(told)
+    assert bool(found) is bool(told)

@@ -7,10 +7,11 @@ import re
 import pytest
 
 from riverui import create_app
-from riverui.actions.job_verbs import JOB_VERBS, SKIPPED
+from riverui.actions.job_verbs import JOB_VERBS, MOVE, RETRY, SKIPPED
 from riverui.actions.queues import QUEUE_VERBS
 from riverui.actions.verbs import JobVerb, QueueVerb
 from riverui.domain.jobs import JobState
+from riverui.errors import BadRequest
 from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import SkipReason
 from riverui.web.api.catalogue import CATALOGUE
@@ -69,3 +70,55 @@ def test_a_verb_on_queues_has_its_addresses_right_and_call(verb: QueueVerb) -> N
     assert f"api.queues.{verb.name}" in CATALOGUE
     assert hasattr(Executor, f"queue_{verb.name}")
     assert verb.icon in ICONS
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "words"),
+    [
+        ({"queue": "mail_1"}, {"queue": "mail_1"}, "queue mail_1"),
+        ({"priority": "4", "queue": ""}, {"priority": 4}, "priority 4"),
+        ({"priority": 1, "queue": None}, {"priority": 1}, "priority 1"),
+        (
+            {"queue": "q", "priority": 2, "ids": "7"},
+            {"queue": "q", "priority": 2},
+            "queue q, priority 2",
+        ),
+    ],
+)
+def test_what_a_verb_takes_is_read_from_forms_and_from_json(
+    source: dict[str, object], given: dict[str, object], words: str
+) -> None:
+    assert MOVE.read(source) == given
+    assert MOVE.words(given) == words
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {},
+        {"queue": "", "priority": None},
+        {"queue": "Mail"},
+        {"queue": "a" * 65},
+        {"queue": "a--b"},
+        {"queue": "*"},
+        {"queue": 7},
+        {"queue": ["a"]},
+        {"queue": "a\n"},
+        {"priority": 0},
+        {"priority": 5},
+        {"priority": "5"},
+        {"priority": 2.0},
+        {"priority": True},
+        {"priority": "٢"},
+        {"priority": "9" * 5000},
+        {"priority": {}},
+        {"queue": "fine", "priority": "x"},
+    ],
+)
+def test_what_a_verb_cannot_take(source: dict[str, object]) -> None:
+    with pytest.raises(BadRequest):
+        MOVE.read(source)
+
+
+def test_a_verb_without_parameters_passes_over_whatever_is_sent() -> None:
+    assert RETRY.read({"queue": 1, "priority": "x"}) == {}

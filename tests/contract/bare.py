@@ -70,6 +70,7 @@ class BareExecutor:
         self.queue_count_get = inner.queue_count_get
         # Admin
         self.job_cancel_many = inner.job_cancel_many
+        self.job_move_many = inner.job_move_many
         self.job_retry_many = inner.job_retry_many
         self.job_delete_many = inner.job_delete_many
         self.job_row_delete_many = inner.job_row_delete_many

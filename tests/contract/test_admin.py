@@ -27,6 +27,27 @@ async def test_cancel(driver: Driver) -> None:
     assert (await row_of(driver, waiting)).finalized_at is not None
 
 
+async def test_move(driver: Driver) -> None:
+    here, there = await insert(driver, job(queue="here"), job(queue="other", priority=3))
+    (at_work,) = await running(driver, job())
+    (done,) = await ended(driver, JobState.COMPLETED, job())
+    async with driver.transaction() as transaction:
+        changes = await transaction.job_move_many(
+            [here, there, at_work, done, NOWHERE], queue="other", priority=3
+        )
+    assert (changes.changed, changes.requested) == ((here,), ())
+    assert dict(changes.skipped) == {
+        there: SkipReason.UNCHANGED,
+        at_work: SkipReason.RUNNING,
+        done: SkipReason.FINALIZED,
+        NOWHERE: SkipReason.NOT_FOUND,
+    }
+    async with driver.transaction() as transaction:
+        assert (await transaction.job_move_many([here], priority=1)).changed == (here,)
+    row = await row_of(driver, here)
+    assert (row.state, row.queue, row.priority) == ("available", "other", 1)
+
+
 async def test_retry(driver: Driver) -> None:
     (failed,) = await ended(driver, JobState.DISCARDED, job(max_attempts=1))
     (at_work,) = await running(driver, job())

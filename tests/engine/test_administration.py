@@ -128,6 +128,35 @@ async def test_a_job_is_made_available_again(
     assert abs(found.scheduled_at - datetime.now(UTC)) < timedelta(seconds=10)
 
 
+@pytest.mark.parametrize("state", ["available", "pending", "retryable", "scheduled"])
+async def test_a_waiting_job_is_moved(
+    state: str, client: Client, connection: AsyncConnection[Any], other: AsyncConnection[Any]
+) -> None:
+    job_id = await job(connection, state)
+    found = await client.job_move(job_id, queue="other", priority=4)
+    assert (found.state, found.queue, found.priority) == (JobState(state), "other", 4)
+    assert await client.job_move(job_id, queue="other") == found
+    found = await client.job_move_tx(other, job_id, priority=2)
+    assert (found.queue, found.priority) == ("other", 2)
+    assert (await client.job_get(job_id)).priority == 4, "not before the transaction commits"
+
+
+async def test_jobs_that_cannot_be_moved_and_places_that_are_none(
+    client: Client, connection: AsyncConnection[Any]
+) -> None:
+    job_id = await job(connection)
+    with pytest.raises(JobRunning, match="only jobs that wait can be moved"):
+        await client.job_move(await job(connection, "running"), queue="other")
+    with pytest.raises(BadRequest, match="only jobs that wait can be moved"):
+        await client.job_move(await job(connection, "completed"), queue="other")
+    with pytest.raises(NotFound):
+        await client.job_move(12345, queue="other")
+    for queue_name, priority in ((None, None), ("No name", None), (None, 5), ("fine", 0)):
+        with pytest.raises(BadRequest):
+            await client.job_move(job_id, queue=queue_name, priority=priority)
+    assert (await client.job_get(job_id)).queue == "default"
+
+
 @pytest.mark.parametrize("state", ["running", "available"])
 async def test_a_job_that_runs_or_waits_needs_no_retry(
     state: str, client: Client, connection: AsyncConnection[Any]
@@ -417,6 +446,7 @@ async def test_the_metadata_of_a_queue_is_replaced(
     ("call", "topic", "payload"),
     [
         ("job_cancel", "river_control", {"action": "cancel", "queue": "default"}),
+        ("job_move", "river_insert", {"queue": "q"}),
         ("queue_pause", "river_control", {"action": "pause", "queue": "q"}),
         ("queue_resume", "river_control", {"action": "resume", "queue": "q"}),
         (
@@ -443,6 +473,8 @@ async def test_clients_are_told(
     if call == "job_cancel":
         job_id = await job(connection, "running")
         arguments, payload = [job_id], {**payload, "job_id": job_id}
+    elif call == "job_move":
+        arguments, settings = [await job(connection)], {"queue": "q"}
     elif call.startswith("queue"):
         arguments = ["q"]
     if call == "queue_update":

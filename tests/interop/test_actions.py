@@ -388,6 +388,23 @@ async def test_a_deleted_job_is_gone_and_a_running_one_is_not(
         assert (await page.get(f"/jobs/{waiting}")).status_code == 404
 
 
+async def test_a_moved_job_is_worked_by_go_from_its_new_queue(
+    page: httpx2.AsyncClient, start_worker: StartWorker, database_url: str
+) -> None:
+    # Go polls far too rarely to find the job by itself: it is the notification that wakes it.
+    async with start_worker(fetch_poll_interval=3600) as go, await _connect(database_url) as conn:
+        await go.wait("job_completed", id=await go.insert("noop", opts={"queue": "second"}))
+        waiting = await go.insert("noop", opts={"queue": "nobody", "priority": 3})
+        later = await go.insert("noop", opts={"scheduled_in": 3600})
+        ids = [str(waiting), str(later)]
+        await _post(page, "/jobs/move", ids=ids, queue="second", priority="2", confirmed="1")
+        await go.wait("job_completed", id=waiting)
+        for job_id, state in ((waiting, "completed"), (later, "scheduled")):
+            row = await _row(conn, job_id)
+            assert row is not None
+            assert (row["state"], row["queue"], row["priority"]) == (state, "second", 2)
+
+
 @pytest.mark.parametrize("name", ["default", "*"])
 async def test_a_paused_queue_stops_a_go_worker_and_resuming_starts_it(
     name: str, page: httpx2.AsyncClient, start_worker: StartWorker, database_url: str

@@ -27,9 +27,13 @@ FINALIZED = ("cancelled", "completed", "discarded")
 STATES = tuple(state.value for state in JobState)
 
 
-async def _act(driver: PostgresDriver, verb: str, *ids: int) -> JobChanges:
+GIVEN = {"move": {"queue": "other", "priority": 3}}
+
+
+async def _act(driver: PostgresDriver, verb: str, *ids: int, **given: Any) -> JobChanges:
     async with driver.transaction() as transaction:
-        changes: JobChanges = await getattr(transaction, f"job_{verb}_many")(ids)
+        call = getattr(transaction, f"job_{verb}_many")
+        changes: JobChanges = await call(ids, **(given or GIVEN.get(verb, {})))
     asked = sorted(dict.fromkeys(ids))
     told = [*changes.changed, *changes.requested, *(job_id for job_id, _ in changes.skipped)]
     assert sorted(told) == asked, "every id in exactly one place"
@@ -179,7 +183,65 @@ async def test_delete(driver: PostgresDriver, make: Make) -> None:
     assert [row["id"] for row in left] == [ids["running"]]
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
+async def test_move(driver: PostgresDriver, make: Make) -> None:
+    ids = {state: await make.job(state, metadata={"kept": [1]}) for state in STATES}
+    ids["there"] = await make.job("available", queue="other", priority=3)
+    ids["nearly"] = await make.job("available", queue="other")
+    rows = {name: await make.row(job_id) for name, job_id in ids.items()}
+    async with _heard(driver, make, "river_insert") as heard:
+        changes = await _act(driver, "move", *ids.values(), 10**15)
+    moved = {*WAITING, "nearly"}
+    assert set(changes.changed) == {ids[name] for name in moved}
+    assert changes.requested == ()
+    assert dict(changes.skipped) == {
+        **{ids[state]: SkipReason.FINALIZED for state in FINALIZED},
+        ids["running"]: SkipReason.RUNNING,
+        ids["there"]: SkipReason.UNCHANGED,
+        10**15: SkipReason.NOT_FOUND,
+    }
+    for name, job_id in ids.items():
+        expected = rows[name] | ({"queue": "other", "priority": 3} if name in moved else {})
+        assert await make.row(job_id) == expected, name
+    assert heard == [{"queue": "other"}], "once, as River tells of an insert"
+
+
+@pytest.mark.parametrize(
+    ("given", "after"),
+    [({"queue": "other"}, ("other", 2)), ({"priority": 4}, ("default", 4)), ({}, ("default", 2))],
+)
+async def test_a_move_leaves_what_it_was_not_given(
+    driver: PostgresDriver, make: Make, given: dict[str, Any], after: tuple[str, int]
+) -> None:
+    job_id = await make.job("available", priority=2)
+    async with driver.transaction() as transaction:
+        changes = await transaction.job_move_many([job_id], **given)
+    assert changes.changed == ((job_id,) if given else ())
+    row = await make.row(job_id)
+    assert (row["queue"], row["priority"]) == after
+
+
+async def test_a_move_tells_only_workers_who_have_something_to_fetch(
+    driver: PostgresDriver, make: Make
+) -> None:
+    later = [await make.job(state) for state in ("pending", "retryable", "scheduled")]
+    running, here = await make.job("running"), await make.job("available")
+    async with _heard(driver, make, "river_insert") as heard:
+        await _act(driver, "move", *later, running, queue="other")
+        await _act(driver, "move", here, priority=4)
+        await _act(driver, "move", here, queue="default")
+    assert heard == []
+
+
+async def test_a_move_leaves_the_unique_key(driver: PostgresDriver, make: Make) -> None:
+    unique = {"unique_key": b"k" * 32, "unique_states": "11110101"}
+    job_id = await make.job("available", **unique)
+    await make.job("completed", queue="other", **(unique | {"unique_states": "10000000"}))
+    assert (await _act(driver, "move", job_id)).changed == (job_id,)
+    row = await make.row(job_id)
+    assert (row["queue"], row["unique_key"]) == ("other", b"k" * 32)
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "move", "delete"])
 async def test_ids_that_cannot_be(driver: PostgresDriver, make: Make, verb: str) -> None:
     job_id = await make.job("scheduled")
     odd = (2**63, -(2**63) - 1, 2**100, -5, 0)
@@ -201,7 +263,7 @@ async def test_metadata_that_is_no_object(
     assert (await make.row(odd))["metadata"] == json.loads(metadata)
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
+@pytest.mark.parametrize("verb", ["cancel", "retry", "move", "delete"])
 async def test_a_row_held_elsewhere_does_not_fail_the_rest(
     database_url: str, make: Make, verb: str
 ) -> None:
@@ -216,7 +278,7 @@ async def test_a_row_held_elsewhere_does_not_fail_the_rest(
     await driver.close()
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
+@pytest.mark.parametrize("verb", ["cancel", "retry", "move", "delete"])
 async def test_opposite_orders_do_not_deadlock(
     driver: PostgresDriver, make: Make, verb: str
 ) -> None:
@@ -256,6 +318,7 @@ async def test_a_thousand_at_once(driver: PostgresDriver, make: Make) -> None:
         assert (await _act(driver, "cancel", *ids)).changed == tuple(ids)
     assert len(heard) == 1000
     assert (await _act(driver, "retry", *ids)).changed == tuple(ids)
+    assert (await _act(driver, "move", *ids)).changed == tuple(ids)
     assert (await _act(driver, "delete", *ids)).changed == tuple(ids)
 
 

@@ -402,11 +402,12 @@ def _others() -> Iterator[tuple[str, Case]]:
     }
     for name, (call, indexes, reads) in simple.items():
         yield name, Case(call=call, indexes=indexes, reads=reads)
-    for verb in ("cancel", "retry", "delete"):
+    for verb in ("cancel", "retry", "move", "delete"):
         ids = list(range(1, 2000, 2))
 
         async def act(executor: PostgresExecutor, verb: str = verb, ids: list[int] = ids) -> None:
-            await getattr(executor, f"job_{verb}_many")(ids)
+            given = {"queue": "elsewhere"} if verb == "move" else {}
+            await getattr(executor, f"job_{verb}_many")(ids, **given)
 
         # The rows are found, locked and changed.
         yield verb, Case(call=act, indexes={PKEY}, reads=4 * len(ids))

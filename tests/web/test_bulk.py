@@ -140,7 +140,7 @@ async def test_nothing_matches(client: httpx2.AsyncClient) -> None:
     assert not form.all("button")
 
 
-@pytest.mark.parametrize("verb", ["retry", "cancel", "delete"])
+@pytest.mark.parametrize("verb", ["retry", "cancel", "move", "delete"])
 async def test_a_reader_gets_no_preview_and_starts_nothing(
     verb: str,
     client: httpx2.AsyncClient,

@@ -119,7 +119,7 @@ async def test_every_field_of_a_job_is_text_on_every_page(
         await get(client, path)
     for q in ("kind:", "queue:", "tag:", "worker:", "args.", "metadata.", ""):
         await get(client, "/suggest", params={"q": q + ("" if q else text[:20])})
-    for verb in ("retry", "cancel", "delete"):
+    for verb in ("retry", "cancel", "move", "delete"):
         await get(client, "/jobs/bulk", params={"verb": verb, "next": "/jobs?q=" + text})
     asked = await client.post(
         "/jobs/delete", data={"ids": [str(job_id) for job_id in ids], "next": text}

@@ -70,7 +70,7 @@ async def test_the_page_tells_everything(
         for button in page.all("button")
         if "data-verb" in button.attributes
     ]
-    assert verbs == ["retry", "cancel", "delete"]
+    assert verbs == ["retry", "cancel", "move", "delete"]
 
 
 async def test_the_fragment(

@@ -439,14 +439,14 @@ async def test_verbs_fit_the_states_and_the_rights(
             if "data-verb" in button.attributes
         }
 
-    assert await verbs(client, "") == {"retry", "cancel", "delete"}
+    assert await verbs(client, "") == {"retry", "cancel", "move", "delete"}
     assert await verbs(client, "?state=running") == {"cancel"}
     assert await verbs(client, "?state=completed") == {"retry", "delete"}
-    assert await verbs(client, "?state=available") == {"cancel", "delete"}
+    assert await verbs(client, "?state=available") == {"cancel", "move", "delete"}
     assert await verbs(reader, "") == set()
 
 
-@pytest.mark.parametrize("verb", ["retry", "cancel", "delete"])
+@pytest.mark.parametrize("verb", ["retry", "cancel", "move", "delete"])
 async def test_a_reader_changes_nothing(
     verb: str, reader: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
@@ -546,13 +546,13 @@ async def test_deleting_a_job_from_its_own_page_leads_to_the_list(
 async def test_ids_that_are_none_are_refused(
     ids_sent: list[str], client: httpx2.AsyncClient
 ) -> None:
-    for verb in ("retry", "cancel", "delete"):
+    for verb in ("retry", "cancel", "move", "delete"):
         answer = await client.post(f"/jobs/{verb}", data={"ids": ids_sent, "confirmed": "1"})
         assert answer.status_code == 400, verb
 
 
 async def test_nothing_selected_is_no_error(client: httpx2.AsyncClient) -> None:
-    for verb in ("retry", "cancel", "delete"):
+    for verb in ("retry", "cancel", "move", "delete"):
         assert (await client.post(f"/jobs/{verb}", data={"next": "/jobs"})).status_code == 303
         assert "No job was selected" in notice(await get(client, "/jobs"))
 

@@ -192,7 +192,7 @@ async def expect_read_only(client: httpx2.AsyncClient, job_id: int, reason: str)
         verbs = [element for element in page.walk() if "data-verb" in element.attributes]
         assert not verbs + page.all("form", action="/queues/pause"), path
     form = {"ids": str(job_id), "confirmed": "1"}
-    for verb in ("cancel", "delete", "retry"):
+    for verb in ("cancel", "delete", "move", "retry"):
         answer = await client.post(f"/jobs/{verb}", data=form)
         assert (answer.status_code, reason in answer.text) == (403, True), verb
         told = await client.post(f"/api/jobs/{verb}", json={"ids": [job_id]})

@@ -287,7 +287,7 @@ async def test_a_table_has_every_job_once(client: httpx2.AsyncClient, corpus: Co
             for typed in ("odd", "kind:", "queue:", "tag:", "worker:", "args.")
         ),
         *(f"/jobs?q={q}" for q in ("tag:tag_7", "worker:client_5", "error:error", "kind:*d*")),
-        *(f"/jobs/bulk?verb={verb}&q=kind:odd" for verb in ("cancel", "delete", "retry")),
+        *(f"/jobs/bulk?verb={verb}&q=kind:odd" for verb in ("cancel", "delete", "move", "retry")),
     ],
 )
 async def test_every_other_address_answers(path: str, client: httpx2.AsyncClient) -> None:
@@ -296,14 +296,18 @@ async def test_every_other_address_answers(path: str, client: httpx2.AsyncClient
     assert len(answer.content) <= PAGE
 
 
-@pytest.mark.parametrize("verb", ["cancel", "retry", "delete"])
+MOVED = {"queue": "elsewhere", "priority": "2"}
+"""What `move` takes besides; the other verbs pass over it."""
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "move", "delete"])
 async def test_an_action_on_all_of_them_leaves_none_behind(
     verb: str, app: Starlette, client: httpx2.AsyncClient, connection: Connection, corpus: Corpus
 ) -> None:
     for state in STATES:
         asked = parse((await client.get(f"/jobs/bulk?verb={verb}&state={state}")).text)
         for form in asked.all("form", class_="ask"):
-            await client.post(form.attributes["action"], data=dict(form.fields()))
+            await client.post(form.attributes["action"], data=dict(form.fields()) | MOVED)
             for operation in app.state.dashboard.operations.list():
                 if operation.task:
                     await asyncio.wait_for(asyncio.shield(operation.task), 60)
@@ -329,10 +333,15 @@ async def test_an_action_on_all_of_them_leaves_none_behind(
 async def test_a_selection_of_odd_jobs_is_acted_on(
     client: httpx2.AsyncClient, connection: Connection, corpus: Corpus
 ) -> None:
-    for verb, state in (("cancel", "running"), ("retry", "discarded"), ("delete", "completed")):
+    for verb, state in (
+        ("cancel", "running"),
+        ("retry", "discarded"),
+        ("move", "pending"),
+        ("delete", "completed"),
+    ):
         for (name, where), job_id in corpus.ids.items():
             if where == state:
-                data = {"ids": str(job_id), "confirmed": "1"}
+                data = {"ids": str(job_id), "confirmed": "1"} | MOVED
                 answer = await client.post(f"/jobs/{verb}", data=data)
                 assert answer.status_code == 303, (name, verb, answer.status_code)
     rows = await connection.execute(

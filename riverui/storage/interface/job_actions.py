@@ -15,6 +15,7 @@ class SkipReason(StrEnum):
     RUNNING = "running"
     FINALIZED = "finalized"
     ALREADY_AVAILABLE = "already_available"
+    UNCHANGED = "unchanged"
     UNIQUE_CONFLICT = "unique_conflict"
     LOCKED = "locked"
 
@@ -40,6 +41,14 @@ class JobActions(Protocol):
 
     async def job_delete_many(self, ids: Sequence[int]) -> JobChanges:
         """Do River's JobDelete to each id: everything but running jobs."""
+        ...
+
+    async def job_move_many(
+        self, ids: Sequence[int], *, queue: str | None = None, priority: int | None = None
+    ) -> JobChanges:
+        """Give waiting jobs another queue or priority; notify the workers of the queue that
+        available ones came into. Unique keys stay as they are.
+        """
         ...
 
     async def job_retry_many(self, ids: Sequence[int]) -> JobChanges:

@@ -28,13 +28,23 @@ class JobActions(Statements):
         """River's JobDelete for each id in one statement: everything but running jobs."""
         return await self._change("job_delete_many", ids)
 
+    async def job_move_many(
+        self, ids: Sequence[int], *, queue: str | None = None, priority: int | None = None
+    ) -> JobChanges:
+        """Give waiting jobs another queue or priority in one statement, which also notifies the
+        workers of the queue that available ones came into.
+        """
+        return await self._change("job_move_many", ids, queue=queue, priority=priority)
+
     async def job_retry_many(self, ids: Sequence[int]) -> JobChanges:
         """River's JobRetry for each id in one statement. Raises UniqueConflict for all when one
         conflicts.
         """
         return await self._change("job_retry_many", ids)
 
-    async def _change(self, name: str, ids: Sequence[int], **values: str) -> JobChanges:
+    async def _change(
+        self, name: str, ids: Sequence[int], **values: str | int | None
+    ) -> JobChanges:
         possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
         parameters = {"ids": possible, "schema": self._schema, **values}
         try:

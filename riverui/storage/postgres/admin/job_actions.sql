@@ -88,6 +88,49 @@ left join locked l on l.id = a.id
 left join changed c on c.id = a.id
 order by a.id;
 
+-- name: job_move_many
+-- Not River's: it has no such call. The unique key stays, as what it was made of is not known here.
+with asked as (
+  select distinct a.id from unnest(:ids::bigint[]) as a (id)
+),
+locked as materialized (
+  select j.id, j.state, j.queue <> coalesce(:queue::text, j.queue) as comes
+  from /* schema */river_job j
+  where j.id = any(:ids::bigint[])
+  order by j.id
+  for update /* wait */
+),
+changed as (
+  update /* schema */river_job j
+  set queue = coalesce(:queue::text, j.queue), priority = coalesce(:priority::smallint, j.priority)
+  from locked l
+  where j.id = l.id
+    and l.state in ('available', 'pending', 'retryable', 'scheduled')
+    and (l.comes or j.priority <> :priority::smallint)
+  returning j.id, l.state = 'available' and l.comes as awaited
+),
+notified as materialized (
+  select pg_notify(
+    concat(coalesce(:schema::text, current_schema()), '.river_insert'),
+    json_build_object('queue', :queue::text)::text
+  )
+  where exists (select from changed c where c.awaited)
+)
+select a.id,
+  case
+    when c.id is not null then 'changed'
+    when l.state in ('available', 'pending', 'retryable', 'scheduled') then 'unchanged'
+    when l.state = 'running' then 'running'
+    when l.id is not null then 'finalized'
+    when exists (select from /* schema */river_job j where j.id = a.id) then 'locked'
+    else 'not_found'
+  end
+from asked a
+left join locked l on l.id = a.id
+left join changed c on c.id = a.id
+cross join (select count(*) from notified) n
+order by a.id;
+
 -- name: job_delete_many
 -- River: JobDelete.
 with asked as (

@@ -1,0 +1,107 @@
+"""Moving jobs through the API: chosen ones, all or none; or all that match a query."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+
+from tests.factory import job
+
+Connection = AsyncConnection[dict[str, Any]]
+
+
+async def places(connection: Connection) -> dict[int, tuple[str, int]]:
+    rows = await (await connection.execute("select id, queue, priority from river_job")).fetchall()
+    return {row["id"]: (row["queue"], row["priority"]) for row in rows}
+
+
+async def test_chosen_jobs(api: httpx2.AsyncClient, connection: Connection) -> None:
+    ids = [await job(connection), await job(connection, "scheduled")]
+    body = {"ids": [ids[0], str(ids[1])], "queue": "mailers", "priority": 3}
+    answer = await api.post("jobs/move", json=body)
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    assert await places(connection) == dict.fromkeys(ids, ("mailers", 3))
+    # Once more, and one thing alone: what is there already is no error.
+    assert (await api.post("jobs/move", json=body)).status_code == 200
+    assert (await api.post("jobs/move", json={"ids": ids, "priority": 1})).status_code == 200
+    assert await places(connection) == dict.fromkeys(ids, ("mailers", 1))
+
+
+@pytest.mark.parametrize(
+    ("state", "told"), [("running", "is running"), ("completed", "has finished")]
+)
+async def test_a_job_that_does_not_wait_keeps_the_others_as_they_were(
+    state: str, told: str, api: httpx2.AsyncClient, connection: Connection
+) -> None:
+    ids = [await job(connection), await job(connection, state)]
+    answer = await api.post("jobs/move", json={"ids": ids, "queue": "other"})
+    assert answer.status_code == 400
+    assert answer.json()["message"] == f"Job {ids[1]} {told}: only jobs that wait can be moved."
+    answer = await api.post("jobs/move", json={"ids": [ids[0], 999_999], "queue": "other"})
+    assert (answer.status_code, answer.json()) == (404, {"message": "Job not found: 999999."})
+    assert await places(connection) == dict.fromkeys(ids, ("default", 1))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"queue": "No name"}, {"queue": 5}, {"priority": 0}, {"priority": "high"}, {"queue": []}],
+)
+@pytest.mark.parametrize("jobs", [{"ids": [1]}, {"query": ""}])
+async def test_places_that_are_none(
+    given: dict[str, Any], jobs: dict[str, Any], api: httpx2.AsyncClient, connection: Connection
+) -> None:
+    job_id = await job(connection)
+    answer = await api.post("jobs/move", json=jobs | given)
+    assert answer.status_code == 400, answer.text
+    assert re.search(r"(a|The) (queue|priority)", answer.json()["message"])
+    assert await places(connection) == {job_id: ("default", 1)}
+    assert (await api.get("operations")).json() == {"data": []}
+
+
+async def test_all_that_match(api: httpx2.AsyncClient, connection: Connection) -> None:
+    mail = [await job(connection, kind="mail") for _ in range(3)]
+    spared = [await job(connection, kind="ship"), await job(connection, "completed", kind="mail")]
+    answer = await api.post("jobs/move", json={"query": "kind:mail", "queue": "slow"})
+    assert answer.status_code == 202
+    operation = answer.json()["operation"]
+    assert (operation["verb"], operation["parameters"]) == ("move", {"queue": "slow"})
+    async with asyncio.timeout(20):
+        while not operation["ended_at"]:
+            await asyncio.sleep(0.02)
+            operation = (await api.get(f"operations/{operation['id']}")).json()["operation"]
+    assert (operation["status"], operation["changed"], operation["skipped"]) == ("done", 3, {})
+    assert await places(connection) == {
+        **dict.fromkeys(mail, ("slow", 1)),
+        **dict.fromkeys(spared, ("default", 1)),
+    }
+
+
+async def test_what_else_is_beside_a_query_is_not_passed_over(
+    api: httpx2.AsyncClient, connection: Connection
+) -> None:
+    body = {"query": "", "queue": "slow", "kinds": ["mail"]}
+    answer = await api.post("jobs/move", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["message"] == (
+        "With a `query`, only `state`, `queue`, `priority` may be given, not `kinds`."
+    )
+    answer = await api.post("jobs/retry", json={"query": "", "queue": "slow"})
+    assert answer.json()["message"] == "With a `query`, only `state` may be given, not `queue`."
+
+
+async def test_the_reference_tells_what_it_takes(api: httpx2.AsyncClient) -> None:
+    document = (await api.get("openapi.json")).json()
+    operation = document["paths"]["/api/jobs/move"]["post"]
+    assert operation["x-right"] == "jobs.move"
+    body = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+    described = document["components"]["schemas"][body.rpartition("/")[2]]
+    properties: dict[str, Any] = {}
+    for part in described.get("allOf", [described]):
+        properties |= part.get("properties", {})
+    assert properties["queue"]["maxLength"] == 64
+    assert (properties["priority"]["minimum"], properties["priority"]["maximum"]) == (1, 4)

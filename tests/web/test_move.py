@@ -1,0 +1,196 @@
+"""Moving jobs to another queue or priority: one job, ticked jobs, all that match."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+
+from riverui import create_app
+from riverui.storage.interface import Driver
+from riverui.web.auth.rights import READ_ONLY, Access
+from tests.factory import job, queue
+from tests.web.html import Element, parse
+from tests.web.stand_ins import browser
+
+Htmx = Callable[..., dict[str, str]]
+Connection = AsyncConnection[Any]
+
+
+async def places(connection: Connection) -> dict[int, tuple[str, int]]:
+    rows = await (
+        await connection.execute("select id, queue, priority from river_job order by id")
+    ).fetchall()
+    return {row["id"]: (row["queue"], row["priority"]) for row in rows}
+
+
+async def ask(client: httpx2.AsyncClient, **data: Any) -> Element:
+    """The form that the button of the list or of a job's page opens."""
+    answer = await client.post("/jobs/move", data=data)
+    assert answer.status_code == 200
+    return parse(answer.text).one("form", class_="ask")
+
+
+async def test_ticked_jobs_are_moved_without_scripts(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await queue(connection, "mailers")
+    await queue(connection, "Odd name")
+    ids = [await job(connection) for _ in range(2)]
+    running = await job(connection, "running")
+    form = await ask(client, ids=[str(n) for n in (*ids, running)], next="/jobs?q=kind:test_kind")
+    assert "Move 3 jobs?" in form.text
+    assert [option.attributes["value"] for option in form.one("datalist").all("option")] == [
+        "mailers"
+    ], "only names that a job may be moved to"
+    choices = [option.attributes["value"] for option in form.one("select").all("option")]
+    assert choices == ["", "1", "2", "3", "4"]
+    data = {"ids": [str(n) for n in (*ids, running)], "confirmed": "1", "priority": "2"}
+    data |= {"queue": "mailers", "next": dict(form.fields())["next"]}
+    answer = await client.post(form.attributes["action"], data=data)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/jobs?q=kind:test_kind")
+    text = parse((await client.get(answer.headers["location"])).text).one(id="notices").text
+    assert "2 jobs moved to queue mailers, priority 2" in text
+    assert f"1 skipped, still running: #{running}" in text
+    assert "No client" not in text
+    assert await places(connection) == {
+        **dict.fromkeys(ids, ("mailers", 2)),
+        running: ("default", 1),
+    }
+
+
+async def test_a_queue_without_workers_is_told(
+    client: httpx2.AsyncClient, connection: Connection, htmx: Htmx
+) -> None:
+    job_id = await job(connection, "scheduled")
+    data = {"ids": str(job_id), "confirmed": "1", "queue": "nobody", "next": f"/jobs/{job_id}"}
+    answer = await client.post("/jobs/move", data=data, headers=htmx("x", f"/jobs/{job_id}"))
+    notice = parse(answer.text).one(class_="notice")
+    assert "n-warning" in notice.attributes["class"]
+    assert "1 job moved to queue nobody" in notice.text
+    assert "No client has served queue nobody lately" in notice.text
+    assert notice.link(f"Job {job_id}") == f"/jobs/{job_id}"
+    # What was not moved is not warned about.
+    answer = await client.post("/jobs/move", data=data, headers=htmx("x", f"/jobs/{job_id}"))
+    text = parse(answer.text).one(class_="notice").text
+    assert "No job was moved" in text
+    assert "already there" in text
+    assert "No client" not in text
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "Nothing would change: give a queue or a priority."),
+        ({"queue": "Not a name"}, "The queue's name must be lower-case letters"),
+        ({"priority": "5"}, "The priority must be a whole number from 1"),
+        ({"queue": "<b>", "priority": "1"}, "The queue's name must be"),
+    ],
+)
+async def test_what_cannot_be_meant_is_told_in_the_form_and_moves_nothing(
+    given: dict[str, str],
+    told: str,
+    client: httpx2.AsyncClient,
+    connection: Connection,
+    htmx: Htmx,
+) -> None:
+    job_id = await job(connection)
+    form = await ask(client, ids=str(job_id))
+    assert form.attributes["hx-target"] == "#ask-problem"
+    assert form.one(id="ask-problem").children == []
+    data = {"ids": str(job_id), "confirmed": "1", **given}
+    plain = await client.post("/jobs/move", data=data)
+    assert plain.status_code == 400
+    assert told in parse(plain.text).text
+    answer = await client.post("/jobs/move", data=data, headers=htmx("ask-problem"))
+    assert answer.status_code == 400
+    assert (answer.headers["hx-retarget"], answer.headers["hx-reswap"]) == (
+        "#ask-problem",
+        "innerHTML",
+    )
+    assert told in parse(answer.text).text
+    assert await places(connection) == {job_id: ("default", 1)}
+
+
+async def test_a_jobs_page_opens_the_form_while_the_job_waits(
+    client: httpx2.AsyncClient, connection: Connection, htmx: Htmx
+) -> None:
+    for state in ("available", "pending", "retryable", "scheduled"):
+        job_id = await job(connection, state)
+        page = parse((await client.get(f"/jobs/{job_id}")).text)
+        button = page.one("button", data_verb="move")
+        assert button.attributes["hx-target"] == "#dialog"
+        assert button.attributes["formaction"] == "/jobs/move"
+        answer = await client.post(
+            "/jobs/move",
+            data={"ids": str(job_id), "next": f"/jobs/{job_id}"},
+            headers=htmx("dialog", f"/jobs/{job_id}"),
+        )
+        dialog = parse(answer.text)
+        assert not dialog.all("html")
+        assert f"Move job {job_id}?" in dialog.one("h2").text
+        assert dialog.link("Go back") == f"/jobs/{job_id}"
+    for state in ("running", "completed", "cancelled", "discarded"):
+        page = parse((await client.get(f"/jobs/{await job(connection, state)}")).text)
+        assert not page.all("button", data_verb="move")
+
+
+async def finished(app: Starlette) -> None:
+    for operation in app.state.dashboard.operations.list():
+        if operation.task:
+            await asyncio.wait_for(asyncio.shield(operation.task), 20)
+
+
+async def test_all_that_match(
+    app: Starlette, client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    mail = [await job(connection, state, kind="mail") for state in ("available", "retryable")]
+    there = await job(connection, kind="mail", queue="slow", priority=4)
+    spared = [await job(connection, "running", kind="mail"), await job(connection, kind="ship")]
+    answer = await client.get("/jobs/bulk?verb=move&q=kind:mail")
+    form = parse(answer.text).one("form", class_="ask")
+    assert "Move 3 jobs?" in form.text
+    assert "running" not in form.one("dl").text
+    data = dict(form.fields()) | {"queue": "slow", "priority": "4"}
+    refused = await client.post(form.attributes["action"], data=data | {"queue": "!"})
+    assert refused.status_code == 400
+    assert app.state.dashboard.operations.list() == ()
+    answer = await client.post(form.attributes["action"], data=data)
+    await finished(app)
+    page = parse((await client.get(answer.headers["location"])).text)
+    assert "No client has served queue slow lately" in page.one(id="notices").text
+    text = page.one(id="operation").text
+    assert "3 of 3 processed" in text
+    assert "Moved2" in text
+    assert "QueueslowPriority4" in text
+    assert f"1 already there #{there}" in text
+    assert "→ queue slow, priority 4" in parse((await client.get("/operations")).text).text
+    assert await places(connection) == {
+        **dict.fromkeys((*mail, there), ("slow", 4)),
+        **dict.fromkeys(spared, ("default", 1)),
+    }
+
+
+async def test_it_needs_its_own_right(driver: Driver, connection: Connection) -> None:
+    job_id = await job(connection)
+    app = create_app(
+        driver,
+        authenticate=lambda connection: Access(
+            user="ada", rights=READ_ONLY | {"jobs.cancel", "jobs.delete", "jobs.retry"}
+        ),
+    )
+    async with browser(app) as client:
+        page = parse((await client.get(f"/jobs/{job_id}")).text)
+        assert page.all("button", data_verb="cancel")
+        assert not page.all("button", data_verb="move")
+        data = {"ids": str(job_id), "confirmed": "1", "queue": "other"}
+        answer = await client.post("/jobs/move", data=data)
+        assert answer.status_code == 403
+        assert "You may not move jobs to other queues and priorities." in answer.text
+    await app.state.dashboard.counts.close()
+    assert await places(connection) == {job_id: ("default", 1)}
