@@ -22,15 +22,19 @@ from riverui.storage.interface import Driver, Executor, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, Op, Term
 from riverui.web.config import DashboardConfig
-from riverui.web.live import operations
-from riverui.web.live.operations import Operation, Operations, Status
+from riverui.web.live.operations import (
+    SAMPLES,
+    Operation,
+    OperationLimits,
+    Operations,
+    Status,
+)
 
 RETRYABLE = JobFilter(states=(JobState.RETRYABLE,))
 
 
-@pytest.fixture(autouse=True)
-def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "_PAUSE", 0.0)
+HURRY = OperationLimits(pause=timedelta(0))
+"""No pause between chunks."""
 
 
 async def fill(
@@ -85,7 +89,7 @@ async def test_every_matching_job_is_changed_and_no_later_one(
     caplog.set_level(logging.INFO, "riverui.operations")
     await fill(connection, 2_500)
     await fill(connection, 5, "discarded")
-    registry = Operations(driver, DashboardConfig())
+    registry = Operations(driver, DashboardConfig(), limits=HURRY)
     operation = await start(registry, driver, RETRY, RETRYABLE)
     await fill(connection, 3, kind="late")
     await ended(operation)
@@ -102,20 +106,20 @@ async def test_jobs_that_stay_in_the_filter_are_passed_once(
     order: JobOrder, driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
     await fill(connection, 1_500, "running")
-    registry = Operations(driver, DashboardConfig())
+    registry = Operations(driver, DashboardConfig(), limits=HURRY)
     everything = JobFilter(states=(JobState.RUNNING, JobState.SCHEDULED))
     operation = await ended(await start(registry, driver, CANCEL, everything, order=order))
     assert (operation.status, operation.requested) == (Status.DONE, 1_500)
     deleting = await ended(await start(registry, driver, DELETE, everything, id="two", order=order))
     assert (deleting.status, deleting.skipped) == (Status.DONE, {SkipReason.RUNNING: 1_500})
-    assert len(deleting.skipped_samples[SkipReason.RUNNING]) == operations.SAMPLES
+    assert len(deleting.skipped_samples[SkipReason.RUNNING]) == SAMPLES
 
 
 async def test_a_search_without_an_index_goes_on_to_the_end(
     driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
     await fill(connection, 6_000)
-    registry = Operations(driver, DashboardConfig(search_window=1_100))
+    registry = Operations(driver, DashboardConfig(search_window=1_100), limits=HURRY)
     tagged = JobFilter(
         states=(JobState.RETRYABLE,), terms=(Term(field=Field.TAG, op=Op.EQ, values=("even",)),)
     )
@@ -125,11 +129,11 @@ async def test_a_search_without_an_index_goes_on_to_the_end(
 
 
 async def test_it_stops_after_the_chunk_at_hand(
-    driver: Driver, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+    driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
-    monkeypatch.setattr(operations, "_PAUSE", 0.5)
     await fill(connection, 3_000)
-    registry = Operations(driver, DashboardConfig())
+    limits = OperationLimits(pause=timedelta(milliseconds=500))
+    registry = Operations(driver, DashboardConfig(), limits=limits)
     operation = await start(registry, driver, CANCEL, RETRYABLE)
     registry.stop(operation, user="eve")
     assert operation.status.value == "stopping"
@@ -148,11 +152,11 @@ async def test_it_stops_after_the_chunk_at_hand(
 
 
 async def test_what_was_worked_since_it_was_found_is_left_alone(
-    driver: Driver, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+    driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
-    monkeypatch.setattr(operations, "_PAUSE", 1.0)
     await fill(connection, 1_500)
-    registry = Operations(driver, DashboardConfig())
+    limits = OperationLimits(pause=timedelta(seconds=1))
+    registry = Operations(driver, DashboardConfig(), limits=limits)
     operation = await start(registry, driver, RETRY, RETRYABLE)
     async with asyncio.timeout(20):
         while operation.changed < 1_000:  # noqa: ASYNC110 - there is nothing else to wait for
@@ -167,14 +171,14 @@ async def test_what_was_worked_since_it_was_found_is_left_alone(
 
 
 async def test_sent_twice_it_starts_once_and_few_run_at_a_time(
-    driver: Driver, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+    driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
-    monkeypatch.setattr(operations, "_PAUSE", 600.0)
     await fill(connection, 1_500)
-    registry = Operations(driver, DashboardConfig())
+    limits = OperationLimits(pause=timedelta(minutes=10))
+    registry = Operations(driver, DashboardConfig(), limits=limits)
     first = await start(registry, driver, RETRY, RETRYABLE)
     assert await start(registry, driver, RETRY, RETRYABLE) is first
-    for number in range(operations.AT_ONCE - 1):
+    for number in range(limits.running - 1):
         await start(registry, driver, RETRY, RETRYABLE, id=f"more {number}")
     with pytest.raises(BadRequest, match="wait for one, or stop one"):
         await start(registry, driver, RETRY, RETRYABLE, id="too many")
@@ -185,10 +189,10 @@ async def test_sent_twice_it_starts_once_and_few_run_at_a_time(
 
 
 async def test_ended_ones_are_remembered_up_to_a_number(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
+    driver: Driver,
 ) -> None:
-    monkeypatch.setattr(operations, "KEPT", 3)
-    registry = Operations(driver, DashboardConfig())
+    limits = OperationLimits(remembered=3, pause=timedelta(0))
+    registry = Operations(driver, DashboardConfig(), limits=limits)
     for number in range(6):
         await ended(await start(registry, driver, RETRY, RETRYABLE, id=str(number)))
     assert [operation.id for operation in registry.list()] == ["5", "4", "3", "2"]
@@ -237,7 +241,7 @@ async def test_timeouts_make_the_chunks_smaller(
 ) -> None:
     await fill(connection, 700)
     faulty: Any = Faulty(driver, reads=[QueryTimeout()], writes=[QueryTimeout(), QueryTimeout()])
-    registry = Operations(faulty, DashboardConfig())
+    registry = Operations(faulty, DashboardConfig(), limits=HURRY)
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert (operation.status, operation.changed) == (Status.DONE, 700)
 
@@ -247,7 +251,7 @@ async def test_it_gives_up_when_even_small_chunks_time_out(
 ) -> None:
     await fill(connection, 20)
     faulty: Any = Faulty(driver, writes=[QueryTimeout()] * 50)
-    registry = Operations(faulty, DashboardConfig())
+    registry = Operations(faulty, DashboardConfig(), limits=HURRY)
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert operation.status is Status.FAILED
     assert "even for" in operation.error
@@ -259,18 +263,18 @@ async def test_it_waits_for_a_database_that_is_away_for_a_while(
     await fill(connection, 1_200)
     away = DatabaseUnavailable()
     faulty: Any = Faulty(driver, reads=[None, away, away], writes=[None, away])
-    registry = Operations(faulty, DashboardConfig())
+    registry = Operations(faulty, DashboardConfig(), limits=HURRY)
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert (operation.status, operation.changed) == (Status.DONE, 1_200)
 
 
 async def test_it_fails_with_words_when_the_database_stays_away(
-    driver: Driver, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+    driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
-    monkeypatch.setattr(operations, "_AWAY", 0.3)
     await fill(connection, 1_200)
+    limits = OperationLimits(pause=timedelta(0), database_away=timedelta(milliseconds=300))
     faulty: Any = Faulty(driver, reads=[None] + [DatabaseUnavailable()] * 50)
-    registry = Operations(faulty, DashboardConfig())
+    registry = Operations(faulty, DashboardConfig(), limits=limits)
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert (operation.status, operation.changed) == (Status.FAILED, 1_000)
     assert "could not be reached" in operation.error
@@ -281,7 +285,7 @@ async def test_an_unexpected_error_is_logged_and_told(
 ) -> None:
     await fill(connection, 1)
     faulty: Any = Faulty(driver, writes=[RuntimeError("secret")])
-    registry = Operations(faulty, DashboardConfig())
+    registry = Operations(faulty, DashboardConfig(), limits=HURRY)
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
     assert operation.status is Status.FAILED
     assert "secret" not in operation.error
@@ -292,7 +296,7 @@ async def test_retry_leaves_a_job_alone_that_failed_again_meanwhile(
     driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
     await fill(connection, 1)
-    registry = Operations(driver, DashboardConfig())
+    registry = Operations(driver, DashboardConfig(), limits=HURRY)
     async with driver.reading() as executor:
         cutoff = await executor.job_cutoff()
     await connection.execute("update river_job set attempted_at = now()")

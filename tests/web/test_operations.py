@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import httpx2
-import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
@@ -17,8 +17,7 @@ from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import Count, JobFilter, JobOrder
 from riverui.web.auth.rights import READ_ONLY, Access
-from riverui.web.live import operations
-from riverui.web.live.operations import Operation
+from riverui.web.live.operations import Operation, OperationLimits, Operations
 from tests.factory import job
 from tests.web.html import parse
 from tests.web.stand_ins import browser
@@ -77,12 +76,11 @@ async def test_unknown_operations(client: httpx2.AsyncClient) -> None:
 
 
 async def test_stopping(
-    app: Starlette,
-    client: httpx2.AsyncClient,
-    connection: AsyncConnection[Any],
-    monkeypatch: pytest.MonkeyPatch,
+    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
-    monkeypatch.setattr(operations, "_PAUSE", 0.3)
+    board = app.state.dashboard
+    limits = OperationLimits(pause=timedelta(milliseconds=300))
+    board.operations = Operations(board.driver, board.config, limits=limits)
     await connection.execute(
         """insert into river_job (kind, args, state, attempted_at)
         select 'k', '{}', 'running', now() - interval '1 m' from generate_series(1, 2500)"""

@@ -1,4 +1,4 @@
-"""Actions on all matching jobs: they run in this process, chunk by chunk, whether or not a browser
+"""Runs verbs on all jobs that match: in this process, chunk by chunk, whether or not a browser
 looks.
 """
 
@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from riverui.actions import jobs
@@ -33,28 +33,38 @@ from riverui.web.config import DashboardConfig
 
 log = logging.getLogger("riverui.operations")
 
-AT_ONCE = 3
-"""Operations that run at the same time."""
-KEPT = 100
-"""Ended operations that are remembered."""
 SAMPLES = 10
-"""Ids of skipped jobs that are remembered for each reason."""
+"""Ids of skipped jobs that an operation remembers for each reason: enough to look at some."""
 
-_AHEAD = 20_000
-"""Jobs that one search finds at most, to be acted on chunk by chunk."""
-_PAUSE = 0.05
-"""Seconds between chunks, at least: workers and autovacuum get their turn."""
-_AWAY = 60.0
-"""Seconds that an operation waits for a database that went away."""
-_LONG = 0.5
-"""Seconds above which a chunk counts as too large."""
-_SMALLEST = 10
-_TIMEOUTS = 6
-"""Timeouts in a row after which it gives up."""
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperationLimits:
+    """How much operations may take of the database and of this process's memory."""
+
+    running: int = 3
+    """Operations at the same time: each holds a connection while it acts."""
+    remembered: int = 100
+    """Ended operations that are remembered."""
+    found: int = 20_000
+    """Jobs that one search finds at most. They are acted on chunk by chunk: without an index, each
+    search would look at the same rows again.
+    """
+    pause: timedelta = timedelta(milliseconds=50)
+    """The least time between chunks, so that workers and autovacuum get their turn."""
+    slow_chunk: timedelta = timedelta(milliseconds=500)
+    """A chunk that takes longer is too large: its rows are locked all the while."""
+    smallest_chunk: int = 10
+    """Jobs of a chunk, however slow the database is."""
+    smallest_window: int = 1_000
+    """Jobs that a search without an index looks at, however slow the database is."""
+    timeouts: int = 6
+    """Timeouts in a row that are answered with smaller chunks; one more, and it gives up."""
+    database_away: timedelta = timedelta(minutes=1)
+    """How long an operation waits for a database that cannot be reached."""
 
 
 class Status(StrEnum):
-    """Where an operation is."""
+    """How far an operation has come."""
 
     RUNNING = "running"
     STOPPING = "stopping"
@@ -95,16 +105,16 @@ class Operation:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen."""
+        """Return whether nothing more will happen."""
         return self.ended_at is not None
 
     @property
     def seen(self) -> int:
-        """Jobs dealt with so far, skipped ones included."""
+        """Return how many jobs were dealt with so far, skipped ones included."""
         return self.changed + self.requested + sum(self.skipped.values())
 
     def note(self, changes: JobChanges) -> None:
-        """Adds what one chunk did."""
+        """Add what one chunk did."""
         self.changed += len(changes.changed)
         self.requested += len(changes.requested)
         for job_id, reason in changes.skipped:
@@ -117,17 +127,24 @@ class Operation:
 class Operations:
     """The operations of one dashboard. They live as long as the process and need no lifespan."""
 
-    def __init__(self, driver: Driver, config: DashboardConfig) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        config: DashboardConfig,
+        *,
+        limits: OperationLimits | None = None,
+    ) -> None:
         self._driver = driver
         self._config = config
+        self._limits = limits or OperationLimits()
         self._operations: dict[str, Operation] = {}
 
     def list(self) -> Sequence[Operation]:
-        """Every remembered operation, newest first."""
+        """Return every remembered operation, newest first."""
         return tuple(reversed(self._operations.values()))
 
     def get(self, id: str) -> Operation | None:
-        """The operation; None where it is unknown or forgotten."""
+        """Return the operation; None where it is unknown or forgotten."""
         return self._operations.get(id)
 
     def start(
@@ -143,17 +160,20 @@ class Operations:
         total: Count | None = None,
         user: str = "",
     ) -> Operation:
-        """Starts to act on every job that matches; gives the operation of that id where there is
-        one.
+        """Start to do a verb to every job that matches, and return the operation.
 
-        BadRequest when enough operations are running already.
+        Where there is one of that id already, nothing is started and it is returned. `given` is
+        what the verb takes besides the jobs. BadRequest when enough operations are running.
         """
         if known := self._operations.get(id):
             return known
-        if sum(not operation.ended for operation in self._operations.values()) >= AT_ONCE:
+        if (
+            sum(not operation.ended for operation in self._operations.values())
+            >= self._limits.running
+        ):
             raise BadRequest(
-                f"{AT_ONCE} actions on all matching jobs are already running: wait for one, or stop"
-                " one."
+                f"{self._limits.running} actions on all matching jobs are already running: wait for"
+                " one, or stop one."
             )
         operation = Operation(
             id=id,
@@ -180,7 +200,7 @@ class Operations:
         return operation
 
     def stop(self, operation: Operation, *, user: str = "") -> None:
-        """Asks it to stop after the chunk at hand; nothing where it has ended."""
+        """Ask it to stop after the chunk at hand; do nothing where it has ended."""
         if operation.status is Status.RUNNING:
             operation.status = Status.STOPPING
             log.info(
@@ -188,7 +208,7 @@ class Operations:
             )
 
     async def close(self) -> None:
-        """Ends them all after their chunk at hand has been given up."""
+        """End them all; the chunks at hand are given up."""
         tasks = {operation.task for operation in self._operations.values() if operation.task}
         while tasks:
             for task in tasks:
@@ -199,13 +219,13 @@ class Operations:
 
     def _forget(self) -> None:
         ended = [operation.id for operation in self._operations.values() if operation.ended]
-        for operation_id in ended[: max(0, len(ended) - KEPT)]:
+        for operation_id in ended[: max(0, len(ended) - self._limits.remembered)]:
             del self._operations[operation_id]
 
     async def _run(self, operation: Operation) -> None:
         status = Status.FAILED
         try:
-            status = await _Walk(self._driver, self._config, operation).run()
+            status = await _OperationRun(self._driver, self._config, operation, self._limits).run()
         except asyncio.CancelledError:
             operation.error = "The dashboard was shut down."
             raise
@@ -236,31 +256,45 @@ class Operations:
             )
 
 
-class _Walk:
+class _OperationRun:
     """Goes once through the jobs that match, from one end to the other, and acts on each chunk.
 
-    It moves by keyset, so a job that stays in the filter (skipped, or asked to stop) is passed for
-    good.
+    It pages by keyset, so a job that still matches afterwards (skipped, or asked to stop) is not
+    met again.
     """
 
-    def __init__(self, driver: Driver, config: DashboardConfig, operation: Operation) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        config: DashboardConfig,
+        operation: Operation,
+        limits: OperationLimits,
+    ) -> None:
         self._driver = driver
         self._config = config
         self._operation = operation
-        self._ahead = _AHEAD
-        self._chunk = jobs.MAX_IDS
+        self._limits = limits
+        self._search_size = limits.found
+        """Jobs that the next search finds at most."""
+        self._chunk_size = jobs.MAX_IDS
+        """Jobs that are acted on in one transaction."""
         self._window = config.search_window
+        """Jobs that the next search without an index looks at."""
         self._cursor: JobCursor | None = None
-        """Where to look on."""
+        """Where the next search begins; None at the first."""
         self._found: list[int] = []
-        """Jobs to act on before that."""
+        """Ids of jobs to act on before that."""
         self._more = True
+        """Whether a search may find more."""
         self._timeouts = 0
         self._away_since: float | None = None
 
     async def run(self) -> Status:
-        """Until the last job, or until it is asked to stop; raises what could not be waited out."""
-        more = True
+        """Act on chunks until the last job, or until it is asked to stop; return which.
+
+        Raises QueryTimeout and DatabaseUnavailable where smaller chunks and waiting did not help.
+        """
+        more, pause = True, self._limits.pause.total_seconds()
         while more:
             if self._operation.status is Status.STOPPING:
                 return Status.STOPPED
@@ -269,22 +303,24 @@ class _Walk:
                 more = await self._step()
             except QueryTimeout:
                 self._shrink()
-                await asyncio.sleep(_PAUSE * 10)
+                await asyncio.sleep(pause * 10)
             except DatabaseUnavailable:
                 await self._wait_for_database()
             else:
                 self._timeouts, self._away_since = 0, None
-                await asyncio.sleep(_PAUSE + (time.monotonic() - started) / 4)
+                # The slower the database, the longer the others' turn.
+                await asyncio.sleep(pause + (time.monotonic() - started) / 4)
         return Status.DONE
 
     async def _step(self) -> bool:
-        """Acts on one chunk; whether more may follow. What was found is let go only when that is
-        done.
+        """Act on one chunk; return whether more may follow.
+
+        Ids are let go only once they were acted on: a step that fails is done again.
         """
         fresh = not self._found
         if fresh:
-            await self._look()
-        chunk = self._found[: self._chunk]
+            await self._search()
+        chunk = self._found[: self._chunk_size]
         if ids := chunk if fresh else await self._still_matching(chunk):
             started = time.monotonic()
             changes = await jobs.apply(
@@ -295,18 +331,17 @@ class _Walk:
                 time_limit=self._config.action_timeout,
             )
             self._operation.note(changes)
-            if time.monotonic() - started > _LONG:
-                # Rows stay locked for as long as a chunk takes.
-                self._chunk = max(self._chunk // 2, min(self._chunk, _SMALLEST * 10))
+            if time.monotonic() - started > self._limits.slow_chunk.total_seconds():
+                # Only timeouts make it smaller than a hundred.
+                enough = min(self._chunk_size, self._limits.smallest_chunk * 10)
+                self._chunk_size = max(self._chunk_size // 2, enough)
         del self._found[: len(chunk)]
         return bool(self._found) or self._more
 
-    async def _look(self) -> None:
-        """Finds many jobs at once: without an index, each search would look at the same rows
-        again.
-        """
+    async def _search(self) -> None:
+        """Find the next jobs to act on, and the place to go on from."""
         operation = self._operation
-        params = self._params(operation.filter, cursor=self._cursor, limit=self._ahead)
+        params = self._params(operation.filter, cursor=self._cursor, limit=self._search_size)
         async with self._driver.reading(timeout=self._config.action_timeout) as executor:
             page = await executor.job_list(params)
         self._found = [row.id for row in page.rows]
@@ -319,7 +354,7 @@ class _Walk:
             self._cursor = JobCursor(at=last.matters_at if by_time else None, id=last.id)
 
     async def _still_matching(self, ids: Sequence[int]) -> Sequence[int]:
-        """Those that match now: since they were found, some may have been worked."""
+        """Return those that match now: since they were found, some may have been worked."""
         given = self._operation.filter
         found = Term(field=Field.ID, op=Op.EQ, values=tuple(ids))
         these = JobFilter(states=given.states, terms=(found, *given.terms))
@@ -339,18 +374,23 @@ class _Walk:
         )
 
     def _shrink(self) -> None:
+        """Make searches and chunks half as large; raise QueryTimeout where that is in vain."""
         self._timeouts += 1
-        if self._timeouts > _TIMEOUTS:
-            raise QueryTimeout(f"The database did not answer in time, even for {self._chunk} jobs.")
-        self._ahead = max(_SMALLEST, self._ahead // 2)
-        self._chunk = max(_SMALLEST, self._chunk // 2)
-        self._window = max(1_000, self._window // 2)
+        if self._timeouts > self._limits.timeouts:
+            raise QueryTimeout(
+                f"The database did not answer in time, even for {self._chunk_size} jobs."
+            )
+        smallest = self._limits.smallest_chunk
+        self._search_size = max(smallest, self._search_size // 2)
+        self._chunk_size = max(smallest, self._chunk_size // 2)
+        self._window = max(self._limits.smallest_window, self._window // 2)
 
     async def _wait_for_database(self) -> None:
+        """Wait a little, and longer each time; raise DatabaseUnavailable where it took too long."""
         now = time.monotonic()
         if self._away_since is None:
             self._away_since = now
         away = now - self._away_since
-        if away > _AWAY:
+        if away > self._limits.database_away.total_seconds():
             raise DatabaseUnavailable("The database could not be reached for a minute.")
         await asyncio.sleep(min(5.0, 0.25 + away))
