@@ -12,7 +12,6 @@ from riverui.cli.main import riverui
 from riverui.cli.settings import SETTINGS
 from riverui.cli.worker.settings import WORKER_SETTINGS
 from riverui.storage.interface.params import Field
-from riverui.web.api.openapi import method
 from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.sections import SECTIONS
@@ -91,7 +90,7 @@ def test_every_page_is_documented() -> None:
     routes = [route for section in SECTIONS for route in section.routes]
     assert len(routes) > 20
     for route in routes:
-        page = method(route) == "GET" and route.right not in (PUBLIC, SIGNED_IN)
+        page = route.method == "GET" and route.right not in (PUBLIC, SIGNED_IN)
         if (
             page
             and "raw" not in route.path
@@ -106,7 +105,7 @@ def test_every_address_of_the_api_is_documented() -> None:
     routes = [route for section in SECTIONS for route in section.api]
     assert len(routes) > 20
     for route in routes:
-        assert f"`{method(route)} {route.path_format}" in told, route.path_format
+        assert f"`{route.method} {route.path_format}" in told, route.path_format
     assert "`GET /api`" in told
     assert "`GET /api/openapi.json" in told
 

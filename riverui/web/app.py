@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from riverui.storage.interface import Driver
 from riverui.web import assets
-from riverui.web.api import openapi, reference
+from riverui.web.api import routes as api
 from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.auth.sign_in import SignIn
@@ -48,9 +48,9 @@ def route_table(health: Health, static: StaticFiles) -> tuple[GuardedRoute, ...]
         GuardedRoute("GET", "/robots.txt", "robots", PUBLIC, robots),
         *(route for section in SECTIONS for route in section.routes),
         GuardedRoute("GET", "/static/{hash}/{path:river_rest}", "static", PUBLIC, static.show),
-        GuardedRoute("GET", "/api/health-checks/{name}", "health", PUBLIC, health.show),
-        GuardedRoute("GET", "/api", "api", SIGNED_IN, reference.show),
-        GuardedRoute("GET", "/api/openapi.json", "api.openapi", SIGNED_IN, openapi.show),
+        # The reference of the API tells its addresses in this order.
+        api.health(health.show),
+        *api.ROUTES,
         *(route for section in SECTIONS for route in section.api),
     )
     check_rights(table, RIGHTS)

@@ -14,8 +14,7 @@ from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import SkipReason
-from riverui.web.api.catalogue import CATALOGUE
-from riverui.web.api.schemas import SCHEMAS
+from riverui.web.api.openapi import document, endpoints
 from riverui.web.assets import STATIC
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.http.routes import GuardedRoute
@@ -27,6 +26,7 @@ ENTRIES = {
     for entry in create_app(DeadDriver(), no_auth=True).routes
     if isinstance(entry, GuardedRoute)
 }
+API = document(endpoints(ENTRIES.values()))
 
 
 @pytest.mark.parametrize("verb", JOB_VERBS.values(), ids=list(JOB_VERBS))
@@ -40,7 +40,13 @@ def test_a_verb_on_jobs_has_its_addresses_right_words_and_call(verb: JobVerb) ->
     for name, path in addresses.items():
         assert (ENTRIES[name].path, ENTRIES[name].right) == (path, verb.right)
     assert RIGHTS[verb.right] == verb.allows
-    assert CATALOGUE[f"api.jobs.{verb.name}"].body in SCHEMAS
+    told = API["paths"][f"/api/jobs/{verb.name}"]["post"]
+    (ids, query) = told["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
+    for body, field in ((ids, "ids"), (query, "query")):
+        schema = API["components"]["schemas"][body["$ref"].rpartition("/")[2]]
+        named = {parameter.name for parameter in verb.parameters}
+        assert {field} == set(schema["required"])
+        assert {field, *named} <= schema["properties"].keys()
     assert hasattr(Executor, f"job_{verb.name}_many")
     assert verb.icon in ICONS
     assert verb.fits <= set(JobState)
@@ -67,7 +73,7 @@ def test_a_verb_on_queues_has_its_addresses_right_and_call(verb: QueueVerb) -> N
     for prefix in ("", "api."):
         assert ENTRIES[f"{prefix}queues.{verb.name}"].right == verb.right
     assert verb.right in RIGHTS
-    assert f"api.queues.{verb.name}" in CATALOGUE
+    assert f"/api/queues/{{name}}/{verb.name}" in API["paths"]
     assert hasattr(Executor, f"queue_{verb.name}")
     assert verb.icon in ICONS
 

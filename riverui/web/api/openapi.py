@@ -1,6 +1,4 @@
-"""The API's own description: an OpenAPI 3.1 document put together from the routes and the
-catalogue.
-"""
+"""The API's own description: an OpenAPI 3.1 document made of its routes and their models."""
 
 from __future__ import annotations
 
@@ -8,42 +6,40 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui import __version__
 from riverui.web.api import serializers
-from riverui.web.api.catalogue import CATALOGUE
-from riverui.web.api.described import JSON, Described, Parameter
-from riverui.web.api.pro_catalogue import PRO_SCHEMAS
-from riverui.web.api.schemas import SCHEMAS, ref
+from riverui.web.api.endpoints import JSON, Endpoint, Parameter
+from riverui.web.api.models import Error, Model
 from riverui.web.auth.access import PUBLIC, SIGNED_IN
-from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import base_path
 
 _FAILS = (400, 401, 403, 429, 503)
 """Statuses that any address may answer with."""
 _BODY_FAILS = (413,)
+"""Statuses that any address with a body may answer with besides."""
+_REF = "#/components/schemas/{name}"
 
 
 async def show(request: Request) -> Response:
-    """The document, with the base path that this request came by."""
-    return serializers.reply(document(described(request.app.routes), base=base_path(request)))
+    """Answer the document, with the base path that this request came by."""
+    return serializers.reply(document(endpoints(request.app.routes), base=base_path(request)))
 
 
-def described(routes: Iterable[object]) -> list[GuardedRoute]:
-    """Those of the routes that the catalogue tells of, in its order."""
-    found = {route.name: route for route in routes if isinstance(route, GuardedRoute)}
-    return [found[name] for name in CATALOGUE if name in found]
+def endpoints(routes: Iterable[object]) -> list[Endpoint]:
+    """Return those of the routes that are the API's."""
+    return [route for route in routes if isinstance(route, Endpoint)]
 
 
-def document(entries: Iterable[GuardedRoute], *, base: str = "") -> dict[str, Any]:
-    """The OpenAPI document of these routes."""
+def document(found: Iterable[Endpoint], *, base: str = "") -> dict[str, Any]:
+    """Return the OpenAPI document of these routes."""
+    found = list(found)
     paths: dict[str, dict[str, Any]] = {}
-    for entry in entries:
-        paths.setdefault(entry.path_format, {})[method(entry).lower()] = _operation(
-            entry, CATALOGUE[entry.name]
-        )
+    for endpoint in found:
+        paths.setdefault(endpoint.path_format, {})[endpoint.method.lower()] = _operation(endpoint)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -55,7 +51,7 @@ def document(entries: Iterable[GuardedRoute], *, base: str = "") -> dict[str, An
         "security": [{"token": []}, {"basic": []}],
         "paths": paths,
         "components": {
-            "schemas": {**SCHEMAS, **PRO_SCHEMAS},
+            "schemas": schemas(found),
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic"},
                 "token": {"type": "http", "scheme": "bearer"},
@@ -64,11 +60,37 @@ def document(entries: Iterable[GuardedRoute], *, base: str = "") -> dict[str, An
     }
 
 
-def method(entry: GuardedRoute) -> str:
-    """The one method that a route is for."""
-    assert entry.methods is not None
-    (found,) = entry.methods - {"HEAD"}
-    return found
+def schemas(found: Iterable[Endpoint]) -> dict[str, Any]:
+    """Return the schemas of all models of these routes by name, with their examples."""
+    types: list[Any] = [Error]
+    for endpoint in found:
+        told = endpoint.description
+        types += [model for model in (told.answer, told.accepted, *told.body) if model is not None]
+        types += [parameter.type for parameter in told.parameters]
+    _, components = msgspec.json.schema_components(types, ref_template=_REF)
+    for schema in components.values():
+        if "description" in schema:
+            schema["description"] = " ".join(schema["description"].split())
+    for model in filter(_is_model, types):
+        if shown := example(model):
+            components[model.__name__]["examples"] = [shown]
+    return components
+
+
+def example(model: type[Model]) -> Any:
+    """Return a model's example as the JSON that it is encoded to; None where there is none."""
+    found = model.example()
+    return None if found is None else msgspec.json.decode(msgspec.json.encode(found))
+
+
+def parameter_schema(parameter: Parameter) -> dict[str, Any]:
+    """Return the schema of a parameter's values."""
+    (schema,), _ = msgspec.json.schema_components([parameter.type], ref_template=_REF)
+    if parameter.max_items is not None:
+        schema["maxItems"] = parameter.max_items
+    if parameter.default is not None:
+        schema["default"] = parameter.default
+    return schema
 
 
 def right_words(right: str, rights: Mapping[str, str]) -> str:
@@ -76,20 +98,27 @@ def right_words(right: str, rights: Mapping[str, str]) -> str:
     return rights.get(right, "" if right == PUBLIC else "anyone signed in")
 
 
-def _operation(entry: GuardedRoute, told: Described) -> dict[str, Any]:
+def _is_model(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, Model)
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    told = endpoint.description
     operation: dict[str, Any] = {
-        "operationId": entry.name,
-        "summary": told.told,
+        "operationId": endpoint.name,
+        "summary": told.summary,
         "tags": [told.group],
         "parameters": [_parameter(parameter) for parameter in told.parameters],
-        "responses": _responses(told),
+        "responses": _responses(endpoint),
     }
     if told.body:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": ref(told.body)}}}
-    if entry.right == PUBLIC:
+        taken = [_ref(model) for model in told.body]
+        schema = taken[0] if len(taken) == 1 else {"anyOf": taken}
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+    if endpoint.right == PUBLIC:
         operation["security"] = []
-    elif entry.right != SIGNED_IN:
-        operation["x-right"] = entry.right
+    elif endpoint.right != SIGNED_IN:
+        operation["x-right"] = endpoint.right
     return operation
 
 
@@ -97,32 +126,34 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     return {
         "name": parameter.name,
         "in": parameter.where,
-        "required": parameter.needed,
-        "description": parameter.told,
-        "schema": parameter.schema,
+        "required": parameter.required,
+        "description": parameter.summary,
+        "schema": parameter_schema(parameter),
     }
 
 
-def _responses(told: Described) -> Mapping[str, Any]:
-    schema = ref(told.answer) if told.answer else {}
-    success = {
-        "description": HTTPStatus(told.status).phrase,
-        "content": {
-            media: {"schema": schema if media == JSON else {"type": "string"}}
-            for media in told.media
-        },
+def _responses(endpoint: Endpoint) -> Mapping[str, Any]:
+    told = endpoint.description
+    schema = _ref(told.answer) if told.answer else {}
+    found: dict[str, Any] = {
+        "200": {
+            "description": HTTPStatus.OK.phrase,
+            "content": {
+                media: {"schema": schema if media == JSON else {"type": "string"}}
+                for media in told.media
+            },
+        }
     }
-    fails = sorted({*_FAILS, *told.fails, *(_BODY_FAILS if told.body else ())})
-    found = {str(told.status): success}
     if told.accepted:
-        found["202"] = {
-            "description": HTTPStatus.ACCEPTED.phrase,
-            "content": {JSON: {"schema": ref(told.accepted)}},
-        }
-    return found | {
-        str(status): {
-            "description": HTTPStatus(status).phrase,
-            "content": {JSON: {"schema": ref("Error")}},
-        }
-        for status in fails
-    }
+        found["202"] = _response(HTTPStatus.ACCEPTED, told.accepted)
+    for status in sorted({*_FAILS, *told.fails, *(_BODY_FAILS if told.body else ())}):
+        found[str(status)] = _response(HTTPStatus(status), Error)
+    return found
+
+
+def _response(status: HTTPStatus, model: type[Model]) -> dict[str, Any]:
+    return {"description": status.phrase, "content": {JSON: {"schema": _ref(model)}}}
+
+
+def _ref(model: type[Model]) -> dict[str, Any]:
+    return {"$ref": _REF.format(name=model.__name__)}

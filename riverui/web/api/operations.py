@@ -3,30 +3,119 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Self
 
+from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions.verbs import JobVerb
+from riverui.actions.job_verbs import JOB_VERBS
+from riverui.actions.verbs import Given, JobVerb
 from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, QueryTimeout
-from riverui.storage.interface.params import Count, CountKind, JobCutoff, JobFilter
+from riverui.storage.interface.params import Count as Counted, CountKind, JobCutoff, JobFilter
 from riverui.web.api import serializers
+from riverui.web.api.job_models import Query
+from riverui.web.api.models import Count, Id, Model, Time
 from riverui.web.api.selection import searched, states
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.live.operations import Operation, Status
+from riverui.web.live import operations
+from riverui.web.live.operations import Status
 from riverui.web.search import addresses, query
 
 
-async def start(request: Request, verb: JobVerb, posted: Mapping[str, Any]) -> Response:
-    """Begins to act on every job that matches now: what comes into the query later is not
-    touched.
+class Operation(Model, frozen=True, kw_only=True):
+    """An action on all jobs that match a query."""
+
+    id: str
+    verb: Annotated[str, Meta(extra_json_schema={"enum": sorted(JOB_VERBS)})]
+    parameters: Annotated[
+        dict[str, str | int], Meta(description="What the verb takes besides the jobs.")
+    ]
+    query: str
+    user: str
+    status: Annotated[str, Meta(extra_json_schema={"enum": list(Status)})]
+    started_at: Time
+    ended_at: Time | None
+    total: Count
+    total_exact: bool
+    changed: Count
+    requested: Count
+    skipped: dict[str, Count]
+    skipped_samples: dict[str, list[Id]]
+    error: str
+
+    @classmethod
+    def of(cls, found: operations.Operation) -> Self:
+        """Return a running or remembered operation as it is now."""
+        through = found.status is Status.DONE
+        return cls(
+            id=found.id,
+            verb=found.verb.name,
+            parameters=dict(found.given),
+            query=found.filter_text,
+            user=found.user,
+            status=found.status.value,
+            started_at=serializers.instant(found.started_at),
+            ended_at=serializers.optional_instant(found.ended_at),
+            total=found.seen if through else max(found.total.value, found.seen),
+            total_exact=through or found.total.kind is CountKind.EXACT,
+            changed=found.changed,
+            requested=found.requested,
+            skipped={reason.value: number for reason, number in found.skipped.items()},
+            skipped_samples={
+                reason.value: list(ids) for reason, ids in found.skipped_samples.items()
+            },
+            error=found.error,
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a retry that is a quarter through."""
+        return cls(
+            id="q3vJ0yYbXq2R",
+            verb="retry",
+            parameters={},
+            query="state:discarded kind:mail_send",
+            user="ci",
+            status="running",
+            started_at="2026-11-21T09:00:00Z",
+            ended_at=None,
+            total=48_000,
+            total_exact=True,
+            changed=12_000,
+            requested=0,
+            skipped={"unique_conflict": 1},
+            skipped_samples={"unique_conflict": [9381022]},
+            error="",
+        )
+
+
+class OperationAnswer(Model, frozen=True, kw_only=True):
+    """One operation."""
+
+    operation: Operation
+
+    @classmethod
+    def of(cls, found: operations.Operation) -> Self:
+        """Return an operation as it is now."""
+        return cls(operation=Operation.of(found))
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return the example of an operation."""
+        return cls(operation=Operation.example())
+
+
+async def start(request: Request, verb: JobVerb, asked: Query, given: Given) -> Response:
+    """Begin to act on every job that matches now, and answer 202 with the operation.
+
+    What comes into the query later is not touched. BadRequest where the query makes no sense, or
+    the verb does nothing for jobs of its states.
     """
     board = dashboard(request)
-    matching, given = _matching(verb, posted), verb.read(posted)
+    matching = _matching(verb, asked)
     async with board.driver.reading() as executor:
         cutoff = await executor.job_cutoff()
     operation = board.operations.start(
@@ -41,20 +130,12 @@ async def start(request: Request, verb: JobVerb, posted: Mapping[str, Any]) -> R
         user=access(request).user,
     )
     board.counts.expire()
-    return serializers.reply({"operation": serialized(operation)}, status=202)
+    return serializers.reply(OperationAnswer.of(operation), status=202)
 
 
-def _matching(verb: JobVerb, posted: Mapping[str, Any]) -> JobFilter:
-    """What the query finds, in the states for which the verb does something."""
-    known = ("state", *(parameter.name for parameter in verb.parameters))
-    if unknown := sorted(posted.keys() - {"query", *known}):
-        # Whatever else narrows what is meant must not be passed over.
-        only = ", ".join(f"`{name}`" for name in known)
-        raise BadRequest(f"With a `query`, only {only} may be given, not `{unknown[0][:40]}`.")
-    text, named = posted["query"], posted.get("state") or []
-    if not isinstance(text, str) or not isinstance(named, list):
-        raise BadRequest("`query` must be a search text, and `state` a list of states.")
-    found = searched(text, states(named))
+def _matching(verb: JobVerb, asked: Query) -> JobFilter:
+    """Return what the query finds, in the states for which the verb does something."""
+    found = searched(asked.query, states(asked.state))
     fitting = [state for state in found.states or JobState if state in verb.fits]
     if not fitting:
         raise BadRequest(
@@ -63,34 +144,10 @@ def _matching(verb: JobVerb, posted: Mapping[str, Any]) -> JobFilter:
     return JobFilter(states=query.normal_states(fitting), terms=found.terms)
 
 
-async def _count(request: Request, matching: JobFilter, cutoff: JobCutoff) -> Count:
+async def _count(request: Request, matching: JobFilter, cutoff: JobCutoff) -> Counted:
     board = dashboard(request)
     try:
         async with board.driver.reading() as executor:
             return await executor.job_count(matching, cap=board.config.count_cap, cutoff=cutoff)
     except QueryTimeout:
-        return Count(value=0, kind=CountKind.AT_LEAST)
-
-
-def serialized(operation: Operation) -> dict[str, Any]:
-    """Return an operation as the JSON that the API gives for it."""
-    through = operation.status is Status.DONE
-    return {
-        "id": operation.id,
-        "verb": operation.verb.name,
-        "parameters": dict(operation.given),
-        "query": operation.filter_text,
-        "user": operation.user,
-        "status": operation.status.value,
-        "started_at": serializers.instant(operation.started_at),
-        "ended_at": serializers.optional_instant(operation.ended_at),
-        "total": operation.seen if through else max(operation.total.value, operation.seen),
-        "total_exact": through or operation.total.kind is CountKind.EXACT,
-        "changed": operation.changed,
-        "requested": operation.requested,
-        "skipped": {reason.value: number for reason, number in operation.skipped.items()},
-        "skipped_samples": {
-            reason.value: list(ids) for reason, ids in operation.skipped_samples.items()
-        },
-        "error": operation.error,
-    }
+        return Counted(value=0, kind=CountKind.AT_LEAST)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from msgspec import inspect
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.web.api.catalogue import CATALOGUE
-from riverui.web.api.described import Described, Parameter
-from riverui.web.api.openapi import described, method, right_words
-from riverui.web.api.pro_catalogue import PRO_SCHEMAS
-from riverui.web.api.schemas import SCHEMAS, Schema
+from riverui.web.api.endpoints import Endpoint, Parameter
+from riverui.web.api.models import Model
+from riverui.web.api.openapi import endpoints, example, right_words
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import base_path, url
 from riverui.web.view.render import respond
 
@@ -27,10 +25,10 @@ class ParameterLine:
     """One parameter as shown."""
 
     name: str
-    kind: str
-    told: str
-    needed: bool
-    ours: bool
+    values: str
+    summary: str
+    required: bool
+    extension: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,13 +38,13 @@ class Address:
     anchor: str
     method: str
     path: str
-    told: str
+    summary: str
     right: str
     """The right that it needs; empty where none is."""
     right_words: str
     allowed: bool
     """Whether the reader holds that right."""
-    ours: bool
+    extension: bool
     parameters: tuple[ParameterLine, ...]
     body: str
     """An example of what it takes."""
@@ -56,7 +54,7 @@ class Address:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
-    """The whole API. The template's whole contract, besides the shell."""
+    """The API as its page tells it: all that the template gets besides the shell."""
 
     template: ClassVar[str] = "api/show.html"
     fragments: ClassVar[Mapping[str, str]] = {}
@@ -68,11 +66,11 @@ class Reference:
 
 
 async def show(request: Request) -> Response:
-    """Every address with its parameters and examples."""
+    """Answer every address with its parameters and examples."""
     groups: dict[str, list[Address]] = {}
-    for entry in described(request.app.routes):
-        told = CATALOGUE[entry.name]
-        groups.setdefault(told.group, []).append(_address(request, entry, told))
+    for endpoint in endpoints(request.app.routes):
+        group = groups.setdefault(endpoint.description.group, [])
+        group.append(_address(request, endpoint))
     return respond(
         request,
         Reference(
@@ -83,51 +81,58 @@ async def show(request: Request) -> Response:
     )
 
 
-def _address(request: Request, entry: GuardedRoute, told: Described) -> Address:
-    words = right_words(entry.right, dashboard(request).rights)
+def _address(request: Request, endpoint: Endpoint) -> Address:
+    words, told = right_words(endpoint.right, dashboard(request).rights), endpoint.description
     return Address(
-        anchor=entry.name.replace(".", "-"),
-        method=method(entry),
-        path=entry.path_format,
-        told=_plain(told.told),
-        right=entry.right if words and "." in entry.right else "",
+        anchor=endpoint.name.replace(".", "-"),
+        method=endpoint.method,
+        path=endpoint.path_format,
+        summary=_without_markdown(told.summary),
+        right=endpoint.right if words and "." in endpoint.right else "",
         right_words=words or "anyone",
-        allowed="." not in entry.right or access(request).may(entry.right),
-        ours=told.ours,
+        allowed="." not in endpoint.right or access(request).may(endpoint.right),
+        extension=told.extension,
         parameters=tuple(_line(parameter) for parameter in told.parameters),
-        body=_example(told.body),
+        body=_example(told.body[0] if told.body else None),
         answer=_example(told.answer),
     )
 
 
 def _line(parameter: Parameter) -> ParameterLine:
+    words = _values(inspect.type_info(parameter.type))
+    if parameter.default is not None:
+        words += f", {parameter.default} by default"
     return ParameterLine(
         name=parameter.name,
-        kind=_kind(parameter.schema),
-        told=_plain(parameter.told),
-        needed=parameter.needed,
-        ours=parameter.ours,
+        values=words,
+        summary=_without_markdown(parameter.summary),
+        required=parameter.required,
+        extension=parameter.extension,
     )
 
 
-def _plain(text: str) -> str:
-    """A description without its Markdown."""
+def _without_markdown(text: str) -> str:
     return text.replace("`", "")
 
 
-def _kind(schema: Schema) -> str:
-    """A schema in words."""
-    if schema.get("type") == "array":
-        return f"{_kind(schema['items'])}, may be repeated"
-    if "enum" in schema:
-        return " | ".join(schema["enum"])
-    words = {"integer": "number", "string": "text"}.get(str(schema.get("type")), "text")
-    if "default" in schema:
-        words += f", {schema['default']} by default"
-    return words
+def _values(found: inspect.Type) -> str:
+    """Return in words which values a parameter takes."""
+    match found:
+        case inspect.Metadata():
+            return _values(found.type)
+        case inspect.ListType():
+            return f"{_values(found.item_type)}, may be repeated"
+        case inspect.EnumType():
+            return " | ".join(found.cls)
+        case inspect.LiteralType():
+            return " | ".join(map(str, found.values))
+        case inspect.IntType():
+            return "number"
+        case inspect.BoolType():
+            return "true | false"
+    return "text"
 
 
-def _example(name: str) -> str:
-    schemas = {**SCHEMAS, **PRO_SCHEMAS}
-    examples: list[Any] = schemas[name].get("examples", []) if name else []
-    return json.dumps(examples[0], indent=2, ensure_ascii=False) if examples else ""
+def _example(model: type[Model] | None) -> str:
+    found = example(model) if model else None
+    return json.dumps(found, indent=2, ensure_ascii=False) if found else ""

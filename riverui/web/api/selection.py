@@ -1,5 +1,5 @@
-"""Which jobs a request means: River UI's own parameters, and the search text that the pages
-know.
+"""Reads which jobs a request means: by River UI's own parameters, and by the search text of the
+pages.
 """
 
 from __future__ import annotations
@@ -16,15 +16,48 @@ from riverui.domain.jobs import FINALIZED, JobMinimalRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrder, Op, Term
 from riverui.web.api import requests
+from riverui.web.api.endpoints import Parameter
+from riverui.web.api.models import Id
 from riverui.web.http.urls import only
 from riverui.web.search import query
 from riverui.web.search.addresses import default_order
 from riverui.web.search.search_problems import search_problem
 
-_NAMES = {"kinds": (Field.KIND, 100), "queues": (Field.QUEUE, 100), "tags": (Field.TAG, 100)}
-"""Parameters that are names: the field that they filter and how many there may be."""
+_NAMES = {"kinds": Field.KIND, "queues": Field.QUEUE, "tags": Field.TAG}
+"""Parameters that are names, and the field that they filter."""
+_MOST_NAMES = 100
+"""How often each of them may be given, as in River UI."""
 _PRIORITIES = 10
+"""How many priorities may be named: more than there are."""
 _SMALLINT = 2**15
+"""One more than the greatest smallint, which is what Postgres has a priority in."""
+
+_STATES = len(JobState)
+Q = Parameter(name="q", summary="A search, as typed on the pages.")
+ORDER = Parameter(
+    name="order",
+    summary="By the relevant time or by id; a minus means latest first.",
+    type=JobOrder,
+)
+
+
+def state_parameter(summary: str) -> Parameter:
+    """Return the parameter for the states of jobs."""
+    return Parameter(name="state", summary=summary, type=list[JobState], max_items=_STATES)
+
+
+CHOICE = (
+    Parameter(name="ids", summary="Any of these ids.", type=list[Id], max_items=MAX_IDS),
+    Parameter(name="kinds", summary="Any of these kinds.", type=list[str], max_items=_MOST_NAMES),
+    Parameter(name="queues", summary="Any of these queues.", type=list[str], max_items=_MOST_NAMES),
+    Parameter(
+        name="priorities", summary="Any of these priorities.", type=list[int], max_items=_PRIORITIES
+    ),
+    Parameter(
+        name="tags", summary="At least one of these tags.", type=list[str], max_items=_MOST_NAMES
+    ),
+)
+"""Parameters that choose jobs, besides their state."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,24 +66,24 @@ class Selection:
 
     filter: JobFilter
     order: JobOrder
-    ours: bool
-    """Whether it was asked for in a way that River UI does not know."""
+    extended: bool
+    """Whether it was asked for in a way that River UI lacks."""
 
     def cursor(self, text: str) -> JobCursor | None:
-        """The place that a cursor stands for; None for none. BadRequest where it fits another
-        order.
+        """Return the place that a cursor stands for; None for an empty one. BadRequest where it is
+        of another order.
         """
         return query.decode_cursor(text, self.order) if text else None
 
     def behind(self, row: JobMinimalRow) -> JobCursor:
-        """The place just after a job."""
+        """Return the place just after a job."""
         timed = self.order in (JobOrder.TIME, JobOrder.TIME_DESC)
         return JobCursor(at=row.matters_at if timed else None, id=row.id)
 
 
 def selected(request: Request, *besides: str, listing: bool = True) -> Selection:
-    """The jobs that a request's parameters mean; in a listing as River UI has it, unless more is
-    asked for.
+    """Return the jobs that a request's parameters mean: in a listing those of River UI's, unless
+    more is asked for.
 
     There, without a state, these are the running ones; with a search text or an order, or where it
     is no listing, those of every state. `besides` are parameters that do not choose jobs. Raises
@@ -59,18 +92,18 @@ def selected(request: Request, *besides: str, listing: bool = True) -> Selection
     only(request, "q", "order", *besides, many=("state", "ids", "priorities", *_NAMES))
     text, order = requests.first(request, "q"), requests.first(request, "order")
     named = states(request.query_params.getlist("state"))
-    ours = not listing or bool(text or order or len(named) > 1)
-    if not ours:
+    extended = not listing or bool(text or order or len(named) > 1)
+    if not extended:
         found = JobFilter(states=named or (JobState.RUNNING,), terms=_terms(request))
-        return Selection(filter=found, order=_rivers_order(named), ours=False)
+        return Selection(filter=found, order=_rivers_order(named), extended=False)
     found = searched(text, named)
     found = JobFilter(states=found.states, terms=(*found.terms, *_terms(request)))
-    return Selection(filter=found, order=_order(order, found.states), ours=True)
+    return Selection(filter=found, order=_order(order, found.states), extended=True)
 
 
 def searched(text: str, named: Sequence[JobState]) -> JobFilter:
-    """The filter that a search text means; its own states win over those named. BadRequest says in
-    words what is wrong with it.
+    """Return the filter that a search text means; its own states win over those named. BadRequest
+    says what is wrong with it.
     """
     search = query.parse(text, now=datetime.now(UTC))
     if problem := search_problem(search):
@@ -79,7 +112,7 @@ def searched(text: str, named: Sequence[JobState]) -> JobFilter:
 
 
 def states(values: Sequence[Any]) -> tuple[JobState, ...]:
-    """States by their names; BadRequest where there is none of that name."""
+    """Return states by their names; BadRequest where there is none of that name."""
     try:
         named = {JobState(value) for value in values if value != ""}
     except ValueError:
@@ -91,8 +124,8 @@ def _terms(request: Request) -> tuple[Term, ...]:
     terms = []
     if ids := requests.listed(request, "ids", MAX_IDS):
         terms.append(_equal(Field.ID, tuple(requests.integer(text) or 0 for text in ids)))
-    for name, (field, most) in _NAMES.items():
-        if values := requests.listed(request, name, most):
+    for name, field in _NAMES.items():
+        if values := requests.listed(request, name, _MOST_NAMES):
             terms.append(_equal(field, tuple(values)))
     if priorities := requests.listed(request, "priorities", _PRIORITIES):
         found = [requests.integer(text) or 0 for text in priorities]
@@ -107,8 +140,8 @@ def _equal(field: Field, values: tuple[int | str, ...]) -> Term:
 
 
 def _rivers_order(named: Sequence[JobState]) -> JobOrder:
-    """The longest running first where no state is named; the latest ended first; all others by
-    id.
+    """Return River UI's order: the longest running first where no state is named, ended jobs latest
+    first, all others by id.
     """
     if not named:
         return JobOrder.TIME

@@ -32,6 +32,7 @@ class GuardedRoute(Route):
         super().__init__(path, handler, methods=[method], name=name)
         # `$` would match before a last newline too, and no address of ours ends there.
         self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z")
+        self.method = method
         self.right = right
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -24,7 +24,7 @@ class Section:
     routes: tuple[GuardedRoute, ...] = ()
     """Addresses of pages. Where several fit, the first of them answers."""
     api: tuple[GuardedRoute, ...] = ()
-    """Addresses for programs, all of them under /api (or /metrics)."""
+    """Addresses for programs, all of them under /api (or /metrics), each an `Endpoint`."""
     rights: Mapping[str, str] = field(default_factory=dict)
     """Rights that it brings, and what each lets one do, in words that go on from “You may”. Those
     that end with `.read` are all that a read-only dashboard leaves.

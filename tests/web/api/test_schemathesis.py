@@ -14,10 +14,10 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from riverui.web.api.catalogue import CATALOGUE
 from riverui.web.auth.tokens import new_token
 from tests.bench.pages import serve
 from tests.pro_tables import PRO_TABLES
+from tests.web.api.test_openapi import entries
 
 EXAMPLES = 30
 UNASKED = {"api.jobs.export", "api.openapi"}
@@ -66,7 +66,7 @@ def schema(database_url: str, token: tuple[str, str]) -> Iterator[Any]:
         )
 
 
-@pytest.mark.parametrize("name", sorted(set(CATALOGUE) - UNASKED))
+@pytest.mark.parametrize("name", sorted({entry.name for entry in entries()} - UNASKED))
 def test_answers_are_what_the_document_says(schema: Any, token: tuple[str, str], name: str) -> None:
     (operation,) = (
         found

@@ -39,6 +39,9 @@ async def check() -> None:
         assert (slash.status_code, slash.headers["location"]) == (307, "/river/notes")
         assert (await client.post("/notes")).headers["allow"] == "GET, HEAD"
         assert (await client.get("/api/notes")).json() == {"data": ["a note"]}
+        document = (await client.get("/api/openapi.json")).json()
+        assert document["paths"]["/api/notes"]["get"]["x-right"] == "notes.read"
+        assert "data" in document["components"]["schemas"]["Notes"]["properties"]
     metrics = app.state.dashboard.metrics
     app.state.dashboard.counts.expire()
     assert b'route="notes.index"' in await metrics.text()

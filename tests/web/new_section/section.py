@@ -11,6 +11,8 @@ from starlette.responses import Response
 
 from riverui.errors import NotFound
 from riverui.web.api import serializers
+from riverui.web.api.endpoints import Description, Endpoint
+from riverui.web.api.models import Model
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
 from riverui.web.http.urls import url
@@ -40,9 +42,15 @@ async def show(request: Request) -> Response:
     raise NotFound(f"Note not found: {request.path_params['id']}.")
 
 
+class Notes(Model, frozen=True, kw_only=True):
+    """Notes, as programs get them."""
+
+    data: list[str]
+
+
 async def listed(request: Request) -> Response:
     """Answer a program."""
-    return serializers.reply(serializers.listing(["a note"]))
+    return serializers.reply(Notes(data=["a note"]))
 
 
 SECTION = Section(
@@ -54,7 +62,16 @@ SECTION = Section(
         GuardedRoute("GET", "/notes", "notes.index", "notes.read", index),
         GuardedRoute("GET", "/notes/{id}", "notes.show", "notes.read", show),
     ),
-    api=(GuardedRoute("GET", "/api/notes", "api.notes.index", "notes.read", listed),),
+    api=(
+        Endpoint(
+            "GET",
+            "/api/notes",
+            "api.notes.index",
+            "notes.read",
+            listed,
+            Description(group="Notes", summary="All notes.", answer=Notes),
+        ),
+    ),
     rights={"notes.read": "see notes"},
     shortcuts=(Shortcut(keys=("n",), does="a new note"),),
 )

@@ -6,7 +6,10 @@ import logging
 import time
 from dataclasses import replace
 from functools import partial
+from typing import Annotated, Any, Self, TypeVar, cast
 
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,15 +20,22 @@ from riverui.domain.jobs import JobMinimalRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
 from riverui.storage.interface.params import JobCursor, JobListParams, JobMinimalPage
 from riverui.web.api import operations, requests, serializers
-from riverui.web.api.selection import Selection, selected
+from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
+from riverui.web.api.job_models import Ids, Job, JobMinimal, Query
+from riverui.web.api.models import Id, Model, Status
+from riverui.web.api.selection import CHOICE, ORDER, Q, Selection, selected, state_parameter
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.http.routes import GuardedRoute
 from riverui.web.search import query
+from riverui.web.sections.jobs import export, progress
 
 log = logging.getLogger("riverui.actions")
 
+B = TypeVar("B", Ids, Query)
+
+_GROUP = "Jobs"
 _LIMIT = 20
+"""Jobs that an answer holds unless another number is asked for, as in River UI."""
 _PAGE = 100
 """Jobs that are read in one transaction."""
 _ROOM = 16_000_000
@@ -34,8 +44,21 @@ _ARGS, _LEAST = 100_000, 1_000
 """Characters above which a job's args are left out of a list, and how many they may always have."""
 
 
+class Jobs(Model, frozen=True, kw_only=True):
+    """Jobs, in the order asked for."""
+
+    data: list[JobMinimal]
+    next_cursor: Annotated[str | None, Meta(description="Null if nothing follows.")]
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a page of one job."""
+        cursor = "2026-11-21T09:00:00.123456+00:00~9381022"
+        return cls(data=[JobMinimal.example()], next_cursor=cursor)
+
+
 async def index(request: Request) -> Response:
-    """Jobs of one state, the running ones unless another is named; or what a search finds."""
+    """Answer jobs of one state, by default the running ones, or what a search finds."""
     selection = selected(request, "cursor", "limit")
     wanted = JobListParams(
         filter=selection.filter,
@@ -46,14 +69,11 @@ async def index(request: Request) -> Response:
     )
     rows, place = await _rows(request, selection, wanted)
     cursor = None if place is None else query.encode_cursor(place)
-    return serializers.reply(
-        serializers.listing([serializers.job_minimal(row) for row in rows])
-        | {"next_cursor": cursor}
-    )
+    return serializers.reply(Jobs(data=[JobMinimal.of(row) for row in rows], next_cursor=cursor))
 
 
 async def show(request: Request) -> Response:
-    """One job with its errors and metadata."""
+    """Answer one job with its errors and metadata."""
     job_id = requests.integer(request.path_params["job_id"])
     if not job_id:
         raise BadRequest("A job id must be a whole number.")
@@ -61,17 +81,19 @@ async def show(request: Request) -> Response:
         row = await executor.job_text_get(job_id)
     if row is None:
         raise NotFound(f"Job not found: {job_id}.")
-    return serializers.reply(serializers.job(row))
+    return serializers.reply(Job.of_text(row))
 
 
 async def act(verb: JobVerb, request: Request) -> Response:
-    """Does a verb to jobs, all or none. With a query, to all that match."""
+    """Do a verb to jobs, all or none; with a query, to all that match."""
     board, posted = dashboard(request), await requests.payload(request)
+    by_ids, by_query = bodies(verb)
     if "query" in posted:
-        return await operations.start(request, verb, posted)
+        query = requests.convert(posted, by_query)
+        return await operations.start(request, verb, query, verb.read(posted))
     if "state" in posted:
         raise BadRequest("`state` narrows a `query`: with `ids` it means nothing.")
-    ids, given = requests.ids(posted), verb.read(posted)
+    ids, given = requests.convert(posted, by_ids).numbers(), verb.read(posted)
     changes = await actions.apply_whole(
         board.driver, verb, ids, given, time_limit=board.config.action_timeout
     )
@@ -85,16 +107,35 @@ async def act(verb: JobVerb, request: Request) -> Response:
         len(changes.requested),
         ids[:50],
     )
-    return serializers.reply({"status": "ok"})
+    return serializers.reply(Status())
 
 
-VERB_ROUTES = tuple(
-    GuardedRoute(
-        "POST", f"/api/jobs/{verb.name}", f"api.jobs.{verb.name}", verb.right, partial(act, verb)
+def bodies(verb: JobVerb) -> tuple[type[Ids], type[Query]]:
+    """Return the models of what a verb takes: the jobs, by their ids or by a query, and its
+    parameters, which `verb.read` checks.
+    """
+    return _with_parameters(Ids, verb), _with_parameters(Query, verb)
+
+
+def _with_parameters(model: type[B], verb: JobVerb) -> type[B]:
+    if not verb.parameters:
+        return model
+    found = msgspec.defstruct(
+        f"{verb.label}{model.__name__}",
+        [
+            (
+                parameter.name,
+                Annotated[Any, Meta(extra_json_schema=dict(parameter.schema))] | UnsetType,
+                UNSET,
+            )
+            for parameter in verb.parameters
+        ],
+        bases=(model,),
+        namespace={"__doc__": model.__doc__},
+        frozen=True,
+        kw_only=True,
     )
-    for verb in JOB_VERBS.values()
-)
-"""An address for each verb."""
+    return cast(type[B], found)
 
 
 async def _rows(
@@ -119,7 +160,7 @@ async def _rows(
             page = await _page(request, replace(wanted, limit=size), args=args)
         except QueryTimeout:
             if size == 1 or time.monotonic() > started + config.action_timeout.total_seconds():
-                if rows and selection.ours:
+                if rows and selection.extended:
                     return rows, wanted.cursor
                 raise
             most = max(1, size // 10)
@@ -138,12 +179,85 @@ async def _rows(
             page.searched is not None
             and time.monotonic() > started + config.page_timeout.total_seconds()
         ):
-            if selection.ours:
+            if selection.extended:
                 return rows, wanted.cursor
-            patience = config.page_timeout.total_seconds()
-            raise QueryTimeout(f"Only some of the jobs could be searched in {patience:g} s.")
+            seconds = config.page_timeout.total_seconds()
+            raise QueryTimeout(f"Only some of the jobs could be searched in {seconds:g} s.")
 
 
 async def _page(request: Request, wanted: JobListParams, *, args: int) -> JobMinimalPage:
     async with dashboard(request).driver.reading() as executor:
         return await executor.job_minimal_list(wanted, args=args)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/api/jobs",
+        "api.jobs.index",
+        "jobs.read",
+        index,
+        Description(
+            group=_GROUP,
+            summary="Jobs in one state: by default the running ones, longest first.",
+            answer=Jobs,
+            parameters=(
+                state_parameter("The state; riverui accepts several."),
+                *CHOICE,
+                limit(_LIMIT),
+                replace(
+                    Q,
+                    summary="A search, as typed on the pages; covers every state by default.",
+                    extension=True,
+                ),
+                replace(
+                    ORDER,
+                    summary=f"{ORDER.summary} Covers every state by default.",
+                    extension=True,
+                ),
+                Parameter(
+                    name="cursor",
+                    summary="The `next_cursor` of the previous page.",
+                    extension=True,
+                ),
+            ),
+        ),
+    ),
+    # Before the address of a job, which fits this one as well.
+    export.ENDPOINT,
+    Endpoint(
+        "GET",
+        "/api/jobs/{job_id}",
+        "api.jobs.show",
+        "jobs.read",
+        show,
+        Description(
+            group=_GROUP,
+            summary="One job with its errors and metadata.",
+            answer=Job,
+            parameters=(in_path("job_id", "The job's id.", Id),),
+            fails=(404,),
+        ),
+    ),
+    *(
+        Endpoint(
+            "POST",
+            f"/api/jobs/{verb.name}",
+            f"api.jobs.{verb.name}",
+            verb.right,
+            partial(act, verb),
+            Description(
+                group=_GROUP,
+                summary=verb.summary,
+                answer=Status,
+                body=bodies(verb),
+                accepted=operations.OperationAnswer,
+                fails=verb.fails,
+                extension=verb.extension,
+            ),
+        )
+        for verb in sorted(JOB_VERBS.values(), key=lambda verb: verb.name)
+    ),
+    progress.ENDPOINT,
+)
+"""The section's part of the API."""

@@ -1,14 +1,15 @@
-"""A filter's jobs as a file, however many they are: page by page, each in a short transaction."""
+"""Sends a filter's jobs as a file, however many: page by page, each in a short transaction."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Literal
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -24,13 +25,16 @@ from riverui.storage.interface.params import (
     Term,
 )
 from riverui.web.api import requests, serializers
-from riverui.web.api.selection import Selection, selected
+from riverui.web.api.endpoints import Description, Endpoint, Parameter
+from riverui.web.api.job_models import JobMinimal
+from riverui.web.api.selection import CHOICE, ORDER, Q, Selection, selected, state_parameter
 from riverui.web.http.context import dashboard
 from riverui.web.view.redaction import Redaction
 
 _FIRST = 50
+"""Jobs of the first page, before it is known how large they are."""
 _MOST = 1_000
-"""Jobs of a page: fewer where they are big."""
+"""Jobs of a page at most; fewer where they are large."""
 _LARGE, _SMALL = 4_000_000, 1_000_000
 """Characters of args above which a page was too large, and below which the next one may be larger.
 """
@@ -47,11 +51,11 @@ _FORMULA = re.compile(r"[\t\r\n]|[\s\x01-\x1f\u200b-\u200f\u2060\ufeff]*[-=+@＝
 behind whatever a spreadsheet skips or does not show.
 """
 
-Write = Callable[[Sequence[dict[str, Any]]], str]
+Write = Callable[[Sequence[JobMinimal]], str]
 
 
 async def show(request: Request) -> Response:
-    """All jobs of a selection, of every state unless some are named, as they come."""
+    """Answer all jobs of a selection, of every state unless some are named, as they come."""
     name = requests.first(request, "format") or "ndjson"
     if name not in _FORMATS:
         raise BadRequest(f"Unknown format {name[:40]!r}; the formats are {' and '.join(_FORMATS)}.")
@@ -128,7 +132,7 @@ def _linear(request: Request, selection: Selection) -> Selection:
 
 
 async def _frozen(request: Request, selection: Selection) -> Selection:
-    """The selection without jobs that are inserted from now on, which might never end."""
+    """Return the selection without jobs that are inserted from now on, which might never end."""
     async with dashboard(request).driver.reading() as executor:
         cutoff = await executor.job_cutoff()
     until = Term(field=Field.ID, op=Op.LE, values=(cutoff.id,))
@@ -143,25 +147,27 @@ def _next_size(size: int, rows: Sequence[JobMinimalRow]) -> int:
     return min(_MOST, size * 2) if read < _SMALL else size
 
 
-def _line(row: JobMinimalRow, redaction: Redaction) -> dict[str, Any]:
-    found = serializers.job_minimal(row)
-    found.pop("cut", None)
-    return found if "args" in row.cut else found | {"args": redaction.text(row.args)}
+def _line(row: JobMinimalRow, redaction: Redaction) -> JobMinimal:
+    """Return a job without secrets, and without the names of what is cut."""
+    if "args" not in row.cut:
+        row = row._replace(args=redaction.text(row.args))
+    return JobMinimal.of(row, cut=False)
 
 
-def _ndjson(lines: Iterable[dict[str, Any]]) -> str:
-    return "".join(f"{serializers.dump(line)}\n" for line in lines)
+def _ndjson(jobs: Sequence[JobMinimal]) -> str:
+    return msgspec.json.Encoder().encode_lines(jobs).decode()
 
 
-def _csv(lines: Iterable[dict[str, Any]]) -> str:
+def _csv(jobs: Sequence[JobMinimal]) -> str:
     text = io.StringIO()
-    csv.writer(text).writerows([_cell(value) for value in line.values()] for line in lines)
+    writer = csv.writer(text)
+    writer.writerows([_cell(getattr(job, name)) for name in _FIELDS] for job in jobs)
     return text.getvalue()
 
 
 def _cell(value: object) -> object:
-    """A value as a spreadsheet takes it for what it is: texts never as formulas, lists as JSON."""
-    if isinstance(value, list):
+    """Return a value as a spreadsheet takes it for what it is: no formulas, and lists as JSON."""
+    if isinstance(value, tuple):
         return serializers.dump(value)
     if isinstance(value, str):
         text = value.replace("\0", "")
@@ -169,10 +175,37 @@ def _cell(value: object) -> object:
     return value
 
 
-_FIELDS = tuple(name for name in JobMinimalRow._fields if name != "cut")
+_FIELDS = tuple(name for name in JobMinimal.__struct_fields__ if name != "cut")
 
 _FORMATS: dict[str, tuple[str, str, Write]] = {
     "ndjson": ("application/x-ndjson", "", _ndjson),
     "csv": ("text/csv; charset=utf-8", ",".join(_FIELDS) + "\r\n", _csv),
 }
 """By name: the media type, what stands first, and what writes a page."""
+
+ENDPOINT = Endpoint(
+    "GET",
+    "/api/jobs/export",
+    "api.jobs.export",
+    "jobs.read",
+    show,
+    Description(
+        group="Jobs",
+        summary="All selected jobs as a file, in every state by default; secrets are left out.",
+        answer=JobMinimal,
+        media=("application/x-ndjson", "text/csv"),
+        parameters=(
+            Parameter(
+                name="format",
+                summary="One JSON object per line, or a table.",
+                type=Literal["ndjson", "csv"],
+                default="ndjson",
+            ),
+            state_parameter("Any of these states."),
+            *CHOICE,
+            Q,
+            ORDER,
+        ),
+        extension=True,
+    ),
+)

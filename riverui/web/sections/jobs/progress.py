@@ -1,7 +1,10 @@
-"""How far a group of jobs is."""
+"""Answers how far a group of jobs is."""
 
 from __future__ import annotations
 
+from typing import Annotated, Self
+
+from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -9,7 +12,10 @@ from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import Field, JobFilter, JobProgress
 from riverui.web.api import requests, serializers
-from riverui.web.api.selection import searched
+from riverui.web.api.endpoints import Description, Endpoint, Parameter
+from riverui.web.api.job_models import States
+from riverui.web.api.models import Count, Model
+from riverui.web.api.selection import Q, searched
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only
 from riverui.web.search import json_terms, query
@@ -17,25 +23,58 @@ from riverui.web.search import json_terms, query
 _WINDOW = 500_000
 """Rows that are looked at where no index finds the group; fewer where the time does not suffice."""
 _TAGS = 10
+"""Tags that may be named."""
 _FAILED = (JobState.DISCARDED, JobState.CANCELLED)
 
 
+class Progress(Model, frozen=True, kw_only=True):
+    """How far a group of jobs is."""
+
+    total: Count
+    completed: Count
+    failed: Annotated[Count, Meta(description="Discarded and cancelled jobs.")]
+    running: Count
+    pending: Annotated[Count, Meta(description="Jobs that will still run: all others.")]
+    exact: Annotated[bool, Meta(description="False if there may be more jobs than were found.")]
+    states: States
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a group of 4,000 jobs, some two fifths of them completed."""
+        counts = dict.fromkeys(JobState, 0) | {
+            JobState.AVAILABLE: 2469,
+            JobState.COMPLETED: 1523,
+            JobState.DISCARDED: 2,
+            JobState.RETRYABLE: 1,
+            JobState.RUNNING: 5,
+        }
+        return cls(
+            total=4000,
+            completed=1523,
+            failed=2,
+            running=5,
+            pending=2470,
+            exact=True,
+            states=States.of(counts),
+        )
+
+
 async def index(request: Request) -> Response:
-    """The group's jobs, counted by what became of them."""
+    """Answer the group's jobs, counted by what became of them."""
     found = await _progress(request, _group(request))
     total = sum(found.counts.values())
     completed, running = found.counts[JobState.COMPLETED], found.counts[JobState.RUNNING]
     failed = sum(found.counts[state] for state in _FAILED)
     return serializers.reply(
-        {
-            "total": total,
-            "completed": completed,
-            "failed": failed,
-            "running": running,
-            "pending": total - completed - failed - running,
-            "exact": found.exact,
-            "states": dict(sorted((state.value, number) for state, number in found.counts.items())),
-        }
+        Progress(
+            total=total,
+            completed=completed,
+            failed=failed,
+            running=running,
+            pending=total - completed - failed - running,
+            exact=found.exact,
+            states=States.of(found.counts),
+        )
     )
 
 
@@ -50,7 +89,7 @@ async def _progress(request: Request, group: JobFilter) -> JobProgress:
 
 
 def _group(request: Request) -> JobFilter:
-    """The jobs meant; BadRequest where nothing tells which."""
+    """Return the jobs meant; BadRequest where nothing tells which."""
     keys = [name for name in request.query_params if name.startswith(("metadata.", "args."))]
     only(request, "q", many=("tag", *keys))
     texts = [requests.first(request, "q")]
@@ -68,6 +107,29 @@ def _group(request: Request) -> JobFilter:
 
 
 def _either(value: str) -> str:
-    """A JSON value as a parameter can name it: 42 is the number or the text."""
+    """Return a JSON value as a parameter can name it: 42 is the number or the text."""
     plain, text = query.value_text(value), json_terms.quoted(value)
     return plain if plain == text else f"{plain},{text}"
+
+
+ENDPOINT = Endpoint(
+    "GET",
+    "/api/progress",
+    "api.progress",
+    "jobs.read",
+    index,
+    Description(
+        group="Jobs",
+        summary="Progress of a group of jobs. Jobs must match every parameter; give at least one.",
+        answer=Progress,
+        parameters=(
+            Parameter(name="tag", summary="A tag of the group.", type=list[str], max_items=_TAGS),
+            Q,
+            Parameter(
+                name="metadata.KEY",
+                summary="A value at a dotted path, such as metadata.batch.id=42, or args.KEY.",
+            ),
+        ),
+        extension=True,
+    ),
+)

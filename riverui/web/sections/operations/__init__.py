@@ -18,11 +18,5 @@ SECTION = Section(
         GuardedRoute("GET", "/operations/{id}", "operations.show", "jobs.read", index.show),
         GuardedRoute("POST", "/operations/{id}/stop", "operations.stop", "jobs.read", index.stop),
     ),
-    api=(
-        GuardedRoute("GET", "/api/operations", "api.operations.index", "jobs.read", api.index),
-        GuardedRoute("GET", "/api/operations/{id}", "api.operations.show", "jobs.read", api.show),
-        GuardedRoute(
-            "POST", "/api/operations/{id}/stop", "api.operations.stop", "jobs.read", api.stop
-        ),
-    ),
+    api=api.ENDPOINTS,
 )

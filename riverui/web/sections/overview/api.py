@@ -2,33 +2,83 @@
 
 from __future__ import annotations
 
+from typing import Literal, Self, get_args
+
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.jobs import JobState
 from riverui.errors import BadRequest, DatabaseUnavailable
 from riverui.storage.interface.workflows import WORKFLOW_TABLES, WORKFLOWS
 from riverui.web.api import requests, serializers
+from riverui.web.api.endpoints import Description, Endpoint, Parameter
+from riverui.web.api.job_models import States
+from riverui.web.api.models import Model
 from riverui.web.http.context import dashboard
 
+_GROUP = "Overview"
 _NAMES = 100
-"""Names in one answer, at most."""
-_FACETS = ("job_kind", "queue_name")
-"""River UI's words for what can be completed."""
+"""Names that an answer holds at most, as in River UI."""
+
+Facet = Literal["job_kind", "queue_name"]
+
+
+class Names(Model, frozen=True, kw_only=True):
+    """Kinds or queues, by name."""
+
+    data: list[str]
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return two kinds."""
+        return cls(data=["mail_bounce", "mail_send"])
+
+
+class Extensions(Model, frozen=True, kw_only=True):
+    """Which of River Pro's tables there are."""
+
+    durable_periodic_jobs: bool
+    has_producer_table: bool
+    has_sequence_table: bool
+    producer_queries: bool
+    workflow_queries: bool
+
+    @classmethod
+    def of(cls, tables: frozenset[str]) -> Self:
+        """Return what these tables are enough for."""
+        return cls(
+            durable_periodic_jobs="river_periodic_job" in tables,
+            has_producer_table="river_producer" in tables,
+            has_sequence_table="river_job_sequence" in tables,
+            producer_queries="river_producer" in tables,
+            workflow_queries=tables >= WORKFLOW_TABLES,
+        )
+
+
+class Features(Model, frozen=True, kw_only=True):
+    """What the dashboard can show, and how it is asked to."""
+
+    extensions: Extensions
+    job_list_hide_args_by_default: bool
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a dashboard without River Pro."""
+        return cls(extensions=Extensions.of(frozenset()), job_list_hide_args_by_default=False)
 
 
 async def autocomplete(request: Request) -> Response:
-    """Answer with kinds or queues whose name contains a text, by name."""
+    """Answer names of kinds or queues that contain a text, by name."""
     facet, match = requests.first(request, "facet"), requests.first(request, "match")
     after, exclude = requests.first(request, "after"), request.query_params.getlist("exclude")
-    if facet not in _FACETS:
+    facets = get_args(Facet)
+    if facet not in facets:
         raise BadRequest(
-            f"Invalid facet {serializers.dump(facet[:40])}. Valid facets are: {', '.join(_FACETS)}"
+            f"Invalid facet {serializers.dump(facet[:40])}. Valid facets are: {', '.join(facets)}"
         )
     async with dashboard(request).driver.reading() as executor:
         find = executor.job_kind_page if facet == "job_kind" else executor.queue_name_page
         names = await find(match=match, after=after, exclude=exclude, limit=_NAMES)
-    return serializers.reply(serializers.listing(names))
+    return serializers.reply(Names(data=list(names)))
 
 
 async def features(request: Request) -> Response:
@@ -38,15 +88,10 @@ async def features(request: Request) -> Response:
     if WORKFLOWS in board.driver.capabilities:
         async with board.driver.reading() as executor:
             tables = frozenset(await WORKFLOWS.on(executor).pro_tables())
-    extensions = {
-        "durable_periodic_jobs": "river_periodic_job" in tables,
-        "has_producer_table": "river_producer" in tables,
-        "has_sequence_table": "river_job_sequence" in tables,
-        "producer_queries": "river_producer" in tables,
-        "workflow_queries": tables >= WORKFLOW_TABLES,
-    }
     return serializers.reply(
-        {"extensions": extensions, "job_list_hide_args_by_default": board.config.hide_args}
+        Features(
+            extensions=Extensions.of(tables), job_list_hide_args_by_default=board.config.hide_args
+        )
     )
 
 
@@ -55,5 +100,51 @@ async def states(request: Request) -> Response:
     snapshot = await dashboard(request).counts.thorough()
     if snapshot.counts is None:
         raise snapshot.error or DatabaseUnavailable()
-    counts = {state.value: snapshot.counts[state].value for state in JobState}
-    return serializers.reply(dict(sorted(counts.items())))
+    return serializers.reply(
+        States.of({state: count.value for state, count in snapshot.counts.items()})
+    )
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/api/features",
+        "api.features",
+        "jobs.read",
+        features,
+        Description(
+            group=_GROUP,
+            summary="Which River Pro tables exist, and whether lists hide args.",
+            answer=Features,
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/states",
+        "api.states",
+        "jobs.read",
+        states,
+        Description(group=_GROUP, summary="How many jobs are in each state.", answer=States),
+    ),
+    Endpoint(
+        "GET",
+        "/api/autocomplete",
+        "api.autocomplete",
+        "jobs.read",
+        autocomplete,
+        Description(
+            group=_GROUP,
+            summary="Up to 100 kinds or queues by name.",
+            answer=Names,
+            parameters=(
+                Parameter(name="facet", summary="Which names to list.", type=Facet, required=True),
+                Parameter(name="match", summary="Names that contain this, ignoring case."),
+                Parameter(name="after", summary="Names that come after this one."),
+                Parameter(
+                    name="exclude", summary="Names to leave out.", type=list[str], max_items=1000
+                ),
+            ),
+        ),
+    ),
+)
+"""The section's part of the API."""

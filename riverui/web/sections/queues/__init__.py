@@ -17,20 +17,7 @@ SECTION = Section(
         *pause.ROUTES,
         GuardedRoute("GET", "/queues/{name:river_queue}", "queues.show", "queues.read", show.show),
     ),
-    api=(
-        GuardedRoute("GET", "/api/queues", "api.queues.index", "queues.read", api.index),
-        *api.VERB_ROUTES,
-        GuardedRoute(
-            "GET", "/api/queues/{name:river_rest}", "api.queues.show", "queues.read", api.show
-        ),
-        GuardedRoute(
-            "PATCH",
-            "/api/queues/{name:river_rest}",
-            "api.queues.update",
-            "queues.update",
-            api.update,
-        ),
-    ),
+    api=api.ENDPOINTS,
     rights={
         "queues.pause": "pause and resume queues",
         "queues.read": "see queues",

@@ -6,84 +6,162 @@ import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Self
 
+import msgspec
+from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions import queues as actions
 from riverui.actions.verbs import QueueVerb
 from riverui.domain.queues import QueueCountRow
+from riverui.domain.stored_json import read_object
 from riverui.errors import BadRequest, NotFound, QueryTimeout
 from riverui.web.api import requests, serializers
+from riverui.web.api.endpoints import Description, Endpoint, in_path, limit
+from riverui.web.api.models import (
+    Body,
+    Concurrency,
+    Count,
+    Model,
+    Partition,
+    Refusal,
+    Status,
+    Time,
+    without_nulls,
+)
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.http.routes import GuardedRoute
 
 log = logging.getLogger("riverui.actions")
 
+_GROUP = "Queues"
 _LIMIT = 100
+"""Queues that an answer holds unless another number is asked for, as in River UI."""
 _CAP = 1_000_000
 """Counts are exact up to here, where the time suffices; else up to what the pages count to."""
 
 
+class Queue(Model, frozen=True, kw_only=True):
+    """A queue (RiverQueue)."""
+
+    count_available: Count
+    count_running: Count
+    created_at: Time
+    concurrency: Concurrency | None
+    name: str
+    paused_at: Time | None
+    updated_at: Time
+
+    @classmethod
+    def of(cls, row: QueueCountRow) -> Self:
+        """Return a queue's row with its counts; its limits stand in its metadata."""
+        found = row.queue
+        assert found.created_at is not None
+        assert found.updated_at is not None
+        # Metadata too long to be read are as if they were empty.
+        metadata = read_object(found.metadata.text) if found.metadata.complete else {}
+        return cls(
+            count_available=row.available,
+            count_running=row.running,
+            created_at=serializers.instant(found.created_at),
+            concurrency=Concurrency.read(metadata.get("concurrency")),
+            name=found.name,
+            paused_at=serializers.optional_instant(found.paused_at),
+            updated_at=serializers.instant(found.updated_at),
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a queue without limits."""
+        return cls(
+            count_available=12,
+            count_running=3,
+            created_at="2026-11-01T07:00:00Z",
+            concurrency=None,
+            name="default",
+            paused_at=None,
+            updated_at="2026-11-21T08:55:00Z",
+        )
+
+
+class Queues(Model, frozen=True, kw_only=True):
+    """Queues by name."""
+
+    data: list[Queue]
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a list of one."""
+        return cls(data=[Queue.example()])
+
+
+class QueueUpdate(Body, frozen=True, kw_only=True):
+    """What to change of a queue; what is left out stays."""
+
+    concurrency: Concurrency | UnsetType | None = UNSET
+
+    refusals: ClassVar[Mapping[str, Refusal]] = {
+        "concurrency": (
+            "`concurrency` must be null or {global_limit, local_limit, partition: {by_args,"
+            " by_kind}}."
+        )
+    }
+
+    @classmethod
+    def tidied(cls, posted: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what was posted without the limits that are null."""
+        return {name: without_nulls(value) for name, value in posted.items()}
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return limits for each customer."""
+        partition = Partition(by_args=["customer_id"])
+        return cls(concurrency=Concurrency(global_limit=10, local_limit=5, partition=partition))
+
+
 async def index(request: Request) -> Response:
-    """Queues that clients have registered, by name."""
-    board, limit = dashboard(request), requests.limit(request, _LIMIT)
+    """Answer queues that clients have registered, by name."""
+    board, most = dashboard(request), requests.limit(request, _LIMIT)
     rows: Sequence[QueueCountRow] = ()
     for cap in (_CAP, board.config.count_cap):
         try:
             async with board.driver.reading() as executor:
-                rows = await executor.queue_count_list(cap=cap, limit=limit)
+                rows = await executor.queue_count_list(cap=cap, limit=most)
             break
         except QueryTimeout:
             if cap == board.config.count_cap:
                 raise
-    return serializers.reply(serializers.listing([serializers.queue(row) for row in rows]))
+    return serializers.reply(Queues(data=[Queue.of(row) for row in rows]))
 
 
 async def show(request: Request) -> Response:
-    """One queue."""
-    return serializers.reply(serializers.queue(await _queue(request)))
+    """Answer one queue."""
+    return serializers.reply(Queue.of(await _queue(request)))
 
 
 async def act(verb: QueueVerb, request: Request) -> Response:
-    """Does a verb to a queue, `*` for every queue."""
+    """Do a verb to a queue, `*` for every queue."""
     board, name = dashboard(request), request.path_params["name"]
     await requests.payload(request)
     changed = await actions.apply(board.driver, verb, name, time_limit=board.config.action_timeout)
     log.info("queue %r %s by %r: %d changed", name, verb.done, access(request).user, len(changed))
-    return serializers.reply({"status": "ok"})
-
-
-VERB_ROUTES = tuple(
-    GuardedRoute(
-        "PUT",
-        f"/api/queues/{{name:river_rest}}/{verb.name}",
-        f"api.queues.{verb.name}",
-        verb.right,
-        partial(act, verb),
-    )
-    for verb in actions.QUEUE_VERBS.values()
-)
-"""An address for each verb."""
+    return serializers.reply(Status())
 
 
 async def update(request: Request) -> Response:
-    """Sets a queue's limits (River Pro's), or lifts them with null."""
-    board, name, posted = (
-        dashboard(request),
-        request.path_params["name"],
-        await requests.payload(request),
-    )
+    """Set a queue's limits (River Pro's), or lift them with null, and answer the queue."""
+    board, name = dashboard(request), request.path_params["name"]
+    asked = await requests.read(request, QueueUpdate)
     time_limit: timedelta = board.config.action_timeout
-    if "concurrency" in posted:
-        limits = _limits(posted)
+    if asked.concurrency is UNSET:
+        await actions.touch(board.driver, name, time_limit=time_limit)
+    else:
+        limits = _limits(asked.concurrency)
         await actions.set_concurrency(board.driver, name, limits, time_limit=time_limit)
         log.info("queue %r limited by %r: %s", name, access(request).user, limits)
-    else:
-        await actions.touch(board.driver, name, time_limit=time_limit)
-    return serializers.reply(serializers.queue(await _queue(request)))
+    return serializers.reply(Queue.of(await _queue(request)))
 
 
 async def _queue(request: Request) -> QueueCountRow:
@@ -102,18 +180,76 @@ async def _queue(request: Request) -> QueueCountRow:
     return row
 
 
-def _limits(posted: Mapping[str, Any]) -> str | None:
-    """The limits as JSON text, the arguments to divide by in order."""
-    if posted["concurrency"] is None:
+def _limits(limits: Concurrency | None) -> str | None:
+    """Return the limits as JSON text, the arguments to divide by in order; None for none."""
+    if limits is None:
         return None
-    found = serializers.concurrency(posted["concurrency"])
-    if found is None:
-        raise BadRequest(
-            "`concurrency` must be null or {global_limit, local_limit, partition: {by_args,"
-            " by_kind}}."
-        )
-    if by_args := found["partition"]["by_args"]:
+    if by_args := limits.partition.by_args:
         if any("\0" in name for name in by_args):
             raise BadRequest("`by_args` holds a NUL character, which Postgres cannot store.")
-        found["partition"]["by_args"] = sorted(by_args)
-    return serializers.dump(found)
+        partition = msgspec.structs.replace(limits.partition, by_args=sorted(by_args))
+        limits = msgspec.structs.replace(limits, partition=partition)
+    return serializers.dump(limits)
+
+
+_NAME = in_path("name", "The queue's name.")
+_NAME_OR_ALL = in_path("name", "The queue's name; `*` is every queue.")
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/api/queues",
+        "api.queues.index",
+        "queues.read",
+        index,
+        Description(
+            group=_GROUP,
+            summary="Queues that clients have registered, by name.",
+            answer=Queues,
+            parameters=(limit(_LIMIT),),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/queues/{name:river_rest}",
+        "api.queues.show",
+        "queues.read",
+        show,
+        Description(
+            group=_GROUP, summary="One queue.", answer=Queue, parameters=(_NAME,), fails=(404,)
+        ),
+    ),
+    *(
+        Endpoint(
+            "PUT",
+            f"/api/queues/{{name:river_rest}}/{verb.name}",
+            f"api.queues.{verb.name}",
+            verb.right,
+            partial(act, verb),
+            Description(
+                group=_GROUP,
+                summary=verb.summary,
+                answer=Status,
+                parameters=(_NAME_OR_ALL,),
+                fails=(404, 413),
+            ),
+        )
+        for verb in actions.QUEUE_VERBS.values()
+    ),
+    Endpoint(
+        "PATCH",
+        "/api/queues/{name:river_rest}",
+        "api.queues.update",
+        "queues.update",
+        update,
+        Description(
+            group=_GROUP,
+            summary="Sets a queue's limits (River Pro); null removes them. Other metadata is kept.",
+            answer=Queue,
+            parameters=(_NAME,),
+            body=(QueueUpdate,),
+            fails=(404,),
+        ),
+    ),
+)
+"""The section's part of the API."""

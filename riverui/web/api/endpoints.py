@@ -1,0 +1,83 @@
+"""The routes of the API, each with what the reference tells of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from riverui.web.api.models import Body, Model
+from riverui.web.api.requests import MOST_ROWS
+from riverui.web.http.routes import GuardedRoute, Handler
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parameter:
+    """One parameter of an address."""
+
+    name: str
+    summary: str
+    type: Any = str
+    """Its values, as a field of a model would have them; a list where it may be repeated."""
+    max_items: int | None = None
+    """How often it may be repeated."""
+    default: int | str | bool | None = None
+    where: str = "query"
+    required: bool = False
+    extension: bool = False
+    """Whether River UI lacks it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Description:
+    """What an address is for, takes and answers."""
+
+    group: str
+    """The heading under which it stands."""
+    summary: str
+    answer: type[Model] | None = None
+    """None for text."""
+    parameters: tuple[Parameter, ...] = ()
+    body: tuple[type[Body], ...] = ()
+    """The models of which it takes one; empty where it takes nothing."""
+    media: tuple[str, ...] = (JSON,)
+    fails: tuple[int, ...] = ()
+    """Statuses besides those that any address may answer with."""
+    accepted: type[Model] | None = None
+    """What it answers with 202 where the work has only begun; None where that cannot be."""
+    extension: bool = False
+    """Whether River UI lacks it."""
+
+
+class Endpoint(GuardedRoute):
+    """A route of the API."""
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        name: str,
+        right: str,
+        handler: Handler,
+        description: Description,
+    ) -> None:
+        super().__init__(method, path, name, right, handler)
+        self.description = description
+
+
+def in_path(name: str, summary: str, type: Any = str) -> Parameter:
+    """Return a parameter that is part of the address."""
+    return Parameter(name=name, summary=summary, type=type, where="path", required=True)
+
+
+def limit(default: int) -> Parameter:
+    """Return the parameter for the number of rows, as `requests.limit` reads it."""
+    return Parameter(
+        name="limit",
+        summary="Maximum number of rows.",
+        type=Annotated[int, Meta(ge=0, le=MOST_ROWS)],
+        default=default,
+    )
