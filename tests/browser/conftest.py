@@ -20,6 +20,7 @@ from playwright.async_api import (
     Page,
     Request,
     async_playwright,
+    expect,
 )
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
@@ -77,6 +78,31 @@ class Watch:
 
 
 NewPage = Callable[..., Awaitable[Page]]
+
+
+async def asked_while(page: Page, milliseconds: int) -> list[str]:
+    """Let so much time pass for a page at once; return the addresses that it asked for meanwhile.
+
+    Its clock must have been installed before it was opened: `page.clock.install()`. What the page
+    is waiting for comes first, as a region that waits for an answer does not ask again.
+    """
+    asked: list[str] = []
+    await expect(page.locator(".htmx-request")).to_have_count(0)
+    await _mark(page)
+    page.on("request", note := lambda request: asked.append(request.url))
+    await page.clock.run_for(milliseconds)
+    await _mark(page)
+    page.remove_listener("request", note)
+    return [url for url in asked if not url.endswith(MARK)]
+
+
+MARK = "/static/x/favicon.svg?mark"
+
+
+async def _mark(page: Page) -> None:
+    """Ask for a file by the page itself: its requests are told in the order they were made."""
+    async with page.expect_request(f"**{MARK}"):
+        await page.evaluate("url => void fetch(url)", MARK)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any
 
@@ -12,7 +11,7 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from tests import factory
-from tests.browser.conftest import LOOP, NewPage, Site, Watch
+from tests.browser.conftest import LOOP, NewPage, Site, Watch, asked_while
 
 pytestmark = [pytest.mark.browser, LOOP]
 
@@ -27,12 +26,11 @@ async def _every_second(page: Page, path: str) -> None:
 
 
 async def _polled(page: Page) -> None:
-    """Waits until one more refresh has come and gone."""
-    async with page.expect_response(
-        lambda response: response.request.headers.get("hx-request") == "true"
-    ):
-        pass
-    await page.wait_for_timeout(150)
+    """Wait until one more refresh has come and gone."""
+    await page.evaluate(
+        "() => new Promise(done => document.addEventListener('htmx:finally:request', "
+        "() => done(null), {once: true}))"
+    )
 
 
 async def _set_state(connection: AsyncConnection[Any], job: int, state: str) -> None:
@@ -141,11 +139,13 @@ async def test_opened_details_stay_open_and_typed_text_stays_typed(site: Site, p
     await expect(page.locator("pre.log").first).to_contain_text("second line")
     await expect(page.locator("pre.trace")).to_be_visible()
 
+    await page.clock.install()
     await page.goto("/jobs")
     await page.locator("#q").fill("kind:unfinished")
     await expect(page.locator("[data-live-dot]")).to_have_attribute("data-live-dot", "held")
     await factory.job(site.connection)
-    await page.wait_for_timeout(1500)
+    asked = await asked_while(page, 3_000)
+    assert [url for url in asked if "/suggest?" not in url] == []
     await expect(page.locator("#q")).to_have_value("kind:unfinished")
     await expect(page.locator("#q")).to_be_focused()
 
@@ -154,29 +154,21 @@ async def test_nothing_is_fetched_while_the_tab_is_hidden_or_a_dialog_is_open(
     site: Site, page: Page
 ) -> None:
     await factory.job(site.connection)
+    await page.clock.install()
     await _every_second(page, "/jobs")
-    asked: list[str] = []
-    page.on(
-        "request", lambda request: asked.append(request.url) if "/jobs" in request.url else None
-    )
+    assert await asked_while(page, 2_200) != []
     await page.evaluate(
         "Object.defineProperty(document, 'hidden', {value: true, configurable: true});"
         "document.dispatchEvent(new Event('visibilitychange'))"
     )
-    await page.wait_for_timeout(300)
-    asked.clear()
-    await page.wait_for_timeout(2200)
-    assert not asked
+    assert await asked_while(page, 2_200) == []
     await page.evaluate(
         "delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))"
     )
     await _polled(page)
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog")).to_be_visible()
-    await page.wait_for_timeout(200)
-    asked.clear()
-    await page.wait_for_timeout(1600)
-    assert not asked
+    assert await asked_while(page, 1_600) == []
     await page.keyboard.press("Escape")
     await _polled(page)
 
@@ -197,6 +189,7 @@ async def test_a_server_that_fails_shows_at_the_dot_and_the_page_stays(
 
 async def test_refreshes_shift_nothing(site: Site, page: Page) -> None:
     jobs = [await factory.job(site.connection, "available") for _ in range(30)]
+    await page.clock.install()
     await _every_second(page, "/jobs")
     # A number that grows in a right-aligned cell moves its own first letter: only boxes that move
     # count.
@@ -208,7 +201,7 @@ async def test_refreshes_shift_nothing(site: Site, page: Page) -> None:
     )
     for job in jobs[:12]:
         await _set_state(site.connection, job, "cancelled")
-        await asyncio.sleep(0.3)
+        await page.clock.run_for(1_000)
     await expect(page.locator("#jobs-states .s-cancelled .count")).to_have_text("12")
     assert await page.evaluate("window.shifts") == []
 
@@ -217,10 +210,11 @@ async def test_times_tick_in_words_the_server_would_use(site: Site, new_page: Ne
     job = await factory.job(site.connection, "running")
     await factory.job(site.connection, "scheduled")
     page = await new_page(timezone_id="Asia/Kolkata")
+    await page.clock.install()
     await page.goto("/jobs")
     ticking = page.locator(f"#job-{job} .c-when span")
     before = await ticking.text_content()
-    await page.wait_for_timeout(1300)
+    await page.clock.run_for(1_300)
     assert await ticking.text_content() != before
     assert re.fullmatch(r"\d+ s|\d+ m \d+ s", await ticking.text_content() or "")
     await page.locator("#menu-view > summary").click()
@@ -237,17 +231,14 @@ async def test_a_job_that_is_deleted_elsewhere_says_so_once_and_is_not_asked_for
     site: Site, page: Page, watch: Watch
 ) -> None:
     job = await factory.job(site.connection, "available", kind="short_lived")
+    await page.clock.install()
     await _every_second(page, f"/jobs/{job}")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
     await site.connection.execute("delete from river_job where id = %s", [job])
     notice = page.locator("#notices .notice")
     await expect(notice).to_contain_text(
         f"No longer exists Job not found: {job}", use_inner_text=True
     )
-    asked.clear()
-    await page.wait_for_timeout(2_500)
-    assert asked == []
+    assert await asked_while(page, 2_500) == []
     await expect(notice).to_have_count(1)
     await expect(page.locator("#job-kind")).to_have_text("short_lived")
     await expect(page.locator("#menu-live > summary")).to_have_attribute(

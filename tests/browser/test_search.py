@@ -9,7 +9,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, Response, expect
 
 from riverui.web.config import DashboardConfig
-from tests.browser.conftest import LOOP, NewPage, Site, Watch
+from tests.browser.conftest import LOOP, NewPage, Site, Watch, asked_while
 
 pytestmark = [pytest.mark.browser, LOOP]
 
@@ -81,6 +81,7 @@ async def test_it_stops_when_told_and_goes_on_when_told(site: Site, page: Page) 
         "request",
         lambda request: steps.append(request.url) if "/jobs/search" in request.url else None,
     )
+    await page.clock.install()
     await page.goto("/jobs?q=tag:rare")
     note = page.locator("#search-note")
     async with page.expect_response(lambda response: "/jobs/search" in response.url):
@@ -90,7 +91,7 @@ async def test_it_stops_when_told_and_goes_on_when_told(site: Site, page: Page) 
     stopped = len(steps)
     words = await note.inner_text()
     # A step would have come long since, and live updates leave the list alone as well.
-    await page.wait_for_timeout(1_500)
+    assert await asked_while(page, 1_500) == []
     assert (len(steps), await note.inner_text()) == (stopped, words)
     await page.get_by_role("button", name="Continue").click()
     await expect(note).to_contain_text("Search finished: 1 found.", timeout=20_000)
