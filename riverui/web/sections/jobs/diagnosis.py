@@ -1,4 +1,4 @@
-"""Why a job stands still, as far as the database tells."""
+"""Tells why a job stands still, as far as the database knows."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ from riverui.domain.queues import LeaderRow, QueueListRow, QueueRow
 from riverui.errors import DatabaseError
 from riverui.web.view.format import absolute, duration
 
-_SILENT = timedelta(minutes=25)
-"""Clients touch the row of a queue that they serve every 10 minutes; twice that and a little is
-silence.
+_SILENT_AFTER = timedelta(minutes=25)
+"""How long nobody has reported to serve a queue before that is told.
+
+River's clients do so every 10 minutes: two reports missed, and a little.
 """
 _RESCUED_AFTER = timedelta(hours=1)
-"""River's default for how long a job may run before the leader takes it for lost."""
-_UNHEARD = timedelta(minutes=1)
-"""How long a worker may take to end a job that it was asked to cancel, before that is remarkable.
+"""River's default of RescueStuckJobsAfter: from then on the leader takes a job for lost."""
+_CANCEL_UNHEARD_AFTER = timedelta(minutes=1)
+"""How long a worker may take to end a job that it was asked to cancel before that is told.
+
+A worker hears of it within seconds; the rest is for the job's own cleaning up.
 """
-_LATE = timedelta(seconds=15)
-"""The leader looks for due jobs every 5 seconds."""
+_LATE_AFTER = timedelta(seconds=15)
+"""How long a job may be due before that is told: the leader looks every 5 seconds by default."""
 
 
 def stuck(job: JobShowRow, queue: QueueRow | DatabaseError | None, now: datetime) -> str | None:
-    """Why a running job looks stuck, in words; None when it does not. The queue may be an error
-    that kept it from being read.
+    """Return why a running job looks stuck, in words; None when it does not.
+
+    `queue` is None where the queue has no row, and an error where it could not be read.
     """
     if job.state is not JobState.RUNNING or job.attempted_at is None:
         return None
-    if job.cancel_attempted_at and (since := now - job.cancel_attempted_at) > _UNHEARD:
+    if job.cancel_attempted_at and (since := now - job.cancel_attempted_at) > _CANCEL_UNHEARD_AFTER:
         return (
             f"Cancellation was requested {duration(since)} ago, but it is still running: "
             "its worker may be gone or not listening, or the job may be ignoring the cancellation."
@@ -53,8 +57,10 @@ def waiting(
     leader: LeaderRow | DatabaseError | None,
     now: datetime,
 ) -> str | None:
-    """Why a waiting job is not worked yet, as far as the database tells; None when it is not
-    waiting. Queue and leader may be errors that kept them from being read.
+    """Return why a waiting job is not worked yet, in words; None when it is not waiting, or when
+    its queue could not be read.
+
+    `queue` and `leader` are None where they have no row, and errors where they could not be read.
     """
     if job.state is JobState.PENDING:
         return (
@@ -86,6 +92,7 @@ def _until_due(
     leader: LeaderRow | DatabaseError | None,
     now: datetime,
 ) -> str:
+    """Return when a scheduled or retryable job is due, and what keeps it from being worked then."""
     reason = "It will be retried" if job.state is JobState.RETRYABLE else "It is due"
     led = isinstance(leader, LeaderRow) and leader.expires_at > now
     if job.scheduled_at > now:
@@ -96,7 +103,7 @@ def _until_due(
             f"It was due {duration(late)} ago, and becomes available when River's leader next"
             " checks."
         )
-        if led and late > _LATE:
+        if led and late > _LATE_AFTER:
             text = (
                 f"It was due {duration(late)} ago, but River's leader has not made it available"
                 " yet."
@@ -110,7 +117,7 @@ def _until_due(
 
 
 def _hindrance(queue: QueueListRow | DatabaseError | None, now: datetime) -> str:
-    """What keeps the whole queue from being worked."""
+    """Return what keeps the whole queue from being worked; empty where nothing is known to."""
     if isinstance(queue, DatabaseError):
         return ""
     if queue is None:
@@ -121,11 +128,12 @@ def _hindrance(queue: QueueListRow | DatabaseError | None, now: datetime) -> str
 
 
 def _silence(queue: QueueRow | DatabaseError | None, now: datetime) -> str:
+    """Return how long nobody has served the queue; empty where somebody does."""
     if queue is None or isinstance(queue, DatabaseError):
         return ""
     if queue.updated_at is None:
         return "No client has ever served its queue."
     silent = now - queue.updated_at
-    if silent > _SILENT:
+    if silent > _SILENT_AFTER:
         return f"No client has served its queue for {duration(silent)}."
     return ""

@@ -29,17 +29,20 @@ from riverui.web.view.facts import fact
 from riverui.web.view.render import respond
 from riverui.web.view.timeline import Attempt, Step
 
-_RAW = ("args", "errors", "job", "metadata", "output")
+_RAW_FIELDS = ("args", "errors", "job", "metadata", "output")
+"""What can be had as text; `job` is the whole row."""
 _ATTEMPT = re.compile(r"-?[0-9]{1,18}")
-_PIECE = 4_000_000
-"""Bytes of a text that are in memory at once; reading each piece makes the database write the whole
-text.
+"""The number of an attempt; rows that others wrote may hold any bigint."""
+_PIECE_BYTES = 4_000_000
+"""Bytes of a text that are in memory at once.
+
+Not less, because for each piece the database writes the whole text anew.
 """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobsShow:
-    """One job."""
+    """The page of one job."""
 
     template: ClassVar[str] = "jobs/show.html"
     fragments: ClassVar[Mapping[str, str]] = {"job": "jobs/_job.html"}
@@ -59,22 +62,26 @@ class JobsShow:
     unread: tuple[tuple[str, str], ...]
     """What of its surroundings could not be read (queue, leader), and why."""
     final: bool
-    """Nothing will change any more: live refresh may stop."""
+    """Whether nothing will change any more, so that live refresh may stop."""
     self_url: str
     back_url: str
     kind_url: str
     queue_url: str
     tag_urls: Mapping[str, str]
     worker_urls: Mapping[str, str]
-    """By each name that is not cut."""
+    """Searches for the jobs of a worker, by each name that is not cut."""
     earlier: int = 0
-    """Attempts that are older than those shown."""
+    """How many attempts are older than those shown."""
     too_large: bool = False
-    """The row's JSON could not be read in time, and is left out."""
+    """Whether the row's JSON could not be read in time, and is left out."""
 
 
 async def show(request: Request) -> Response:
-    """One job."""
+    """Answer with the page of one job, or with its live part.
+
+    The queue and the leader are read only where they may explain why the job stands still; the
+    page is drawn without what of them cannot be read. Raises NotFound where there is no such job.
+    """
     board = dashboard(request)
     job_id = _path_id(request)
     queue = leader = served = None
@@ -119,16 +126,22 @@ async def show(request: Request) -> Response:
 
 
 async def raw(request: Request) -> Response:
-    """One JSON field of a job, or the whole job, as text."""
+    """Answer with one JSON field of a job, or the whole job, as text.
+
+    Raises NotFound where there is no such job or it has no such field.
+    """
     job_id, field = _path_id(request), request.path_params["field"]
-    if field not in _RAW:
+    if field not in _RAW_FIELDS:
         raise NotFound
     missing = f"Job {job_id} not found, or it has no {field}."
     return await _whole(request, missing, partial(_field_piece, job_id, field))
 
 
 async def log(request: Request) -> Response:
-    """The whole log of one attempt as text; 0 are those that name no attempt."""
+    """Answer with the whole log of one attempt as text; attempt 0 has the lines that name none.
+
+    Raises NotFound where there is no such job or attempt.
+    """
     job_id, attempt = _path_id(request), request.path_params["attempt"]
     if not _ATTEMPT.fullmatch(attempt):
         raise NotFound
@@ -152,22 +165,22 @@ async def _job(request: Request, job_id: int) -> tuple[JobShowRow, bool]:
 
 
 _Piece = Callable[[Executor, int], Awaitable[TextPiece | None]]
-"""Reads the part of a text that begins at that byte."""
+"""Reads the part of a text that begins at that byte; None where there is no such text."""
 
 
 async def _field_piece(job_id: int, field: str, executor: Executor, start: int) -> TextPiece | None:
-    return await executor.job_get_text(job_id, field, start=start, size=_PIECE)
+    return await executor.job_get_text(job_id, field, start=start, size=_PIECE_BYTES)
 
 
 async def _log_piece(job_id: int, attempt: int, executor: Executor, start: int) -> TextPiece | None:
-    return await executor.job_get_log(job_id, attempt, start=start, size=_PIECE)
+    return await executor.job_get_log(job_id, attempt, start=start, size=_PIECE_BYTES)
 
 
 async def _whole(request: Request, missing: str, read: _Piece) -> Response:
     """Answer with a text of any length piece by piece, each out of a transaction of its own.
 
     So neither memory nor a connection is held for whoever reads slowly. A row that changes in
-    between breaks the answer off, which its length tells.
+    between breaks the answer off: it ends before the length that it announced.
     """
     board = dashboard(request)
 
@@ -194,6 +207,7 @@ async def _whole(request: Request, missing: str, read: _Piece) -> Response:
 
 
 def _path_id(request: Request) -> int:
+    """Return the id in the address. Raises NotFound where no job can have it."""
     job_id: int = request.path_params["id"]
     if not is_bigint(job_id):
         raise NotFound(_no_job(job_id))
