@@ -9,7 +9,7 @@ import pytest
 
 from riverui import create_app
 from riverui.domain.jobs import JobState
-from riverui.storage.interface import missing
+from riverui.storage.interface import Driver, missing
 from tests.contract.bare import BareDriver
 from tests.contract.seeds import ended, insert, job, running, state_of
 from tests.web.html import parse
@@ -90,6 +90,12 @@ async def test_the_about_page_says_what_is_missing(
         assert part.missing in text, part
     assert "Missing migrations" not in text
     assert "None recorded" not in text
+
+
+async def test_nothing_is_said_to_be_missing_that_is_there(driver: Driver) -> None:
+    async with browser(create_app(driver, no_auth=True)) as client:
+        text = (await client.get("/about")).text
+    assert ("Not supported" in text) == bool(missing(driver))
 
 
 async def test_programs_are_told_what_is_missing(client: httpx2.AsyncClient) -> None:
