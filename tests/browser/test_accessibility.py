@@ -56,6 +56,7 @@ async def _fill(site: Site) -> int:
 def _paths(job: int) -> dict[str, str]:
     return {
         "jobs": "/jobs",
+        "chosen columns": "/jobs?columns=id,kind,queue,args,waited,ran,args.nested,when",
         "failed jobs": "/jobs?state=retryable&q=kind:*kind*",
         "no jobs": "/jobs?q=kind:none",
         "bad search": "/jobs?q=priority:high",

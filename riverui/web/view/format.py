@@ -60,6 +60,9 @@ def _marked_code_point(match: re.Match[str]) -> str:
 
 def escaped(text: str) -> str:
     """Escaped text whose hidden characters show as marked escapes, for use inside `trusted`."""
+    if text.isidentifier():
+        # Most names of kinds and queues: neither markup nor anything hidden.
+        return text
     markup = html.escape(text)
     # Whatever is hidden is not printable in Python's eyes either, and asking Python is much
     # cheaper.
@@ -286,13 +289,14 @@ class Times:
         """A `<time>` by preference, absolute UTC in its tooltip; a dash for None."""
         if at is None:
             return Markup('<span class="none">–</span>')
-        return trusted(self._ago(at, fine))
+        return trusted(self.ago_html(at, fine))
 
     def since(self, at: datetime) -> Markup:
         """How long ago that was, in whole seconds, ticking on in the browser."""
-        return trusted(self._since(at))
+        return trusted(self.since_html(at))
 
-    def _ago(self, at: datetime, fine: bool) -> str:
+    def ago_html(self, at: datetime, fine: bool = False) -> str:
+        """Return what `ago` gives as a plain string, for markup that is put together elsewhere."""
         if words := beyond_calendar(at):
             return f'<span title="{_BEYOND[at]}">{words}</span>'
         text = relative(at, self.now, fine=fine) if self.mode == "relative" else clock(at, self.now)
@@ -300,7 +304,8 @@ class Times:
         mark = ' data-fine=""' if fine else ""
         return f'<time datetime="{iso}Z" title="{iso[:10]} {iso[11:]} UTC"{mark}>{text}</time>'
 
-    def _since(self, at: datetime) -> str:
+    def since_html(self, at: datetime) -> str:
+        """Return what `since` gives as a plain string."""
         if beyond_calendar(at):
             # Nothing that a browser could count on from.
             return (

@@ -46,6 +46,12 @@ _FAILED = frozenset({JobState.CANCELLED, JobState.DISCARDED, JobState.RETRYABLE}
 """States that the newest error of a job explains; in all others the job has gone on since."""
 
 
+STANDARD = ("id", "kind", "queue", "args", "priority", "attempt", "when")
+"""Columns of the table where nobody has chosen any."""
+_USUAL = frozenset({"check", "state", "tags", *STANDARD})
+"""Columns that all fit beside each other; app.css makes room for others."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobTable:
     """Rows of jobs and the columns that show them."""
@@ -60,7 +66,7 @@ def draw(table: JobTable, context: PageContext) -> Markup:
     names = {column.name for column in table.columns}
     return trusted(
         f'<table id="jobs-table" class="table job-table kind-{_widest(table.rows, "kind")}'
-        f' queue-{_widest(table.rows, "queue")}{"" if "args" in names else " no-args"}">'
+        f' queue-{_widest(table.rows, "queue")}{" extra" if names - _USUAL else ""}">'
         f"<thead>{header_row(table.columns, table.order)}</thead>"
         f"{_bodies(table, context)}</table>"
     )
@@ -136,7 +142,7 @@ def _args(rows: Rows, context: PageContext) -> list[str]:
 
 
 def _whens(rows: Rows, context: PageContext) -> list[str]:
-    ago, since = context.times.ago, context.times.since
+    ago, since = context.times.ago_html, context.times.since_html
     return [
         since(row.attempted_at)
         if row.state is JobState.RUNNING and row.attempted_at
@@ -152,7 +158,7 @@ def _waited(rows: Rows, context: PageContext) -> list[str]:
     for the last is not known any more.
     """
     return [
-        context.times.since(row.scheduled_at)
+        context.times.since_html(row.scheduled_at)
         if row.state is JobState.AVAILABLE
         else _span(row.scheduled_at, row.attempted_at)
         for row in rows
@@ -171,7 +177,7 @@ def _ran(rows: Rows, context: PageContext) -> list[str]:
         if started is None:
             cells.append(_NONE)
         elif row.state is JobState.RUNNING:
-            cells.append(context.times.since(started))
+            cells.append(context.times.since_html(started))
         elif started < row.scheduled_at:
             cells.append(_NONE)
         else:
@@ -272,9 +278,6 @@ COLUMNS = {
     for column in (_ID, _KIND, _QUEUE, _ARGS, _PRIORITY, _ATTEMPT, _WAITED, _RAN, _WHEN)
 }
 """Columns to choose from, by name, in the order in which they are offered."""
-
-STANDARD = ("id", "kind", "queue", "args", "priority", "attempt", "when")
-"""Columns of the table where nobody has chosen any."""
 
 _TAGS_ALONE = replace(
     _ARGS,
