@@ -15,8 +15,10 @@ from riverui.web.view.job_table import COLUMNS, STANDARD
 
 MAX_COLUMNS = 20
 """Columns of a table; there are some ten besides paths."""
-MAX_PATHS = 8
-"""Paths of a table: the database looks up each of them in every row shown."""
+MAX_PATHS = 6
+"""Paths of a table: the database looks up each of them in every row shown, and a row of hidden
+characters alone takes 3 kB of markup for each.
+"""
 MAX_LENGTH = 500
 """Characters of all columns together: each of a page's links repeats them, and so does a cookie, of
 which browsers keep 4 kB.

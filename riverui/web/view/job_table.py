@@ -34,6 +34,8 @@ _KIND_FITS, _QUEUE_FITS, _TAG_FITS, _VALUE_FITS, _ERROR_FITS = 18, 9, 10, 12, 60
 table; longer ones carry a tooltip.
 """
 _NONE = '<span class="none">–</span>'
+_VALUE = 60
+"""Characters of a value at a path that a cell has: what fits a phone, where they take a line."""
 _NARROW_LABEL = 40
 """Characters of a path that stand before each of its values."""
 _TAGS = 3
@@ -320,7 +322,7 @@ def _json_column(path: str, place: int) -> Column[JobListRow]:
         return [
             _NONE
             if (value := row.values[place]) is None
-            else f"<bdi {title(value, _VALUE_FITS)}>{escaped(value)}</bdi>"
+            else f"<bdi {title(value, _VALUE_FITS)}>{escaped(value[:_VALUE])}</bdi>"
             for row in rows
         ]
 
