@@ -71,19 +71,21 @@ class Listing:
 
     @property
     def filter(self) -> JobFilter:
-        """What is shown. Raises BadRequest where the address or the search text makes no sense."""
+        """Return what is shown. Raises BadRequest where the address or the search text makes no
+        sense.
+        """
         if self.problem:
             raise BadRequest(self.problem)
         return self.search.filter(self.states)
 
     @property
     def paths(self) -> tuple[JsonPath, ...]:
-        """The paths among the columns: what has to be read for them."""
+        """Return the paths among the columns: what has to be read for them."""
         return json_paths(self.columns)
 
     @property
     def key(self) -> str:
-        """Names what is shown, in whatever order and columns."""
+        """Return a name for what is shown, the same in whatever order and columns."""
         return _encoded([("q", self.search.text), *_state_pairs(self.states)])
 
     def query(self, **changes: Unpack[Changes]) -> str:
@@ -119,18 +121,18 @@ class Listing:
 
     @property
     def when(self) -> str:
-        """What the time is that a row shows, as a heading."""
+        """Return what the time is that a row shows, as a heading."""
         return _WHEN[_group(self.states)]
 
     def orders(self) -> list[tuple[JobOrder, str]]:
-        """The orders to choose from, in words that fit the states shown."""
+        """Return the orders to choose from, in words that fit the states shown."""
         first, last = _ORDER_LABELS[_group(self.states)]
         by_id = [(JobOrder.ID_DESC, "Newest"), (JobOrder.ID, "Oldest")]
         by_time = [(JobOrder.TIME, first), (JobOrder.TIME_DESC, last)]
         return by_time + by_id if self.states else by_id + by_time
 
     def place(self, row_id: int, at: datetime, *, before: bool = False) -> JobCursor:
-        """The place just after (or before) a row."""
+        """Return the place just after (or before) a row."""
         timed = self.order in (JobOrder.TIME, JobOrder.TIME_DESC)
         return JobCursor(at=at if timed else None, id=row_id, before=before)
 
@@ -190,12 +192,12 @@ def read(
 
 
 def first_page(listing: Listing) -> Listing:
-    """The same list from its beginning."""
+    """Return the same list from its beginning."""
     return replace(listing, cursor=None)
 
 
 def list_url(request: Request, listing: Listing, text: str | None = None) -> str:
-    """The address of a job list; `text` is the query string where it is not that list's own."""
+    """Return the address of a list; `text` is the query string where it is not that list's own."""
     text = listing.query(cursor=listing.cursor) if text is None else text
     return url(request, "jobs.index") + (f"?{text}" if text else "")
 
@@ -213,7 +215,7 @@ def _state_pairs(states: Sequence[JobState]) -> list[tuple[str, str]]:
 
 
 def _encoded(pairs: Sequence[tuple[str, str]]) -> str:
-    """A query string of our own parameters."""
+    """Return a query string of our own parameters."""
     return "&".join(
         f"{name}={quote(value, safe=',:*~' if name == 'columns' else ':*~')}"
         for name, value in pairs
@@ -221,8 +223,8 @@ def _encoded(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def default_order(states: Sequence[JobState]) -> JobOrder:
-    """The order that people want: the newest, the next due, the longest running, the latest
-    ended.
+    """Return the order that people want of these states: the newest, the next due, the longest
+    running, the latest ended.
     """
     return {
         "": JobOrder.ID_DESC,

@@ -14,7 +14,9 @@ from riverui.storage.interface.params import Field, Op, Term
 from riverui.web.search import json_terms, time_terms
 
 MAX_TERMS = 50
+"""Terms of a search: each is a condition of the SQL that is put together."""
 MAX_VALUES = 100
+"""Values of one term: as many ids or names as a person pastes."""
 
 ALIASES = {
     "attempted": Field.STARTED,
@@ -87,14 +89,14 @@ class Part:
 
 
 def read(text: str, now: datetime) -> list[Part]:
-    """The terms of the text, at most MAX_TERMS + 1. Never raises: a part says what is wrong with
-    it.
+    """Return the terms of the text, at most MAX_TERMS + 1. Never raises: a part says what is wrong
+    with it.
     """
     return _Scanner(text, now).parts()
 
 
 def token_end(text: str, at: int) -> int:
-    """Where the term that begins at `at` ends: the next white space outside quotes."""
+    """Return where the term that begins at `at` ends: the next white space outside quotes."""
     inside = False
     while at < len(text):
         char = text[at]
@@ -109,7 +111,7 @@ def token_end(text: str, at: int) -> int:
 
 
 def skip_space(text: str, at: int) -> int:
-    """Where the next term begins."""
+    """Return where the next term begins."""
     while at < len(text) and text[at].isspace():
         at += 1
     return at
@@ -181,7 +183,7 @@ class _Scanner:
         return found
 
     def term(self) -> tuple[Term, ...]:
-        """The conditions of the term that begins here."""
+        """Read the term that begins here and return its conditions."""
         after = self.text[self.at + 1 : self.at + 2]
         if self.text[self.at] == "-" and after and not after.isspace():
             self.negated = True
@@ -205,7 +207,7 @@ class _Scanner:
         return self.word()
 
     def word(self) -> tuple[Term, ...]:
-        """A term without a key: numbers are ids, words are parts of kinds."""
+        """Read a term without a key: numbers are ids, words are parts of kinds."""
         self.bare = True
         values = self.values("-", json=False)
         if all(_INTEGER.fullmatch(value.text) and not value.quoted for value in values):
@@ -221,7 +223,9 @@ class _Scanner:
         return (self.make(Field.KIND, Op.LIKE, patterns),)
 
     def keyed(self, field: Field) -> tuple[Term, ...]:
-        """The conditions of a term on anything but JSON; the scanner stands behind the colon."""
+        """Read the value of a term on anything but JSON, from behind its colon, and return its
+        conditions.
+        """
         values = self.values(f"{field.value}:", json=False)
         start, end = values[0].start, values[-1].end
         if field in TIMES:
@@ -302,7 +306,9 @@ class _Scanner:
             raise _Nonsense("A minus cannot exclude a range: use < or >.", value.start, value.end)
 
     def contained(self, field: Field, path: tuple[json_terms.PathPart, ...]) -> tuple[Term, ...]:
-        """The condition of a term on args or metadata; the scanner stands behind the colon."""
+        """Read the value of a term on args or metadata, from behind its colon, and return its
+        condition.
+        """
         texts = []
         for value in self.values(f"{field.value}:", json=True):
             try:
@@ -327,7 +333,9 @@ class _Scanner:
         return (self.make(field, Op.CONTAINS, texts),)
 
     def path(self, key: str) -> tuple[json_terms.PathPart, ...]:
-        """The path between `args` and the colon; the scanner stands on the first dot."""
+        """Read the path between `args` and the colon, from its first dot, and step behind the
+        colon.
+        """
         start = self.at
         try:
             parts, self.at = json_terms.scan_path(self.text, start, example=f"{key}.customer.id:42")
@@ -343,7 +351,7 @@ class _Scanner:
         return parts
 
     def values(self, key: str, *, json: bool) -> list[_Value]:
-        """A list of values, up to the white space after it."""
+        """Read a list of values, up to the white space after it."""
         values = [self.value(key, json=json)]
         while self.text.startswith(",", self.at):
             self.at += 1
@@ -399,7 +407,7 @@ class _Scanner:
         )
 
     def quoted(self) -> str:
-        """The text between the quote that the scanner stands on and the next one."""
+        """Read the text between the quote here and the next one."""
         try:
             text, self.at = json_terms.scan_quoted(self.text, self.at)
         except json_terms.PathError as error:

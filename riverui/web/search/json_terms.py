@@ -84,7 +84,7 @@ def scan_quoted(text: str, at: int) -> tuple[str, int]:
 
 
 def scan(text: str, at: int) -> tuple[object, int]:
-    """The JSON value that begins at `at`, and where it ends. Raises BadRequest with words."""
+    """Return the JSON value that begins at `at`, and where it ends. Raises BadRequest in words."""
     try:
         value, end = _DECODER.raw_decode(text, at)
     except RecursionError:
@@ -98,8 +98,8 @@ def scan(text: str, at: int) -> tuple[object, int]:
 
 
 def scalar(text: str) -> object:
-    """An unquoted value: a number, true, false or null where it reads as one, else the text
-    itself.
+    """Return what an unquoted value means: a number, true, false or null where it reads as one,
+    else the text itself.
     """
     if text in _WORDS:
         return _WORDS[text]
@@ -111,7 +111,7 @@ def scalar(text: str) -> object:
 
 
 def dump(value: object) -> str:
-    """Compact JSON, numbers as they were written."""
+    """Return compact JSON, its numbers as they were written."""
     if isinstance(value, Number):
         return str(value)
     if isinstance(value, dict):
@@ -122,8 +122,8 @@ def dump(value: object) -> str:
 
 
 def nest(path: Sequence[PathPart], value: object) -> dict[str, object]:
-    """The object that holds `value` at `path`: what args must contain. Raises BadRequest with
-    words.
+    """Return the object that holds `value` at `path`: what args must contain. Raises BadRequest in
+    words where Postgres could not store it.
     """
     nested: object = value
     for part in reversed(path):
@@ -134,7 +134,9 @@ def nest(path: Sequence[PathPart], value: object) -> dict[str, object]:
 
 
 def unnest(value: object) -> tuple[tuple[PathPart, ...], object] | None:
-    """The path and the scalar that an object holds when it holds exactly one; None otherwise."""
+    """Return the path and the scalar that an object holds when it holds exactly one; None
+    otherwise.
+    """
     path: list[PathPart] = []
     while isinstance(value, dict):
         if len(value) != 1:
@@ -150,7 +152,7 @@ def unnest(value: object) -> tuple[tuple[PathPart, ...], object] | None:
 
 
 def path_text(path: Sequence[PathPart]) -> str:
-    """A path as the search box takes it, each part quoted where it has to be."""
+    """Return a path as the search box takes it, each part quoted where it has to be."""
     return ".".join(
         (part.name if BARE_PART.fullmatch(part.name) else quoted(part.name))
         + ("[]" if part.each else "")
@@ -159,7 +161,7 @@ def path_text(path: Sequence[PathPart]) -> str:
 
 
 def quoted(text: str) -> str:
-    """In double quotes, with quotes and backslashes escaped."""
+    """Return the text in double quotes, with quotes and backslashes escaped."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -176,7 +178,7 @@ def _constant(text: str) -> object:
 
 
 def _check(value: object, depth: int) -> None:
-    """Refuses what jsonb would refuse, with words instead of a database error."""
+    """Refuse what jsonb would refuse, with words instead of a database error."""
     if depth > MAX_DEPTH:
         raise BadRequest(f"This JSON is nested more than {MAX_DEPTH} levels deep.")
     if isinstance(value, dict):

@@ -127,7 +127,7 @@ class Searches:
 def first_note(
     request: Request, listing: Listing, searched: SearchedWindow, found: int, snapshot: Snapshot
 ) -> SearchNote:
-    """The note of a page whose window ended before it was full.
+    """Return the note of a page whose window ended before it was full.
 
     Backwards it goes on by hand only: what is found there belongs above what is shown.
     """
@@ -147,7 +147,7 @@ def note(
     begin: bool = False,
     reason: str = "",
 ) -> SearchNote:
-    """How far the search has come, with the address of what follows."""
+    """Return how far the search has come, with the address of what follows."""
     place = listing.query(cursor=searched.resume)
     carried = urlencode(
         {
@@ -174,8 +174,8 @@ def note(
 
 
 def _all(listing: Listing, snapshot: Snapshot) -> Count | None:
-    """How many jobs the whole search has to look at: by id all there are, by time those of its
-    states.
+    """Return how many jobs the whole search has to look at: by id all there are, by time those of
+    its states.
     """
     states: tuple[JobState, ...] = ()
     if listing.order in (JobOrder.TIME, JobOrder.TIME_DESC):
@@ -184,7 +184,7 @@ def _all(listing: Listing, snapshot: Snapshot) -> Count | None:
 
 
 def _looked(looked: int, everything: Count | None) -> tuple[str, float | None]:
-    """The jobs looked at in words, and their share of all."""
+    """Return the jobs looked at in words, and their share of all."""
     words = count_text(Count(value=looked))
     # By time, the windows of several states overlap: then it may have looked more often than there
     # are jobs.

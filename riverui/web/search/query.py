@@ -15,6 +15,7 @@ from riverui.web.search import grammar, json_terms, time_terms
 from riverui.web.search.grammar import Part, SearchError
 
 MAX_LENGTH = 2_000
+"""Characters of a search text: each of a page's links repeats it."""
 
 FORM_FIELDS = tuple(field for field in Field if field is not Field.STATE)
 """Fields of the plain filter form; states have their own parameter."""
@@ -35,25 +36,25 @@ class Search:
 
     @property
     def too_long(self) -> bool:
-        """Whether the text is too long to be read; only its beginning is kept."""
+        """Return whether the text is too long to be read; only its beginning is kept."""
         return len(self.text) > MAX_LENGTH
 
     @property
     def errors(self) -> tuple[SearchError, ...]:
-        """Everything that is wrong; empty for a usable search."""
+        """Return everything that is wrong; nothing for a usable search."""
         found = tuple(part.error for part in self.parts if part.error)
         return (self.problem, *found) if self.problem else found
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """All conditions except on states."""
+        """Return all conditions except those on states."""
         return tuple(
             term for part in self.parts for term in part.terms if term.field is not Field.STATE
         )
 
     @property
     def states(self) -> tuple[JobState, ...] | None:
-        """The states that the text asks for; None when it does not speak of states."""
+        """Return the states that the text asks for; None when it does not speak of states."""
         asked = [term for part in self.parts for term in part.terms if term.field is Field.STATE]
         if not asked:
             return None
@@ -64,8 +65,8 @@ class Search:
         return tuple(state for state in JobState if met[state])
 
     def filter(self, states: Sequence[JobState] = ()) -> JobFilter:
-        """The filter; states in the text win over those given. Raises BadRequest when the text has
-        errors.
+        """Return the filter; states in the text win over those given. Raises BadRequest when the
+        text has errors.
         """
         if self.errors:
             raise BadRequest(self.errors[0].message)
@@ -73,11 +74,11 @@ class Search:
         return JobFilter(states=normal_states(chosen), terms=self.terms)
 
     def without(self, *drop: Part) -> str:
-        """The text with some parts left out."""
+        """Return the text with some parts left out."""
         return " ".join(self.text[part.start : part.end] for part in self.parts if part not in drop)
 
     def without_states(self) -> str:
-        """The text without its state terms, as the links of the state rail carry it on."""
+        """Return the text without its state terms, as the links of the state rail carry it on."""
         return self.without(*(part for part in self.parts if part.field is Field.STATE))
 
     def stateless(self) -> Search:
@@ -94,7 +95,9 @@ class Search:
         return Search(text=" ".join(pieces), parts=tuple(kept))
 
     def fields(self) -> dict[str, str]:
-        """The same filter as plain form fields; a bare word shows in the field that it searches."""
+        """Return the same filter as plain form fields; a bare word shows in the field that it
+        searches.
+        """
         texts: dict[Field, list[str]] = {}
         errors = [part for part in self.parts if part.field is Field.ERROR and not part.error]
         for part in self.parts:
@@ -127,8 +130,8 @@ class Search:
 
 
 def parse(text: str, *, now: datetime, max_length: int = MAX_LENGTH) -> Search:
-    """Takes a search text apart. Never raises: what is wrong is in `errors`, in words, with its
-    place.
+    """Return a search text taken apart. Never raises: what is wrong is in `errors`, in words, with
+    its place.
     """
     if len(text) > max_length:
         # One character more than can be searched for is kept: sent again as it is, it is still too
@@ -156,16 +159,16 @@ def parse(text: str, *, now: datetime, max_length: int = MAX_LENGTH) -> Search:
 
 
 def format(filter: JobFilter) -> str:  # noqa: A001 - the other direction of parse
-    """The canonical text of a filter: `parse` gives back the very same filter (if it is let be that
-    long).
+    """Return the canonical text of a filter: `parse` gives back the very same filter (if it is let
+    be that long).
     """
     states = [f"state:{','.join(filter.states)}"] if filter.states else []
     return " ".join(states + ["-" * term.negated + _term_text(term) for term in filter.terms])
 
 
 def merge_fields(search: Search, fields: Mapping[str, str]) -> str:
-    """The search text after the plain form was sent: its fields replace what the text said about
-    them.
+    """Return the search text after the plain form was sent: its fields replace what the text said
+    about them.
     """
     sent = [field for field in FORM_FIELDS if field.value in fields]
     kept = search.without(*(part for part in search.parts if part.field in sent))
@@ -177,13 +180,13 @@ def merge_fields(search: Search, fields: Mapping[str, str]) -> str:
 
 
 def normal_states(states: Sequence[JobState]) -> tuple[JobState, ...]:
-    """States in the order of a job's life; all eight are the same as none."""
+    """Return states in the order of a job's life; all eight are the same as none."""
     found = tuple(state for state in JobState if state in states)
     return () if len(found) == len(JobState) else found
 
 
 def encode_cursor(cursor: JobCursor) -> str:
-    """A cursor as an address carries it; the parameter's name (`after`, `before`) says its
+    """Return a cursor as an address carries it; the parameter's name (`after`, `before`) says its
     direction.
     """
     return (
@@ -192,7 +195,7 @@ def encode_cursor(cursor: JobCursor) -> str:
 
 
 def decode_cursor(text: str, order: JobOrder, *, before: bool = False) -> JobCursor:
-    """Reads a cursor for this order. Raises BadRequest with words."""
+    """Return the cursor that a text stands for in this order. Raises BadRequest in words."""
     at, tilde, digits = text.rpartition("~")
     timed = order in (JobOrder.TIME, JobOrder.TIME_DESC)
     if not (_CURSOR_ID.fullmatch(digits) and is_bigint(int(digits))) or bool(tilde) is not timed:
@@ -207,12 +210,12 @@ def decode_cursor(text: str, order: JobOrder, *, before: bool = False) -> JobCur
 
 
 def value_text(text: str) -> str:
-    """A name as a value of the search box, quoted where it has to be."""
+    """Return a name as a value of the search box, quoted where it has to be."""
     return text if _PLAIN.fullmatch(text) else json_terms.quoted(text)
 
 
 def term(field: Field, value: str) -> str:
-    """The term that finds jobs with exactly this value; for links."""
+    """Return the text of the term that finds jobs with exactly this value."""
     return f"{field.value}:{value_text(value)}"
 
 
@@ -272,7 +275,7 @@ def _term_text(term: Term) -> str:
 
 
 def _field_text(field: Field, text: str) -> str:
-    """What a plain form field says, as terms of the search text."""
+    """Return what a plain form field says, as terms of the search text."""
     text = text.strip()
     if field is Field.ERROR and text and not text.startswith(('"', '-"')):
         return f"error:{value_text(text)}"
@@ -299,7 +302,7 @@ def _field_text(field: Field, text: str) -> str:
 
 
 def _json_end(text: str, at: int) -> int:
-    """Where a list of JSON values ends; nonsense runs to the end of the text."""
+    """Return where a list of JSON values ends; nonsense runs to the end of the text."""
     while True:
         try:
             at = json_terms.scan(text, at)[1]

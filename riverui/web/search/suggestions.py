@@ -23,11 +23,15 @@ OPTIONS = 15
 """Options shown at most."""
 
 _FETCHED = 100
+"""Names that are read at once; where there are fewer, one query serves every text typed."""
 _FRESH = 10.0
 """Seconds for which names answer everyone."""
 _KEPT = 200
+"""Answers of the database that are kept, of some 2 kB each."""
 _AT_ONCE = 4
+"""Queries at once in a process, so that typing leaves connections to pages."""
 _TIMEOUT = timedelta(seconds=1)
+"""How long a query may take: a suggestion that comes later is of no use."""
 
 _KEYS = {
     Field.KIND: ("kind:", "kind of job, e.g. kind:mail_send or kind:*mail*"),
@@ -83,8 +87,8 @@ class Suggestions:
         self._names = _Names(driver)
 
     async def get(self, text: str, caret: int) -> tuple[Option, ...]:
-        """At most OPTIONS options for the term under the caret; none where the database is slow or
-        away.
+        """Return at most OPTIONS options for the term under the caret; none where the database is
+        slow or away.
         """
         if len(text) > query.MAX_LENGTH or "\0" in text:
             return ()
@@ -98,7 +102,9 @@ class Suggestions:
         return tuple(options[:OPTIONS])
 
     async def _tokens(self, typed: str) -> list[tuple[str, str, str, bool]]:
-        """New terms for what was typed of one: text, label, hint, and whether it is complete."""
+        """Return new terms for what was typed of one: text, label, hint, and whether it is
+        complete.
+        """
         found = _TYPED.fullmatch(typed)
         field = grammar.KEYS.get(found["key"].lower()) if found else None
         if found is None or field is None:
@@ -133,7 +139,7 @@ class Suggestions:
         ]
 
     async def _words(self, typed: str) -> list[tuple[str, str, str, bool]]:
-        """Terms for a bare word: the keys that hold it, then states, kinds and queues."""
+        """Return terms for a bare word: the keys that hold it, then states, kinds and queues."""
         minus = "-" if typed.startswith("-") else ""
         word = typed.removeprefix("-").strip('"*').lower()
         keys = [
@@ -167,7 +173,7 @@ class _Names:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def get(self, field: Field, match: str) -> Sequence[str]:
-        """Names that contain `match`, the ones that begin with it first."""
+        """Return names that contain `match`, the ones that begin with it first."""
         match = match.lower()[:200]
         # Most databases have few names: then one query serves every keystroke of everybody.
         names = await self._fetched(field, "")
@@ -209,8 +215,8 @@ class _Names:
 
 
 def token_at(text: str, caret: int) -> tuple[int, int]:
-    """Start and end of the term that the caret is in or just behind; both the caret where there is
-    none.
+    """Return start and end of the term that the caret is in or just behind; both are the caret
+    where there is none.
     """
     start = grammar.skip_space(text, 0)
     while start < len(text) and start <= caret:
@@ -233,12 +239,14 @@ def _call(executor: Executor, field: Field) -> Callable[..., Awaitable[Sequence[
 
 
 def _path(dotted: str) -> str:
-    """A path as the database gives it (its parts hold no dots) in the search box's own writing."""
+    """Return a path as the database gives it (its parts hold no dots) in the search box's own
+    writing.
+    """
     return json_terms.path_text([json_terms.PathPart(name=name) for name in dotted.split(".")])
 
 
 def _fixed_values(field: Field) -> Mapping[str, str] | None:
-    """Values that are known without asking; None where the database knows them."""
+    """Return values that are known without asking; None where the database knows them."""
     if field is Field.STATE:
         return {state.value: "" for state in JobState}
     if field is Field.SCHEDULED:
@@ -254,7 +262,7 @@ def _fixed_values(field: Field) -> Mapping[str, str] | None:
 
 
 def _last_comma(text: str) -> int:
-    """Where the last comma outside quotes is; -1 without one."""
+    """Return where the last comma outside quotes is; -1 without one."""
     inside, found, at = False, -1, 0
     while at < len(text):
         if inside and text[at] == "\\":

@@ -34,13 +34,14 @@ class Moment:
 
     @property
     def exact(self) -> bool:
-        """Whether it is one instant."""
+        """Return whether it is one instant."""
         return self.start == self.end
 
 
 def compare(op: Op, text: str, now: datetime) -> tuple[Op, datetime]:
-    """One side of a time term. A span without a sign is an age: `<1h` is within the last hour,
-    `>1h` before.
+    """Return the condition that one side of a time term means. A span without a sign is an age:
+    `<1h` is within the last hour, `>1h` before. With a sign it is an instant: `<+1h` is before one
+    hour from now.
 
     With a sign it is an instant: `<+1h` is before one hour from now.
     """
@@ -61,7 +62,7 @@ def compare(op: Op, text: str, now: datetime) -> tuple[Op, datetime]:
 
 
 def parse(text: str, now: datetime) -> Moment:
-    """The moment that the text names. Raises BadRequest with words."""
+    """Return the moment that the text names. Raises BadRequest in words."""
     word = text.lower()
     if word == "now":
         return Moment(start=now, end=now)
@@ -85,8 +86,8 @@ def parse(text: str, now: datetime) -> Moment:
 
 
 def text_of(op: Op, instant: datetime) -> str:
-    """An instant so that `parse` and `compare` give back the very same condition, as short as that
-    allows.
+    """Return an instant as a text of which `parse` and `compare` make the very same condition, as
+    short as that allows.
     """
     instant = instant.astimezone(UTC)
     if op in (Op.GE, Op.LT) and not (instant.second or instant.microsecond):
@@ -97,7 +98,7 @@ def text_of(op: Op, instant: datetime) -> str:
 
 
 def exact_text(instant: datetime) -> str:
-    """An instant to the microsecond, in UTC."""
+    """Return an instant to the microsecond, in UTC."""
     return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 

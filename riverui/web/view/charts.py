@@ -26,7 +26,9 @@ STATE_ICONS = {
 def stacked_bar(
     parts: Sequence[tuple[str, int]], largest: int, *, width: int = 96, height: int = 8
 ) -> Markup:
-    """Shares of a total as one bar, as long as the total is beside `largest`, coloured by state."""
+    """Draw shares of a total as one bar, coloured by state and as long as the total is beside
+    `largest`.
+    """
     total = sum(value for _, value in parts)
     if total <= 0 or largest <= 0:
         return Markup("")
@@ -57,20 +59,20 @@ class Icons:
         self._sprite = escaped(sprite)
 
     def icon(self, name: str) -> Markup:
-        """A picture beside a word that says the same."""
+        """Return a picture beside a word that says the same."""
         return trusted(
             f'<svg class="icon" aria-hidden="true"><use href="{self._sprite}#{name}"/></svg>'
         )
 
     def state_icon(self, state: str) -> Markup:
-        """A state as a picture alone, in its colour."""
+        """Return a state as a picture alone, in its colour."""
         return trusted(
             f'<svg class="icon s-{state}" role="img" aria-label="{state}"><title>{state}</title>'
             f'<use href="{self._sprite}#{STATE_ICONS[state]}"/></svg>'
         )
 
     def state_badge(self, state: str) -> Markup:
-        """A state as picture and word."""
+        """Return a state as picture and word."""
         return trusted(
             f'<span class="badge s-{state}">{self.icon(STATE_ICONS[state])}{state}</span>'
         )

@@ -46,7 +46,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def trusted(markup: str) -> Markup:
-    """Marks as markup what is made of our own tags and escaped text: every caller sees to that."""
+    """Mark as markup what is made of our own tags and escaped text; every caller sees to that."""
     return Markup(markup)  # noqa: S704
 
 
@@ -59,7 +59,7 @@ def _marked_code_point(match: re.Match[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escaped text whose hidden characters show as marked escapes, for use inside `trusted`."""
+    """Return escaped text for use inside `trusted`; hidden characters show as marked escapes."""
     if text.isidentifier():
         # Most names of kinds and queues: neither markup nor anything hidden.
         return text
@@ -70,7 +70,9 @@ def escaped(text: str) -> str:
 
 
 def plain(text: object, limit: int = _ATTRIBUTE) -> str:
-    """Text for an attribute: hidden characters as escapes, cut to `limit` characters."""
+    """Return text for an attribute: hidden characters are escapes, and it is cut to `limit`
+    characters.
+    """
     shown = str(text)
     if len(shown) > limit:
         shown = f"{shown[:limit]}… ({len(shown) - limit:,} more characters)"
@@ -78,21 +80,21 @@ def plain(text: object, limit: int = _ATTRIBUTE) -> str:
 
 
 def visible(text: object) -> Markup:
-    """Escaped text whose hidden characters (controls, bidi overrides, zero-width) show as marked
-    escapes.
+    """Return escaped text as markup; hidden characters (controls, bidi overrides, zero-width) show
+    as marked escapes.
     """
     return trusted(escaped(str(text)))
 
 
 def word(text: object) -> Markup:
-    """A name out of a job (kind, queue, tag, worker), isolated so that its direction cannot
-    leak.
+    """Return a name out of a job (kind, queue, tag, worker) as markup, isolated so that its
+    direction cannot leak.
     """
     return trusted(f"<bdi>{escaped(str(text))}</bdi>")
 
 
 def short(text: object, limit: int = 120) -> Markup:
-    """`word`, cut to `limit` characters, whole in the tooltip."""
+    """Return what `word` gives, cut to `limit` characters; the tooltip has the whole text."""
     shown = str(text)
     if len(shown) <= limit:
         return word(shown)
@@ -100,12 +102,12 @@ def short(text: object, limit: int = 120) -> Markup:
 
 
 def number(value: int) -> str:
-    """1203 → "1,203"."""
+    """Return a whole number with its thousands apart: 1203 → "1,203"."""
     return f"{value:,}"
 
 
 def compact(value: int) -> str:
-    """9812345 → "9.8M"; whole below 100,000."""
+    """Return a number in at most three digits and a unit, whole below 100,000: "9.8M"."""
     if value < 100_000:
         return number(value)
     for unit_size, unit in ((1_000, "k"), (1_000_000, "M"), (1_000_000_000, "B")):
@@ -119,8 +121,8 @@ def compact(value: int) -> str:
 
 
 def count_text(count: Count) -> str:
-    """1,203 · 9.8M · 10,000+ · 9.8M+ · ≈ 9.8M: every digit below a million, unless it is a
-    guess.
+    """Return a count as lists show it: 1,203 · 9.8M · 10,000+ · 9.8M+ · ≈ 9.8M. It has every digit
+    below a million, unless it is a guess.
     """
     value = count.value
     if count.kind is CountKind.ESTIMATED:
@@ -131,24 +133,26 @@ def count_text(count: Count) -> str:
 
 
 def estimate(value: int) -> str:
-    """≈ 9.8M."""
+    """Return a guessed number as "≈ 9.8M"."""
     return count_text(Count(value=value, kind=CountKind.ESTIMATED))
 
 
 def _rounded(value: int) -> int:
-    """The number to three digits, more than an estimate is good for."""
+    """Return the number to three digits, more than an estimate is good for."""
     unit = int(10 ** max(len(str(value)) - 3, 0))
     return (value + unit // 2) // unit * unit
 
 
 def _floored(value: int) -> int:
-    """The number to two digits, never more than it is: there are not "10M or more" of 9,980,095."""
+    """Return the number to two digits, never more than it is: there are not "10M or more" of
+    9,980,095.
+    """
     unit = int(10 ** max(len(str(value)) - 2, 0))
     return value // unit * unit
 
 
 def count_title(count: Count) -> str:
-    """How the number came about, for its tooltip."""
+    """Return how the number came about, for its tooltip."""
     when = f" at {count.at.astimezone(UTC):%H:%M:%S} UTC" if count.at else ""
     if count.kind is CountKind.AT_LEAST:
         return f"{number(count.value)} or more: counting stops there{when}"
@@ -158,8 +162,8 @@ def count_title(count: Count) -> str:
 
 
 def count(value: Count | int | None, cap: int | None = None) -> Markup:
-    """A count with how it was counted in the tooltip; a plain int at or above `cap` is "at
-    least".
+    """Return a count as markup, with how it was counted in the tooltip. A plain int at or above
+    `cap` is "at least".
     """
     if value is None:
         return Markup('<span class="count" title="not counted yet">–</span>')
@@ -170,7 +174,7 @@ def count(value: Count | int | None, cap: int | None = None) -> Markup:
 
 
 def size(value: int) -> str:
-    """Bytes in decimal units: 532 B, 1.4 MB."""
+    """Return a number of bytes in decimal units: 532 B, 1.4 MB."""
     amount = float(value)
     for unit in _UNITS:
         if amount < 1000 or unit == _UNITS[-1]:
@@ -182,8 +186,8 @@ def size(value: int) -> str:
 
 
 def setting(value: str) -> str:
-    """A server setting in the largest unit that keeps it whole: "4096 kB" → "4 MB"; others as they
-    are.
+    """Return a server setting in the largest unit that keeps it whole ("4096 kB" → "4 MB"); others
+    as they are.
     """
     amount, _, unit = value.partition(" ")
     while amount.isdecimal() and unit in _LARGER:
@@ -195,13 +199,15 @@ def setting(value: str) -> str:
 
 
 def beyond_calendar(at: datetime) -> str:
-    """Words for a time that stands for all before or after Python's calendar; "" for any other."""
+    """Return words for a time that stands for all before or after Python's calendar; "" for any
+    other.
+    """
     return {FIRST: "before 1 AD", LAST: "never"}.get(at, "")
 
 
 def duration(span: timedelta) -> str:
-    """340 ms · 1.2 s · 4 m 12 s · 3 h 5 m · 2 d 4 h; negative spans (clocks that disagree) are
-    0.
+    """Return a span of time in one or two units: 340 ms · 1.2 s · 4 m 12 s · 3 h 5 m · 2 d 4 h.
+    Negative spans (of clocks that disagree) are 0.
     """
     seconds = max(span.total_seconds(), 0.0)
     if seconds < 0.9995:
@@ -234,8 +240,8 @@ def _one_unit(seconds: int) -> str:
 
 
 def relative(at: datetime, now: datetime, *, fine: bool = False) -> str:
-    """Like "12 s ago", "in 4 m"; with `fine` two units ("in 4 m 12 s"); a date when over 99 days
-    away.
+    """Return how far a time is from now, as "12 s ago" or "in 4 m"; with `fine` in two units ("in 4
+    m 12 s"). More than 99 days away, return its date.
     """
     seconds = (at - now).total_seconds()
     whole = int(abs(seconds))
@@ -248,7 +254,7 @@ def relative(at: datetime, now: datetime, *, fine: bool = False) -> str:
 
 
 def absolute(at: datetime) -> str:
-    """2026-11-21 14:02:11.123 UTC."""
+    """Return a time in UTC to the millisecond: 2026-11-21 14:02:11.123 UTC."""
     if words := beyond_calendar(at):
         return words
     iso = _iso(at)
@@ -256,7 +262,9 @@ def absolute(at: datetime) -> str:
 
 
 def clock(at: datetime, now: datetime) -> str:
-    """UTC in 14 characters: "11-21 14:02:11", or with the year where it is another."""
+    """Return a time in UTC in 14 characters: "11-21 14:02:11", or with the year where it is
+    another.
+    """
     at = at.astimezone(UTC)
     if at.year == now.astimezone(UTC).year:
         return f"{at:%m-%d %H:%M:%S}"
@@ -286,13 +294,13 @@ class Times:
     mode: str = "relative"
 
     def ago(self, at: datetime | None, *, fine: bool = False) -> Markup:
-        """A `<time>` by preference, absolute UTC in its tooltip; a dash for None."""
+        """Return a `<time>` by preference, absolute UTC in its tooltip; a dash for None."""
         if at is None:
             return Markup('<span class="none">–</span>')
         return trusted(self.ago_html(at, fine))
 
     def since(self, at: datetime) -> Markup:
-        """How long ago that was, in whole seconds, ticking on in the browser."""
+        """Return as markup how long ago that was, in whole seconds; it ticks on in the browser."""
         return trusted(self.since_html(at))
 
     def ago_html(self, at: datetime, fine: bool = False) -> str:
@@ -318,5 +326,5 @@ class Times:
 
 
 def _iso(at: datetime) -> str:
-    """UTC to the millisecond, without the Z."""
+    """Return a time in UTC to the millisecond, without the Z."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds")[:23]

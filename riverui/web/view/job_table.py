@@ -80,7 +80,7 @@ def draw_rows(table: JobTable, context: PageContext) -> Markup:
 
 
 def _bodies(table: JobTable, context: PageContext) -> str:
-    """One `<tbody>` a job, so that the line of its error belongs to its row."""
+    """Draw one `<tbody>` a job, so that the line of its error belongs to its row."""
     rows, columns = table.rows, table.columns
     pattern = f'<tbody id="job-%s" class="job">{row_pattern(columns)}%s</tbody>'
     filled = zip(
@@ -93,8 +93,8 @@ def _bodies(table: JobTable, context: PageContext) -> str:
 
 
 def _errors(rows: Rows, columns: Sequence[Column[JobListRow]]) -> Iterable[str]:
-    """A line below each job that has an error: its newest one. It begins below the kind, behind at
-    most the id.
+    """Draw a line below each job that has an error: its newest one. It begins below the kind,
+    behind at most the id.
     """
     before = 3 if len(columns) > 2 and columns[2].name == "id" else 2
     empty = "".join(f'<td class="{column.css}"></td>' for column in columns[:before])
@@ -154,7 +154,8 @@ def _whens(rows: Rows, context: PageContext) -> list[str]:
 
 
 def _waited(rows: Rows, context: PageContext) -> list[str]:
-    """From when a job was due until its last attempt began, or until now while it is available.
+    """Tell from when a job was due until its last attempt began, or until now while it is
+    available.
 
     A job that was due only after its last attempt waits for the next one: how long it had waited
     for the last is not known any more.
@@ -168,7 +169,7 @@ def _waited(rows: Rows, context: PageContext) -> list[str]:
 
 
 def _ran(rows: Rows, context: PageContext) -> list[str]:
-    """From when the last attempt began until the job ended, or until now while it is running.
+    """Tell from when the last attempt began until the job ended, or until now while it is running.
 
     River keeps no end of an attempt that another one follows. And a job that was due again after
     its last attempt was not running when it ended.
@@ -188,7 +189,7 @@ def _ran(rows: Rows, context: PageContext) -> list[str]:
 
 
 def _span(start: datetime, end: datetime | None) -> str:
-    """The time between, in words; a dash where it is not known."""
+    """Return the time between, in words; a dash where it is not known."""
     if end is None or end < start or beyond_calendar(start) or beyond_calendar(end):
         return _NONE
     return duration(end - start)
@@ -316,7 +317,7 @@ def job_columns(
 
 
 def _json_column(path: str, place: int) -> Column[JobListRow]:
-    """The column of a path, whose values stand at this place of a row's `values`."""
+    """Return the column of a path, whose values stand at this place of a row's `values`."""
 
     def values(rows: Rows, context: PageContext) -> list[str]:
         return [
@@ -344,7 +345,7 @@ def title(text: str, fits: int) -> str:
 
 
 def _tip(args: str) -> str:
-    """The tooltip that has the args as they are stored, or the beginning of them."""
+    """Return the tooltip that has the args as they are stored, or the beginning of them."""
     return f'title="{html.escape(plain(args, _TIP))}"'
 
 

@@ -29,7 +29,9 @@ class _Object:
 
 
 _DEPTH = 40
+"""Levels of lists that are drawn inside each other."""
 _ITEMS = 100
+"""Items of one list or object that are drawn."""
 _SIZE = 150_000
 """Bytes of markup of one tree."""
 _NODE = 120
@@ -53,8 +55,8 @@ def _refuse_constant(name: str) -> object:
 
 
 def json_tree(value: JsonText) -> Markup:
-    """Collapsible lists with numbers exactly as stored; plain text where it is cut, too deep or not
-    JSON.
+    """Draw JSON as collapsible lists, its numbers exactly as stored; as plain text where it is cut,
+    nested too deep or no JSON.
     """
     if not value.complete:
         return _as_text(value)
@@ -157,6 +159,7 @@ def _leaf(value: object, budget: Budget) -> Markup:
 
 
 _LINES = 2_000
+"""Lines of a traceback or a log that are drawn, from its beginning."""
 
 _PYTHON_FRAME = re.compile(r'^\s*File "(?P<path>[^"]*)", line \d+')
 _GO_FRAME = re.compile(r"^\t(?P<path>\S+\.go):\d+")
@@ -172,13 +175,13 @@ _LEVEL = re.compile(
 
 
 def trace(text: str) -> Markup:
-    """A Python or Go traceback whose library, runtime and River frames are dimmed."""
+    """Return a Python or Go traceback whose library, runtime and River frames are dimmed."""
     lines = text.splitlines()
     return _lines(lines, ["frame-dim" if foreign else "" for foreign in _foreign(lines)])
 
 
 def _foreign(lines: Sequence[str]) -> list[bool]:
-    """For each line, whether it belongs to a frame of somebody else's code."""
+    """Return for each line whether it belongs to a frame of somebody else's code."""
     dim = [False] * len(lines)
     inside = False
     for index, line in enumerate(lines):
@@ -198,7 +201,7 @@ def _foreign(lines: Sequence[str]) -> list[bool]:
 
 
 def log(text: str) -> Markup:
-    """Log lines with their level as a class."""
+    """Return log lines as markup, each with its level as a class."""
     lines = text.splitlines()
     return _lines(lines, [_level(line) for line in lines[:_LINES]])
 

@@ -31,17 +31,17 @@ class Preferences:
 
 def choose(kept: dict[str, object]) -> Preferences:
     """Return preferences from a mapping, taking only values that may be chosen."""
-    plain = Preferences()
+    default = Preferences()
     theme, time, live, limit, show_args, columns = (
         kept.get(key) for key in ("theme", "time", "live", "limit", "show_args", "columns")
     )
     if not isinstance(columns, list | tuple) or not all(isinstance(name, str) for name in columns):
-        columns = plain.columns
+        columns = default.columns
     return Preferences(
-        theme=theme if isinstance(theme, str) and theme in THEMES else plain.theme,
-        time=time if isinstance(time, str) and time in TIMES else plain.time,
-        live=live if type(live) is int and live in LIVE_SECONDS else plain.live,
-        limit=limit if type(limit) is int and limit in PAGE_SIZES else plain.limit,
-        show_args=show_args if isinstance(show_args, bool) else plain.show_args,
+        theme=theme if isinstance(theme, str) and theme in THEMES else default.theme,
+        time=time if isinstance(time, str) and time in TIMES else default.time,
+        live=live if type(live) is int and live in LIVE_SECONDS else default.live,
+        limit=limit if type(limit) is int and limit in PAGE_SIZES else default.limit,
+        show_args=show_args if isinstance(show_args, bool) else default.show_args,
         columns=tuple(columns),
     )

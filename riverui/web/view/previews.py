@@ -44,7 +44,7 @@ def args_previews(rows: Sequence[JobListRow]) -> list[str]:
 
 
 def _leaves(text: str) -> dict[str, str]:
-    """The values of a JSON object by their dotted paths; empty for anything else."""
+    """Return the values of a JSON object by their dotted paths; empty for anything else."""
     try:
         found = _decode(text)
     except (ValueError, RecursionError):
@@ -79,7 +79,7 @@ def _other(value: object) -> str:
 
 
 def _by_telling(jobs: Sequence[dict[str, str]]) -> list[str]:
-    """The paths of these jobs of one kind, the most telling first."""
+    """Return the paths of these jobs of one kind, the most telling first."""
     seen: defaultdict[str, list[str]] = defaultdict(list)
     for leaves in jobs:
         for path, value in leaves.items():

@@ -133,14 +133,14 @@ def _job_rows(table: JobTable) -> str:
 
 class _Environment(Environment):
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
-        """A plain dict: Jinja's own ChainMap is walked through, name by name, for every import of a
-        page.
+        """Return a plain dict: Jinja's own ChainMap is walked through, name by name, for every
+        import of a page.
         """
         return {**self.globals, **(d or {})}
 
 
 def environment() -> Environment:
-    """The Jinja environment: everything escaped, every unknown name an error."""
+    """Return the Jinja environment: everything is escaped, every unknown name an error."""
     env = _Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -185,7 +185,7 @@ def environment() -> Environment:
 def respond(
     request: Request, page: Page, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The page, or only the fragment that htmx names among `page.fragments`."""
+    """Answer with the page, or with the one fragment of `page.fragments` that htmx names."""
     fragment = page.fragments.get(htmx(request).target, "")
     shell = _shell(request, whole=not fragment)
     body = _draw(request, fragment or page.template, shell, page=page, fragment=bool(fragment))
@@ -196,7 +196,7 @@ def respond(
 
 
 def done(request: Request, notice: Notice, *, next: str, changed: str = "") -> Response:
-    """Answers a POST that did its work.
+    """Answer a POST that did its work.
 
     htmx gets the notice and `HX-Trigger: <changed>-changed`, so that live regions fetch themselves
     again. A plain form is sent to `next` (checked by the caller) with the notice kept; so is htmx
@@ -219,7 +219,7 @@ def done(request: Request, notice: Notice, *, next: str, changed: str = "") -> R
 def fail(
     request: Request, page: ErrorShow, *, status: int, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Answers a request that failed: a page of its own, or for htmx a notice, so that no page
+    """Answer a request that failed: a page of its own, or for htmx a notice, so that no page
     disappears.
     """
     if not htmx(request).request:

@@ -50,7 +50,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Attempt:
+class JobAttempt:
     """One attempt with all that is known of it; what River does not store is None, never
     guessed.
     """
@@ -69,7 +69,7 @@ class Attempt:
     """Whether error or traceback are longer than what is here."""
 
 
-def attempts(job: JobShowRow, now: datetime) -> tuple[Attempt, ...]:
+def attempts(job: JobShowRow, now: datetime) -> tuple[JobAttempt, ...]:
     """Return the newest of all attempts that left a trace or that the row counts, the newest first.
 
     Long texts are cut so that all of them together fit into a page.
@@ -90,7 +90,7 @@ def _traced(job: JobShowRow) -> set[int]:
     return found if last is None else found | {last}
 
 
-def _fitted(attempt: Attempt, budget: Budget) -> Attempt:
+def _fitted(attempt: JobAttempt, budget: Budget) -> JobAttempt:
     error = None if attempt.error is None else budget.fit(attempt.error, _ERROR)
     trace = budget.fit(attempt.trace, _TRACE)
     log = None if attempt.log is None else budget.fit(attempt.log, _LOG, last=True)
@@ -104,7 +104,7 @@ def _fitted(attempt: Attempt, budget: Budget) -> Attempt:
     )
 
 
-def _attempts(job: JobShowRow, now: datetime) -> tuple[Attempt, ...]:
+def _attempts(job: JobShowRow, now: datetime) -> tuple[JobAttempt, ...]:
     errors: dict[int, list[AttemptError]] = defaultdict(list)
     for error in job.errors:
         errors[error.attempt].append(error)
@@ -121,7 +121,7 @@ def _attempts(job: JobShowRow, now: datetime) -> tuple[Attempt, ...]:
 
 
 def steps(job: JobShowRow, now: datetime) -> tuple[Step, ...]:
-    """The way from its insertion to where it is, and what comes next."""
+    """Return the way of a job from its insertion to where it is, and what comes next."""
     worked = tuple(reversed(_attempts(job, now)))
     first = next((attempt.started_at for attempt in worked if attempt.started_at), None)
     found = [Step(name="created", label="Created", state="done", at=job.created_at, span=None)]
@@ -152,7 +152,8 @@ def steps(job: JobShowRow, now: datetime) -> tuple[Step, ...]:
 
 
 def _last_number(job: JobShowRow) -> int | None:
-    """The number of the attempt that `attempted_at` belongs to; None where the row does not tell.
+    """Return the number of the attempt that `attempted_at` belongs to; None where the row does not
+    tell.
 
     A snooze or a stopping client takes the attempt back, so the number is one more than the row's.
     """
@@ -175,7 +176,7 @@ def _attempt(
     now: datetime,
     *,
     last: bool,
-) -> Attempt:
+) -> JobAttempt:
     error = errors[-1] if errors else None
     started_at = job.attempted_at if last else None
     if started_at is None and error and error.error != RESCUE_ERROR:
@@ -192,7 +193,7 @@ def _attempt(
     ):
         span = job.finalized_at - started_at
     lines = "\n".join(log.log.rstrip("\n") for log in logs).splitlines(keepends=True)
-    return Attempt(
+    return JobAttempt(
         number=number,
         outcome=outcome,
         started_at=started_at,
@@ -206,7 +207,7 @@ def _attempt(
 
 
 def _words(error: AttemptError | None, outcome: str) -> str | None:
-    """What went wrong; of a cancelled attempt the reason alone, as the page says that it was
+    """Return what went wrong; of a cancelled attempt the reason alone, as the page says that it was
     cancelled.
     """
     if error is None:
@@ -276,7 +277,7 @@ def _before_first(job: JobShowRow, now: datetime) -> list[Step]:
     return found
 
 
-def _attempt_step(attempt: Attempt) -> Step:
+def _attempt_step(attempt: JobAttempt) -> Step:
     state = {
         "running": "active",
         "cancelled": "cancelled",
@@ -297,7 +298,7 @@ def _attempt_step(attempt: Attempt) -> Step:
 
 
 def _between(job: JobShowRow, now: datetime) -> Step:
-    """What it waits for after an attempt."""
+    """Return what a job waits for after an attempt."""
     due = job.scheduled_at <= now
     if job.state is JobState.RETRYABLE:
         name, label = "retry", "Retry"

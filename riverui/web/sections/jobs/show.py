@@ -27,7 +27,7 @@ from riverui.web.sections.jobs import diagnosis
 from riverui.web.view import timeline
 from riverui.web.view.facts import fact
 from riverui.web.view.render import respond
-from riverui.web.view.timeline import Attempt, Step
+from riverui.web.view.timeline import JobAttempt, Step
 
 _RAW_FIELDS = ("args", "errors", "job", "metadata", "output")
 """What can be had as text; `job` is the whole row."""
@@ -49,7 +49,7 @@ class JobsShow:
 
     job: JobShowRow
     steps: tuple[Step, ...]
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[JobAttempt, ...]
     """Newest first."""
     actions: tuple[JobVerb, ...]
     """Verbs that fit the state and the viewer's rights."""
