@@ -20,8 +20,8 @@ async def _choose(page: Page, button: str) -> None:
     await page.goto("/jobs")
     await page.locator("#menu-columns > summary").click()
     panel = page.locator("#menu-columns form")
-    await panel.get_by_label("Ran", exact=True).check()
-    await panel.get_by_label("Queue", exact=True).uncheck()
+    await panel.get_by_label("Ran column", exact=True).check()
+    await panel.get_by_label("Queue column", exact=True).uncheck()
     await panel.get_by_label("Value inside the args").fill("args.to")
     await panel.get_by_role("button", name=button, exact=True).click()
 

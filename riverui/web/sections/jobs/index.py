@@ -103,7 +103,7 @@ class ColumnChoice:
     label: str
     shown: bool
     fixed: bool
-    """Whether it is always there."""
+    """Whether it is always there, and only its place is sent along."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
