@@ -22,6 +22,7 @@ from riverui.storage.interface.params import (
     JobCutoff,
     JobFilter,
     JobOrder,
+    JsonPath,
     Op,
     Term,
 )
@@ -616,3 +617,20 @@ async def test_args_of_any_json(driver: Driver, make: Make) -> None:
         "1.10000000000000000000000000000000001",
         '"é\u2028<b>"',
     ]
+
+
+async def test_values_at_paths_are_read_with_the_rows(driver: Driver, make: Make) -> None:
+    first = await make.job(args={"a": {"b": "x" * 300}}, metadata={"list": [{"n": 1}, {"n": 2}]})
+    second = await make.job(args={"a": 1, "large": random.Random(1).randbytes(40_000).hex()})
+    paths = (
+        JsonPath(field=Field.ARGS, keys=("a", "b")),
+        JsonPath(field=Field.METADATA, keys=("list", None, "n")),
+        JsonPath(field=Field.ARGS, keys=("a",)),
+    )
+    page = await one_page(driver, paths=paths, order=JobOrder.ID)
+    cut = "x" * 200 + "…"
+    assert [(row.id, row.values) for row in page.rows] == [
+        (first, (cut, "[1, 2]", '{"b": "' + "x" * 193 + "…")),
+        (second, ("...", "[]", "...")),
+    ]
+    assert (await one_page(driver)).rows[0].values == ()
