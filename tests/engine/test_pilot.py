@@ -44,6 +44,7 @@ from riverui.storage.interface.params import (
     JobDeleteBeforeParams,
     JobFetchParams,
     JobInserted,
+    JobSelectParams,
 )
 from tests import factory
 from tests.engine.conftest import Playground, Task
@@ -408,6 +409,31 @@ async def test_a_feature_may_leave_no_row(play: Playground) -> None:
     event = await play.event(await play.insert())
     assert (event.kind, event.job and event.job.state) == ("job_completed", JobState.COMPLETED)
     assert await number(play) == 0
+
+
+class Staging(Feature):
+    """Makes every pending job available with the end of another, and returns both rows."""
+
+    async def set_state_if_running_many(
+        self,
+        executor: Executor,
+        ends: Sequence[JobEnd],
+        do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
+    ) -> Sequence[JobRow]:
+        rows = await do_inner(ends)
+        pending = await executor.job_row_list(JobSelectParams(states=(JobState.PENDING,)))
+        await executor.job_retry_many([row.id for row in pending])
+        return [*rows, *pending]
+
+
+async def test_a_feature_may_change_other_jobs_with_an_end(play: Playground) -> None:
+    async def work(job: Job[Task]) -> None: ...
+
+    play.worker(work)
+    await play.start(features=[Staging()])
+    waiting = await play.insert(state="pending")
+    await play.event(await play.insert())
+    assert (await play.event(waiting)).kind == "job_completed"
 
 
 # What people do

@@ -197,8 +197,10 @@ class Completer:
             raise
         if self._events.subscriptions:
             for row in rows:
-                attempt, ended = batch[row.id]
-                self._tell(row, attempt, ended.event)
+                # A feature may return rows of other jobs, whose states it has changed along.
+                if found := batch.get(row.id):
+                    attempt, ended = found
+                    self._tell(row, attempt, ended.event)
 
     async def _complete(self, attempts: Sequence[Attempt]) -> Sequence[int]:
         ids = [attempt.row.id for attempt in attempts]
