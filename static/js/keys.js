@@ -7,7 +7,6 @@ import { keepClearOfBar, select, selectAll, selectTo, unselect } from "./selecti
 import { suggestionKey } from "./suggest.js";
 
 const SECOND_KEY = 1200; // milliseconds that `g` waits for the key after it
-const SECTIONS = { j: "jobs", q: "queues" };
 
 let goUntil = 0;
 let stepLater = 0; // a step in a list that is just being fetched
@@ -82,10 +81,11 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (one("dialog[open]")) return;
-  if (Date.now() < goUntil && event.key in SECTIONS) {
+  const section = Date.now() < goUntil && /^[a-z]$/.test(event.key) && one(`.rail [data-keys="g ${event.key}"]`);
+  if (section) {
     goUntil = 0;
     event.preventDefault();
-    one(`.rail [data-section="${SECTIONS[event.key]}"]`)?.click();
+    section.click();
     return;
   }
   const verb = /^[a-z]$/.test(event.key) && one(`[data-key="${event.key}"]`);
