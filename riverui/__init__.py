@@ -215,6 +215,7 @@ def create_app(
     """
     from psycopg_pool import AsyncConnectionPool
 
+    from riverui.actions.pilot import PLAIN
     from riverui.storage.connect import connect
     from riverui.web.app import build_app
     from riverui.web.auth.sign_in import SignIn
@@ -232,6 +233,7 @@ def create_app(
         )
     else:
         driver = getattr(database, "driver", None) or cast("Driver", database)
+    pilot = getattr(database, "pilot", PLAIN)
     sign_in = SignIn(
         authenticate=authenticate,
         basic_auth=basic_auth,
@@ -245,6 +247,7 @@ def create_app(
         config,
         hosts=hosts,
         close_driver=database is None or isinstance(database, str | AsyncConnectionPool),
+        pilot=pilot,
     )
 
 

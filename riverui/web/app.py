@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
+from riverui.actions.pilot import PLAIN, JobPilot
 from riverui.storage.interface import Driver
 from riverui.web import assets
 from riverui.web.api import routes as api
@@ -64,12 +65,14 @@ def build_app(
     *,
     hosts: frozenset[str] | None = None,
     close_driver: bool = False,
+    pilot: JobPilot = PLAIN,
 ) -> Starlette:
     """Return the dashboard of one database, to be served alone or mounted anywhere (it needs no
     lifespan).
 
     `hosts` are the only host names answered to, when given. Where a lifespan does reach the app,
-    its end stops what runs in the background, and closes the driver if `close_driver`. Raises
+    its end stops what runs in the background, and closes the driver if `close_driver`. `pilot`
+    carries out the verbs on jobs, a client's features among them. Raises
     ConfigError for a `sign_in` that lets nobody in or cannot be used.
     """
     config = config or DashboardConfig()
@@ -84,7 +87,8 @@ def build_app(
         environment=render.environment(),
         metrics=metrics,
         navigation={item.name: item.navigation for item in SECTIONS if item.navigation},
-        operations=Operations(driver, config),
+        operations=Operations(driver, config, pilot=pilot),
+        pilot=pilot,
         rights=RIGHTS,
         searches=Searches(),
         shortcuts=tuple(_shortcuts()),

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import psycopg
 import pytest
 
+from riverui import create_app
 from riverui.actions import jobs
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
 from riverui.actions.verbs import JobVerb
@@ -48,6 +49,7 @@ from riverui.storage.interface.params import (
 )
 from tests import factory
 from tests.engine.conftest import Playground, Task
+from tests.web.stand_ins import browser
 
 HOUR = timedelta(hours=1)
 LONG_AGO = timedelta(days=30)
@@ -474,6 +476,25 @@ async def test_what_a_feature_fails_is_undone(
     changes = await jobs.apply(driver, verb, [job_id, 0], pilot=client.pilot)
     assert changes == JobChanges(changed=(job_id,), skipped=((0, SkipReason.NOT_FOUND),))
     assert await written(play) == {verb.name}
+
+
+async def test_the_dashboard_of_a_client_goes_through_its_features(
+    play: Playground, notes: Notes
+) -> None:
+    client = play.make(features=[notes])
+    app = create_app(client, no_auth=True)
+    ids = [await play.insert() for _ in range(3)]
+    async with browser(app) as pages:
+        page = await pages.post("/jobs/cancel", data={"ids": str(ids[0])})
+        answer = await pages.post("/api/jobs/cancel", json={"ids": [ids[1]]})
+        operation = await pages.post(
+            "/api/jobs/cancel", json={"query": f"id:{ids[2]}", "state": ["available"]}
+        )
+        assert (page.status_code, answer.status_code, operation.status_code) == (303, 200, 202)
+        (running,) = app.state.dashboard.operations.list()
+        await running.task
+    assert [(await play.row(job_id))["state"] for job_id in ids] == ["cancelled"] * 3
+    assert notes.heard.count("cancel") == 3
 
 
 # The leader

@@ -9,6 +9,7 @@ from itsdangerous import URLSafeTimedSerializer
 from jinja2 import Environment
 from starlette.requests import HTTPConnection
 
+from riverui.actions.pilot import JobPilot
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.http.paths import Urls
@@ -33,6 +34,8 @@ class Dashboard:
     navigation: Mapping[str, NavEntry]
     """Entries of the navigation in their order, by section."""
     operations: Operations
+    pilot: JobPilot
+    """Carries out the verbs on jobs: a client's features may take part."""
     rights: Mapping[str, str]
     """Every right, and what it lets one do, in words that go on from “You may”."""
     searches: Searches

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from riverui.actions import jobs
+from riverui.actions.pilot import PLAIN, JobPilot
 from riverui.actions.verbs import NOTHING, Given, JobVerb
 from riverui.errors import BadRequest, DatabaseUnavailable, QueryTimeout, RiveruiError
 from riverui.storage.interface import Driver
@@ -133,9 +134,11 @@ class Operations:
         config: DashboardConfig,
         *,
         limits: OperationLimits | None = None,
+        pilot: JobPilot = PLAIN,
     ) -> None:
         self._driver = driver
         self._config = config
+        self._pilot = pilot
         self._limits = limits or OperationLimits()
         self._operations: dict[str, Operation] = {}
 
@@ -225,7 +228,9 @@ class Operations:
     async def _run(self, operation: Operation) -> None:
         status = Status.FAILED
         try:
-            status = await _OperationRun(self._driver, self._config, operation, self._limits).run()
+            status = await _OperationRun(
+                self._driver, self._config, operation, self._limits, self._pilot
+            ).run()
         except asyncio.CancelledError:
             operation.error = "The dashboard was shut down."
             raise
@@ -269,8 +274,10 @@ class _OperationRun:
         config: DashboardConfig,
         operation: Operation,
         limits: OperationLimits,
+        pilot: JobPilot,
     ) -> None:
         self._driver = driver
+        self._pilot = pilot
         self._config = config
         self._operation = operation
         self._limits = limits
@@ -328,6 +335,7 @@ class _OperationRun:
                 self._operation.verb,
                 ids,
                 self._operation.given,
+                pilot=self._pilot,
                 time_limit=self._config.action_timeout,
             )
             self._operation.note(changes)

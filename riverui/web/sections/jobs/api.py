@@ -95,7 +95,12 @@ async def act(verb: JobVerb, request: Request) -> Response:
         raise BadRequest("`state` narrows a `query`: with `ids` it means nothing.")
     ids, given = requests.convert(posted, by_ids).numbers(), verb.read(posted)
     changes = await actions.apply_whole(
-        board.driver, verb, ids, given, time_limit=board.config.action_timeout
+        board.driver,
+        verb,
+        ids,
+        given,
+        pilot=board.pilot,
+        time_limit=board.config.action_timeout,
     )
     board.counts.expire()
     log.info(

@@ -81,7 +81,12 @@ async def act(verb: JobVerb, request: Request) -> Response:
     given = verb.read(posted)
     board = dashboard(request)
     changes = await actions.apply(
-        board.driver, verb, ids, given, time_limit=board.config.action_timeout
+        board.driver,
+        verb,
+        ids,
+        given,
+        pilot=board.pilot,
+        time_limit=board.config.action_timeout,
     )
     board.counts.expire()
     log.info(
