@@ -22,7 +22,7 @@ async def cancel(
     async with driver.transaction(timeout=time_limit) as transaction:
         pro = WORKFLOWS.on(transaction)
         unfinished = [
-            row.job.id for row in await pro.workflow_task_list(id) if row.job.state not in FINALIZED
+            row.id for row in await pro.workflow_task_list(id) if row.state not in FINALIZED
         ]
         if not unfinished:
             return []
@@ -30,7 +30,7 @@ async def cancel(
         if any(reason is SkipReason.LOCKED for _, reason in changes.skipped):
             raise LockTimeout
         touched = {*changes.changed, *changes.requested}
-        return [row for row in await pro.workflow_task_list(id) if row.job.id in touched]
+        return [row for row in await pro.workflow_task_list(id) if row.id in touched]
 
 
 async def retry(
@@ -47,9 +47,9 @@ async def retry(
         if not ready and not waiting:
             return []
         changed = set(await pro.workflow_retry([*ready, *waiting], waiting=waiting, reset=reset))
-        return [row for row in await pro.workflow_task_list(id) if row.job.id in changed]
+        return [row for row in await pro.workflow_task_list(id) if row.id in changed]
 
 
 def tasks(rows: Sequence[JobTextRow]) -> list[Task]:
     """The jobs of a workflow as its tasks."""
-    return [Task(job=row.job, metadata=read_object(row.metadata)) for row in rows]
+    return [Task(job=row, metadata=read_object(row.metadata)) for row in rows]

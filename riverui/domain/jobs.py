@@ -168,8 +168,19 @@ class JobRow(NamedTuple):
         return metadata.get(OUTPUT) if isinstance(metadata, dict) else None
 
 
-class JobMinimalRow(NamedTuple):
-    """One job as River UI's API lists it: whole args, but neither errors nor metadata."""
+class ErrorText(NamedTuple):
+    """One element of a job's errors as text, whatever it is in the row."""
+
+    at: str | None
+    """None where it is no text."""
+    attempt: int
+    """0 where it is no whole number."""
+    error: str
+    trace: str
+
+
+class JobTextRow(NamedTuple):
+    """One job with its JSON as text to the letter, as far as an answer may hold it."""
 
     id: int
     args: str
@@ -188,30 +199,15 @@ class JobMinimalRow(NamedTuple):
     tags: tuple[str, ...]
     cut: tuple[str, ...] = ()
     """Names of the fields that were too long to be read whole; such args and metadata are empty."""
+    errors: tuple[ErrorText, ...] = ()
+    """The newest ones; none in a list, which does not read them."""
+    metadata: str = "{}"
+    """A JSON object as Postgres prints it; an empty one in a list, which does not read it."""
 
     @property
     def matters_at(self) -> datetime:
         """The instant that matters for the state: finished, started, or due."""
         return matters_at(self.state, self.scheduled_at, self.attempted_at, self.finalized_at)
-
-
-class ErrorText(NamedTuple):
-    """One element of a job's errors as text, whatever it is in the row."""
-
-    at: str | None
-    """None where it is no text."""
-    attempt: int
-    """0 where it is no whole number."""
-    error: str
-    trace: str
-
-
-class JobTextRow(NamedTuple):
-    """One job with its newest errors, and its metadata as JSON text, to the letter."""
-
-    job: JobMinimalRow
-    errors: tuple[ErrorText, ...]
-    metadata: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

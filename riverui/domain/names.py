@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 MOST_QUEUE_NAME_BYTES = 64
+"""Bytes of a queue's name: River's clients allow no more."""
 MOST_KIND_CHARACTERS = 127
-"""What the table's own check allows."""
+"""Characters of a kind: the table's own check allows no more."""
 
 _QUEUE = re.compile(r"[a-z0-9]+(?:[_|\-][a-z0-9]+)*")
 _KIND = re.compile(r"\w[\w\-\[\]<>/.·:+]+", re.ASCII)

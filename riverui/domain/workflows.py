@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from riverui.domain.jobs import FINALIZED, JobMinimalRow, JobState
+from riverui.domain.jobs import FINALIZED, JobState, JobTextRow
 
 FAILED = frozenset({JobState.CANCELLED, JobState.DISCARDED})
 
@@ -70,7 +70,7 @@ class SignalRow(NamedTuple):
 class Task(NamedTuple):
     """One task of a workflow: its job, and what the job's metadata say about it."""
 
-    job: JobMinimalRow
+    job: JobTextRow
     metadata: Mapping[str, Any]
 
     @property

@@ -1,31 +1,44 @@
-"""Reads `-- name: x` blocks from .sql files, fills in the schema and closed clauses, numbers
-parameters.
+"""Reads named SQL blocks from .sql files, fills their slots with fragments and numbers parameters.
 
-The files run in psql as they stand: parameters are psql's own `:name`, and what may be filled in is
-a comment, either `/* slot */` (nothing by default) or `/* slot: */ default /* :slot */`. Text from
-a person is always a parameter.
+The files run in psql as they stand: parameters are psql's own `:name`, and a slot is a comment,
+either `/* slot */` (nothing by default) or `/* slot: */ default /* :slot */`. A block is a whole
+statement (`-- name: job_list`) or a part that fits into a slot of another block (`-- part:
+job_term (job_list_by_id.terms)`; the tests check each part in the place that it names).
+
+A slot is filled with a `Fragment` and nothing else, so no text from outside becomes SQL: what a
+person gives is the value of a parameter.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from riverui.errors import ConfigError
 
-_BLOCK = re.compile(r"^-- name: (\w+)[ \t]*$", re.MULTILINE)
+_BLOCK = re.compile(r"^-- (?:name: (\w+)|part: (\w+) \((\w+)\.(\w+)\))[ \t]*$", re.MULTILINE)
 _COMMENT = re.compile(r"[ \t]*--.*$", re.MULTILINE)
-_SLOT = re.compile(r"/\* :?\w+:? \*/")
-_PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
+_TOKEN = re.compile(
+    r"/\* (?P<begin>\w+): \*/|/\* :(?P<end>\w+) \*/|/\* (?P<slot>\w+) \*/"
+    r"|(?<![:\w]):(?P<parameter>[a-z]\w*)"
+)
+_WORD = re.compile(r"[a-z_]+|[<>]=?|=")
+_SEPARATOR = re.compile(r"[a-z, ]*")
 _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SCHEMA_LENGTH = 46
-"""What Postgres's 63 bytes for a channel name leave beside River's longest topic."""
+"""Characters of a schema's name: what Postgres's 63 bytes for a channel name leave beside River's
+longest topic.
+"""
 
 
 def check_schema(schema: str | None) -> str | None:
-    """The schema name, None for the search path; ConfigError where River would refuse the name."""
+    """Return the schema name, None for the search path.
+
+    ConfigError where River would refuse the name.
+    """
     if not schema:
         return None
     if not _SCHEMA.fullmatch(schema):
@@ -39,77 +52,234 @@ def check_schema(schema: str | None) -> str | None:
 
 
 def qualify(text: str, schema: str | None) -> str:
-    """SQL with every `/* schema */` replaced by the quoted schema and a dot, or by nothing."""
+    """Return SQL with every `/* schema */` replaced by the quoted schema and a dot, or by
+    nothing.
+    """
     return text.replace("/* schema */", f'"{schema}".' if schema else "")
 
 
-def read_blocks(text: str) -> dict[str, str]:
-    """Name → SQL of each block, without comment lines."""
+class Block(NamedTuple):
+    """One block of a file, without comment lines; `host` and `slot` are where a part fits."""
+
+    name: str
+    sql: str
+    host: str | None
+    slot: str | None
+
+
+def blocks_of(text: str) -> Iterator[Block]:
+    """Yield the blocks of a file's text."""
     parts = _BLOCK.split(text)
-    return {
-        name: _COMMENT.sub("", body).strip().removesuffix(";")
-        for name, body in zip(parts[1::2], parts[2::2], strict=True)
-    }
+    for name, part, host, slot, body in zip(*(parts[n::5] for n in range(1, 6)), strict=True):
+        sql = _COMMENT.sub("", body).strip().removesuffix(";")
+        yield Block(name or part, sql, host, slot)
 
 
-def fill(text: str, clauses: Mapping[str, str]) -> str:
-    """The text with each slot filled; KeyError for a slot that it does not have."""
-    for slot, sql in clauses.items():
-        pattern = rf"/\* {slot}: \*/.*?/\* :{slot} \*/|/\* {slot} \*/"
-        text, found = re.subn(pattern, lambda _, sql=sql: sql, text, flags=re.DOTALL)  # type: ignore[misc]
-        if not found:
-            raise KeyError(slot)
-    return text
+def read_blocks(text: str) -> dict[str, str]:
+    """Return name → SQL of the blocks of a file's text, without comment lines."""
+    return {block.name: block.sql for block in blocks_of(text)}
 
 
-def rename(text: str, parameter: str, to: str) -> str:
-    """The text with one parameter renamed, so that a fragment can be used more than once in a
-    statement.
+class Parameter(NamedTuple):
+    """A place for a value."""
+
+    name: str
+
+
+class Slot(NamedTuple):
+    """A place for a fragment, and what stands there by default."""
+
+    name: str
+    default: Pieces
+
+
+class Fragment:
+    """A piece of SQL: a block by its name, what fills its slots, and the values of its parameters.
+
+    A parameter that has no value here has that of the fragment around this one. Fragments of one
+    statement may use the same names, each for a value of its own.
     """
-    return _PARAMETER.sub(lambda match: f":{to}" if match[1] == parameter else match[0], text)
+
+    __slots__ = ("fixed", "key", "slots", "source", "values")
+
+    def __init__(
+        self,
+        source: str | Pieces,
+        values: Mapping[str, Any] | None = None,
+        /,
+        **slots: Fragment,
+    ) -> None:
+        self.source = source
+        """The name of a block; or pieces that are none: words, fragments, a program's own SQL."""
+        self.values: Mapping[str, Any] = values or {}
+        self.slots = slots
+        keys = [part.fixed for part in slots.values()]
+        pieces: Hashable = source
+        if not isinstance(source, str):
+            parts = [piece for piece in source if isinstance(piece, Fragment)]
+            keys += [part.fixed for part in parts]
+            pieces = tuple([None if piece in parts else piece for piece in source])
+        self.key: Hashable = None if None in keys else (pieces, *slots, *keys)
+        """Which pieces are in which slots; None where those have values, as every filter has its
+        own.
+        """
+        self.fixed: Hashable = None if values else self.key
+        """The same, None also where this fragment has values itself."""
+
+
+def word(text: str) -> Fragment:
+    """Return a bare name or a comparison; ValueError for all else."""
+    if not _WORD.fullmatch(text):
+        raise ValueError(f"not a word of SQL: {text!r}")
+    return Fragment((text,))
+
+
+def join(fragments: Iterable[Fragment], separator: str = " ") -> Fragment:
+    """Return the fragments in a row; ValueError for a separator of more than bare words and
+    commas.
+    """
+    if not _SEPARATOR.fullmatch(separator):
+        raise ValueError(f"not a separator: {separator!r}")
+    pieces: list[Piece] = []
+    for fragment in fragments:
+        pieces += (separator, fragment) if pieces else (fragment,)
+    return Fragment(tuple(pieces))
+
+
+EMPTY = Fragment(())
+"""Empties a slot that holds something by default."""
+
+Piece = str | Parameter | Slot | Fragment
+Pieces = tuple[Piece, ...]
+
+
+def parse(text: str) -> Pieces:
+    """Return a block's text in pieces; ValueError where a slot does not end."""
+    open_slots: list[str] = []
+    levels: list[list[Piece]] = [[]]
+    place = 0
+    for match in _TOKEN.finditer(text):
+        levels[-1].append(text[place : match.start()])
+        place = match.end()
+        if begun := match["begin"]:
+            open_slots.append(begun)
+            levels.append([])
+        elif ended := match["end"]:
+            if not open_slots or open_slots.pop() != ended:
+                raise ValueError(f"the slot {ended} ends without a beginning")
+            default = tuple(levels.pop())
+            levels[-1].append(Slot(ended, default))
+        elif slot := match["slot"]:
+            levels[-1].append(Slot(slot, ()))
+        else:
+            levels[-1].append(Parameter(match["parameter"]))
+    if open_slots:
+        raise ValueError(f"the slot {open_slots[-1]} has no end")
+    return (*levels[0], text[place:])
+
+
+def _slots(pieces: Pieces) -> Iterator[str]:
+    for piece in pieces:
+        if isinstance(piece, Slot):
+            yield piece.name
+            yield from _slots(piece.default)
+
+
+class _Writer:
+    """Writes a fragment as one text with `$1`, `$2`, … for its parameters."""
+
+    def __init__(self, blocks: Mapping[str, Pieces], slots: Mapping[str, Collection[str]]) -> None:
+        self._blocks = blocks
+        self._slots = slots
+        self._written: list[str] = []
+        self._numbers: dict[tuple[int, str], int] = {}
+        self.parameters: list[tuple[Fragment, str]] = []
+        """What has the value of each parameter in order, and under which name."""
+
+    @property
+    def text(self) -> str:
+        """What has been written."""
+        return "".join(self._written)
+
+    def write(self, fragment: Fragment, around: tuple[Fragment, ...] = ()) -> None:
+        """Write a fragment that stands in others, the innermost of `around` last."""
+        source = fragment.source
+        if isinstance(source, str):
+            if unknown := fragment.slots.keys() - self._slots[source]:
+                raise KeyError(f"{source} has no slot {', '.join(sorted(unknown))}")
+            source = self._blocks[source]
+        self._pieces(source, (*around, fragment))
+
+    def _pieces(self, pieces: Pieces, scope: tuple[Fragment, ...]) -> None:
+        for piece in pieces:
+            if isinstance(piece, str):
+                self._written.append(piece)
+            elif isinstance(piece, Parameter):
+                self._parameter(piece.name, scope)
+            elif isinstance(piece, Fragment):
+                self.write(piece, scope)
+            elif (filled := scope[-1].slots.get(piece.name)) is not None:
+                self.write(filled, scope)
+            else:
+                self._pieces(piece.default, scope)
+
+    def _parameter(self, name: str, scope: tuple[Fragment, ...]) -> None:
+        owner = next((part for part in reversed(scope) if name in part.values), scope[0])
+        key = (id(owner), name)
+        if key not in self._numbers:
+            self.parameters.append((owner, name))
+            self._numbers[key] = len(self.parameters)
+        self._written.append(f"${self._numbers[key]}")
 
 
 @lru_cache(maxsize=512)
 def number(text: str) -> tuple[str, tuple[str, ...]]:
-    """The text with `$1`, `$2`, … for its parameters, and their names in that order."""
-    names: dict[str, int] = {}
-    bare = _SLOT.sub("", text)
-    sql = _PARAMETER.sub(lambda match: f"${names.setdefault(match[1], len(names) + 1)}", bare)
-    return sql, tuple(names)
+    """Return a block's text with `$1`, `$2`, … for its parameters, and their names in that
+    order.
+    """
+    writer = _Writer({}, {})
+    writer.write(Fragment(parse(text)))
+    return writer.text, tuple(name for _, name in writer.parameters)
 
 
 class Queries:
-    """All blocks of a folder, for one schema."""
+    """All blocks of some files, for one schema."""
 
     def __init__(self, files: Iterable[Path], schema: str | None) -> None:
-        self._blocks: dict[str, str] = {}
-        self._ready: dict[tuple[object, ...], tuple[str, tuple[str, ...]]] = {}
+        self._texts: dict[str, str] = {}
+        self._ready: dict[Hashable, tuple[str, tuple[str, ...]]] = {}
         for file in files:
             blocks = read_blocks(qualify(file.read_text(encoding="utf-8"), schema))
-            if twice := blocks.keys() & self._blocks.keys():
+            if twice := blocks.keys() & self._texts.keys():
                 raise KeyError(f"SQL block named twice: {', '.join(sorted(twice))}")
-            self._blocks.update(blocks)
+            self._texts.update(blocks)
+        self._blocks = {name: parse(text) for name, text in self._texts.items()}
+        self._slots = {name: frozenset(_slots(found)) for name, found in self._blocks.items()}
 
     @property
     def names(self) -> Sequence[str]:
         """Every block's name."""
-        return tuple(self._blocks)
+        return tuple(self._texts)
 
-    def text(self, name: str, **clauses: str) -> str:
-        """One block with its slots filled."""
-        return fill(self._blocks[name], clauses) if clauses else self._blocks[name]
+    def text(self, name: str) -> str:
+        """Return one block as it stands in its file, for this schema."""
+        return self._texts[name]
 
-    def ready(
-        self, name: str, clauses: Mapping[str, str], parts: Mapping[str, str] | None = None
-    ) -> tuple[str, tuple[str, ...]]:
-        """One block filled and numbered, kept for the next time: only for clauses of a small closed
-        set.
+    def render(self, statement: Fragment) -> tuple[str, list[Any]]:
+        """Return a statement's SQL with numbered parameters, and their values in that order.
 
-        `parts` are slots filled with other blocks, by name, before the clauses.
+        KeyError for an unknown block or slot, and for a parameter without a value. The SQL is kept
+        for the next time where only the statement itself has values: there are as many of those as
+        closed pieces can be combined by the code.
         """
-        key = (name, tuple(clauses.items()), tuple((parts or {}).items()))
-        found = self._ready.get(key)
-        if found is None:
-            blocks = {slot: self._blocks[block] for slot, block in (parts or {}).items()}
-            found = self._ready[key] = number(self.text(name, **blocks, **clauses))
-        return found
+        ready = self._ready.get(statement.key) if statement.key is not None else None
+        if ready is None:
+            writer = _Writer(self._blocks, self._slots)
+            writer.write(statement)
+            if statement.key is None:
+                return writer.text, [owner.values[name] for owner, name in writer.parameters]
+            ready = writer.text, tuple(name for _, name in writer.parameters)
+            self._ready[statement.key] = ready
+        text, names = ready
+        values = statement.values
+        return text, [values[name] for name in names]

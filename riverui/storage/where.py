@@ -57,21 +57,15 @@ class Where:
         if left := self.named_args.keys() - names:
             raise ValueError(f"the condition does not use {_listed(left)}")
 
-    def numbered(self, first: int) -> tuple[str, Sequence[Any]]:
-        """Return the condition in brackets, its parameters numbered from `first`, and their
-        values.
-        """
-        numbers: dict[str, int] = {}
-
-        def place(match: re.Match[str]) -> str:
-            name = match["name"]
-            return (
-                match[0] if name is None else f"${numbers.setdefault(name, first + len(numbers))}"
-            )
-
-        # The bracket stands on a line of its own, in case that the condition ends in a comment.
-        text = f"(\n{_TOKEN.sub(place, self.sql)}\n)"
-        return text, [self.named_args[name] for name in numbers]
+    def split(self) -> Sequence[str]:
+        """Return the text split at its named args: text, name, text, …, name, text."""
+        parts: list[str] = []
+        place = 0
+        for match in _TOKEN.finditer(self.sql):
+            if match["name"]:
+                parts += (self.sql[place : match.start()], match["name"])
+                place = match.end()
+        return [*parts, self.sql[place:]]
 
     def _names(self) -> Iterator[str]:
         """The names in the text; ValueError where it is not whole in itself."""
@@ -92,17 +86,6 @@ class Where:
             raise ValueError("the brackets of the condition do not match")
         if not self.sql.strip():
             raise ValueError("the condition is empty")
-
-
-def numbered(conditions: Sequence[Where], first: int) -> tuple[str, list[Any]]:
-    """Return all the conditions as one, its parameters numbered from `first`, and their values."""
-    texts: list[str] = []
-    values: list[Any] = []
-    for condition in conditions:
-        text, own = condition.numbered(first + len(values))
-        texts.append(text)
-        values += own
-    return " and ".join(texts), values
 
 
 def _listed(names: set[str]) -> str:

@@ -52,20 +52,19 @@ class BareExecutor:
         self.job_count_exact = inner.job_count_exact
         self.job_cutoff = inner.job_cutoff
         self.job_get = inner.job_get
-        self.job_get_log = inner.job_get_log
-        self.job_get_text = inner.job_get_text
+        self.job_log_piece = inner.job_log_piece
+        self.job_text_piece = inner.job_text_piece
         self.job_text_get = inner.job_text_get
         self.job_list = inner.job_list
-        self.job_minimal_list = inner.job_minimal_list
+        self.job_text_list = inner.job_text_list
         self.job_kind_list = inner.job_kind_list
-        self.job_kind_page = inner.job_kind_page
         self.job_progress = inner.job_progress
         self.queue_get = inner.queue_get
         self.queue_list = inner.queue_list
         self.queue_kind_count = inner.queue_kind_count
         self.queue_failure_list = inner.queue_failure_list
         self.queue_name_list = inner.queue_name_list
-        self.queue_name_page = inner.queue_name_page
+        self.queue_row_name_list = inner.queue_row_name_list
         self.queue_count_list = inner.queue_count_list
         self.queue_count_get = inner.queue_count_get
         # Admin

@@ -68,7 +68,7 @@ async def test_a_row_of_a_list(driver: Driver) -> None:
     async with driver.reading() as executor:
         (row,) = (await executor.job_list(params())).rows
         (lean,) = (await executor.job_list(params(lean=True))).rows
-        (minimal,) = (await executor.job_minimal_list(params())).rows
+        (minimal,) = (await executor.job_text_list(params())).rows
     assert (row.id, row.kind, row.queue, row.tags) == (job_id, "mail", "q", ("vip",))
     assert (row.state, row.matters_at, row.last_error) == ("discarded", NOW, "boom")
     assert "ann" in row.args_preview
@@ -151,14 +151,14 @@ async def test_one_job_with_all_there_is_of_it(driver: Driver) -> None:
         cut = await executor.job_get(job_id, cut=10)
         lean = await executor.job_get(job_id, lean=True)
         text = await executor.job_text_get(job_id)
-        args = await executor.job_get_text(job_id, "args", size=1_000)
-        some = await executor.job_get_text(job_id, "args", start=2, size=4)
-        output = await executor.job_get_text(job_id, "output", size=1_000)
-        logged = await executor.job_get_log(job_id, 1, size=1_000)
-        assert await executor.job_get_log(job_id, 2, size=10) is None
+        args = await executor.job_text_piece(job_id, "args", size=1_000)
+        some = await executor.job_text_piece(job_id, "args", start=2, size=4)
+        output = await executor.job_text_piece(job_id, "output", size=1_000)
+        logged = await executor.job_log_piece(job_id, 1, size=1_000)
+        assert await executor.job_log_piece(job_id, 2, size=10) is None
         for read in (executor.job_get(job_id + 1), executor.job_text_get(job_id + 1)):
             assert await read is None
-        assert await executor.job_get_text(job_id + 1, "args", size=10) is None
+        assert await executor.job_text_piece(job_id + 1, "args", size=10) is None
     assert row is not None
     assert (row.id, row.attempted_by, row.cancel_attempted_at) == (job_id, ("host_a_2026",), None)
     assert row.output is not None
@@ -189,6 +189,6 @@ async def test_kinds_by_name(driver: Driver) -> None:
     async with driver.reading() as executor:
         assert sorted(await executor.job_kind_list()) == ["Mail", "mail_2", "post"]
         assert sorted(await executor.job_kind_list(match="MAIL")) == ["Mail", "mail_2"]
-        assert list(await executor.job_kind_page(after="mail_2")) == ["post"]
-        assert sorted(await executor.job_kind_page(exclude=["post"])) == ["Mail", "mail_2"]
-        assert len(await executor.job_kind_page(limit=2)) == 2
+        assert list(await executor.job_kind_list(after="mail_2")) == ["post"]
+        assert sorted(await executor.job_kind_list(exclude=["post"])) == ["Mail", "mail_2"]
+        assert len(await executor.job_kind_list(limit=2)) == 2

@@ -105,8 +105,8 @@ async def test_the_list_unites_served_and_used_queues(driver: Driver) -> None:
             "served"
         ]
         assert list(await executor.queue_name_list(match="O")) == ["orphan"]
-        assert list(await executor.queue_name_page()) == ["served"]
-        assert list(await executor.queue_name_page(exclude=["served"])) == []
+        assert list(await executor.queue_row_name_list()) == ["served"]
+        assert list(await executor.queue_row_name_list(exclude=["served"])) == []
         (counted,) = await executor.queue_count_list(cap=10, limit=10)
         assert await executor.queue_count_get("served", cap=10) == counted
         assert await executor.queue_count_get("orphan", cap=10) is None

@@ -71,7 +71,7 @@ async def _settings(executor: PostgresExecutor) -> dict[str, str]:
         "timezone",
     )
     query = "select " + ", ".join(f"current_setting('{name}')" for name in names)
-    return dict(zip(names, (await executor._rows("settings", sql=query))[0], strict=True))
+    return dict(zip(names, (await executor._ask("settings", query, ()))[0], strict=True))
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ async def test_slow_query_is_stopped(driver: PostgresDriver) -> None:
     started = time.monotonic()
     with pytest.raises(QueryTimeout):
         async with driver.reading(timeout=SHORT) as executor:
-            await executor._rows("slow", sql="select pg_sleep(10)")
+            await executor._ask("slow", "select pg_sleep(10)", ())
     assert time.monotonic() - started < 5
     await driver.ping()
 
@@ -175,7 +175,7 @@ async def test_savepoints(driver: PostgresDriver, make: Make) -> None:
             async with transaction.savepoint():
                 await transaction.queue_pause("b")
                 async with transaction.savepoint():
-                    await transaction._rows("broken", sql="select 1/0")
+                    await transaction._ask("broken", "select 1/0", ())
 
         with pytest.raises(DatabaseError):
             await fail()
@@ -192,7 +192,7 @@ async def test_cancelled_request_frees_its_connection(database_url: str, connect
 
     async def slow() -> None:
         async with driver.reading() as executor:
-            await executor._rows("slow", sql="select pg_sleep(60)")
+            await executor._ask("slow", "select pg_sleep(60)", ())
 
     for _ in range(3):
         task = asyncio.create_task(slow())
@@ -376,9 +376,9 @@ async def test_a_late_request_to_stop_does_not_stop_the_next_statement(
         async with driver.autocommit(timeout=SHORT) as executor:
             open_way.clear()
             asyncio.get_running_loop().call_later(0.6, open_way.set)
-            await executor._rows("slow", sql="select pg_sleep(0.3)")
+            await executor._ask("slow", "select pg_sleep(0.3)", ())
         async with driver.autocommit(timeout=timedelta(seconds=5)) as executor:
-            await executor._rows("slow", sql="select pg_sleep(0.6)")
+            await executor._ask("slow", "select pg_sleep(0.6)", ())
 
 
 @asynccontextmanager
@@ -643,7 +643,7 @@ async def test_hosts_connections_come_back_as_they_were(
                 await transaction.job_retry_many([job_id])
             with pytest.raises(DatabaseError):
                 async with driver.reading() as executor:
-                    await executor._rows("broken", sql="select 1/0")
+                    await executor._ask("broken", "select 1/0", ())
         async with pool.connection() as connection:
             assert connection.autocommit is autocommit
             cursor = await connection.execute(

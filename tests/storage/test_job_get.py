@@ -25,13 +25,13 @@ async def _get(driver: Driver, job_id: int, **options: Any) -> JobShowRow:
 
 async def _text(driver: Driver, job_id: int, field: str) -> str | None:
     async with driver.reading() as executor:
-        piece = await executor.job_get_text(job_id, field, size=1_000_000)
+        piece = await executor.job_text_piece(job_id, field, size=1_000_000)
     return None if piece is None else piece.data.decode()
 
 
 async def _log(driver: Driver, job_id: int, attempt: int) -> str | None:
     async with driver.reading() as executor:
-        piece = await executor.job_get_log(job_id, attempt, size=1_000_000)
+        piece = await executor.job_log_piece(job_id, attempt, size=1_000_000)
     return None if piece is None else piece.data.decode()
 
 
@@ -121,8 +121,8 @@ async def test_least_of_a_job(driver: Driver, make: Make) -> None:
 async def test_unknown_id(driver: Driver, job_id: int) -> None:
     async with driver.reading() as executor:
         assert await executor.job_get(job_id) is None
-        assert await executor.job_get_log(job_id, 1, size=10) is None
-        assert await executor.job_get_text(job_id, "args", size=10) is None
+        assert await executor.job_log_piece(job_id, 1, size=10) is None
+        assert await executor.job_text_piece(job_id, "args", size=10) is None
 
 
 @pytest.mark.parametrize("state", list(JobState))

@@ -532,7 +532,8 @@ async def test_times_are_utc_whatever_the_servers_zone(make: Make, driver: Postg
         await make.connection.execute(f"alter database {row['name']} set {setting}".encode())
     job_id = await make.job(scheduled_at=NOW)
     async with driver.autocommit() as executor:
-        assert (await executor._rows("zone", sql="show timezone"))[0][0] == "America/New_York"
+        zone = await executor._ask("zone", "show timezone", ())
+        assert zone.value() == "America/New_York"
         found = await executor.job_row_get(job_id)
         queue = await executor.queue_upsert("q")
         (fetched,) = await executor.job_get_available(fetch())

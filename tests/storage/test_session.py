@@ -43,11 +43,11 @@ async def postgres(database_url: str) -> AsyncIterator[PostgresDriver]:
 
 
 async def _show(executor: PostgresExecutor, *names: str) -> list[str]:
-    return [(await executor._rows("show", sql=f"show {name}"))[0][0] for name in names]
+    return [(await executor._ask("show", f"show {name}", ()))[0][0] for name in names]
 
 
 async def _pid(executor: PostgresExecutor) -> int:
-    return int((await executor._rows("pid", sql="select pg_backend_pid()"))[0][0])
+    return int((await executor._ask("pid", "select pg_backend_pid()", ()))[0][0])
 
 
 async def _end(database_url: str) -> None:
@@ -104,7 +104,7 @@ async def test_only_hot_statements_are_prepared(postgres: PostgresDriver, make: 
 
 async def _prepared(executor: PostgresExecutor, *told_by: str) -> list[str]:
     """Every prepared statement, by the words that it is told by."""
-    rows = await executor._rows("prepared", sql="select statement from pg_prepared_statements")
+    rows = await executor._ask("prepared", "select statement from pg_prepared_statements", ())
     return sorted(next((words for words in told_by if words in text), text) for (text,) in rows)
 
 
@@ -130,7 +130,7 @@ async def test_a_failed_call_does_not_spoil_the_next(postgres: PostgresDriver) -
 async def test_a_session_stops_what_takes_too_long(postgres: PostgresDriver) -> None:
     async with postgres.session(timeout=timedelta(milliseconds=200)) as executor:
         with pytest.raises(QueryTimeout):
-            await executor._rows("slow", sql="select pg_sleep(30)")
+            await executor._ask("slow", "select pg_sleep(30)", ())
         assert await executor.job_row_get(1) is None
 
 
@@ -138,7 +138,7 @@ async def test_autocommit_stops_what_takes_too_long(postgres: PostgresDriver, ma
     started = time.monotonic()
     async with postgres.autocommit(timeout=timedelta(milliseconds=200)) as executor:
         with pytest.raises(QueryTimeout):
-            await executor._rows("slow", sql="select pg_sleep(30)")
+            await executor._ask("slow", "select pg_sleep(30)", ())
         assert await executor.job_row_get(1) is None
     assert time.monotonic() - started < 10
     running = await make.rows(
@@ -158,7 +158,7 @@ async def test_a_server_that_says_nothing(
     monkeypatch.setattr(client_timeout, "_ask_to_stop", deaf)
     with pytest.raises(DatabaseUnavailable):
         async with postgres.autocommit(timeout=timedelta(milliseconds=100)) as executor:
-            await executor._rows("slow", sql="select pg_sleep(5)")
+            await executor._ask("slow", "select pg_sleep(5)", ())
 
 
 async def test_a_lost_session(postgres: PostgresDriver, database_url: str) -> None:
@@ -228,7 +228,7 @@ async def test_tasks_may_share_a_session(postgres: PostgresDriver, make: Make) -
 
 async def test_a_cancelled_call_leaves_a_session_usable(postgres: PostgresDriver) -> None:
     async with postgres.session(timeout=timedelta(seconds=30)) as executor:
-        slow = asyncio.create_task(executor._rows("slow", sql="select pg_sleep(30)"))
+        slow = asyncio.create_task(executor._ask("slow", "select pg_sleep(30)", ()))
         await asyncio.sleep(0.1)
         slow.cancel()
         with pytest.raises(asyncio.CancelledError):

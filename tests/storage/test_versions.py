@@ -72,8 +72,8 @@ async def _use_everything(driver: PostgresDriver, make: Make) -> None:
             job = await executor.job_get(job_id)
             assert job is not None
             assert job.unique_states == ()
-            assert await executor.job_get_text(job_id, "job", size=10) is not None
-            assert await executor.job_get_log(job_id, 1, size=10) is None
+            assert await executor.job_text_piece(job_id, "job", size=10) is not None
+            assert await executor.job_log_piece(job_id, 1, size=10) is None
         assert await executor.job_kind_list() == ["test_kind"]
         assert list(await executor.job_path_list("args")) == []
         assert await executor.job_tag_list() == ["t"]

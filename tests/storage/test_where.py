@@ -6,7 +6,20 @@ from typing import Any
 
 import pytest
 
-from riverui.storage.where import Where, numbered
+from riverui.storage.postgres.job_list.select import where_fragment
+from riverui.storage.sql import Fragment, Parameter, Queries, join
+from riverui.storage.where import Where
+
+
+def numbered(conditions: list[Where], first: int) -> tuple[str, list[Any]]:
+    """The conditions in a statement that has parameters before theirs, and their values."""
+    before = [f"before_{n}" for n in range(1, first)]
+    statement = Fragment(
+        (*map(Parameter, before), join([where_fragment(each) for each in conditions], " and ")),
+        dict.fromkeys(before),
+    )
+    text, values = Queries([], None).render(statement)
+    return text.removeprefix("".join(f"${n}" for n in range(1, first))), values[first - 1 :]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +57,7 @@ from riverui.storage.where import Where, numbered
 def test_named_args_become_parameters(
     sql: str, args: dict[str, Any], text: str, values: list[Any]
 ) -> None:
-    assert Where(sql, args).numbered(5) == (f"(\n{text}\n)", values)
+    assert numbered([Where(sql, args)], 5) == (f"(\n{text}\n)", values)
 
 
 @pytest.mark.parametrize(

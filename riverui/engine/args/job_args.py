@@ -20,6 +20,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol, TypeAlias
 
+from riverui.domain.names import MOST_KIND_CHARACTERS
 from riverui.engine.args import gojson
 from riverui.engine.args.decoding import parse, reader
 from riverui.engine.args.fields import KIND, StructKind, Unique, fields_of, per_type, struct_kind
@@ -38,8 +39,6 @@ __all__ = [
     "kind_of",
     "plugins_of",
 ]
-
-_LONGEST_KIND = 127
 
 
 class _KindOfClass(Protocol):
@@ -77,7 +76,7 @@ class JsonArgs:
 def kind_of(args: object) -> str:
     """The kind of args, or of a type of args; ArgsError where there is none that River takes."""
     kind = getattr(args, KIND, None)
-    if type(kind) is str and 0 < len(kind) <= _LONGEST_KIND:
+    if type(kind) is str and 0 < len(kind) <= MOST_KIND_CHARACTERS:
         return kind
     return _kind(args, kind)
 
@@ -89,9 +88,11 @@ def _kind(args: object, kind: object) -> str:
         field = getattr(args, "model_fields", {}).get(KIND)
         kind = None if field is None else field.get_default()
     if isinstance(kind, str):
-        if 0 < len(kind) <= _LONGEST_KIND:
+        if 0 < len(kind) <= MOST_KIND_CHARACTERS:
             return str.__str__(kind)
-        raise ArgsError(f"the kind of {cls.__name__} must have 1 to {_LONGEST_KIND} characters")
+        raise ArgsError(
+            f"the kind of {cls.__name__} must have 1 to {MOST_KIND_CHARACTERS} characters"
+        )
     raise ArgsError(
         f'{cls.__name__} needs a kind to be job args, such as: kind: ClassVar[str] = "send_mail"'
     )

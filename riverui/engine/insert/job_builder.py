@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from riverui.domain.jobs import JobState
 from riverui.domain.names import is_queue_name
+from riverui.domain.numbers import MAX_SMALLINT
 from riverui.engine.args import gojson
 from riverui.engine.args.gojson import Unfit
 from riverui.engine.args.job_args import (
@@ -39,7 +40,6 @@ from riverui.storage.interface.params import JobInsertParams
 
 _TAG = re.compile(r"\w[\w-]+\w", re.ASCII)
 _LONGEST_TAG = 255
-_MOST_ATTEMPTS = 32_767
 
 
 class NotifyLimiter:
@@ -280,7 +280,7 @@ def _unique_args(args: object, encoded: str, unique: Uniqueness | None) -> str |
 
 def _max_attempts(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return min(value, _MOST_ATTEMPTS)
+        return min(value, MAX_SMALLINT)
     raise InsertError(f"max_attempts must be a whole number of at least 1, not {value!r}")
 
 

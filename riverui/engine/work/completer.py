@@ -43,6 +43,7 @@ _DOUBTS = 3
 _AWAY = (DatabaseUnavailable, LockTimeout, PermissionDenied, QueryTimeout, SchemaMissing)
 """Troubles of the database, not of a row: it may be a standby for a moment, or be migrated."""
 
+_STATE = JobRow._fields.index("state")
 _FINALIZED_AT = JobRow._fields.index("finalized_at")
 _new = tuple.__new__
 
@@ -308,8 +309,10 @@ def _completion(attempt: Attempt, now: datetime) -> Event:
     quick.
     """
     row, ended_at = attempt.row, attempt.ended_at
-    rest = row[_FINALIZED_AT + 1 :]
-    ended = _new(JobRow, (row.id, JobState.COMPLETED, *row[2:_FINALIZED_AT], ended_at, *rest))
+    # What `row._replace(state=…, finalized_at=…)` gives, in a third of the time.
+    values = list(row)
+    values[_STATE], values[_FINALIZED_AT] = JobState.COMPLETED, ended_at
+    ended = _new(JobRow, values)
     stats = JobStats(
         now - ended_at, attempt.started_at - row.scheduled_at, ended_at - attempt.started_at
     )

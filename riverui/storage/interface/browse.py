@@ -13,9 +13,9 @@ from riverui.storage.interface.params import (
     JobCutoff,
     JobFilter,
     JobListParams,
-    JobMinimalPage,
     JobPage,
     JobProgress,
+    JobTextPage,
     TextPiece,
 )
 
@@ -60,7 +60,7 @@ class JobBrowseExecutor(Protocol):
         """
         ...
 
-    async def job_get_log(
+    async def job_log_piece(
         self, id: int, attempt: int, *, start: int = 0, size: int
     ) -> TextPiece | None:
         """Return `size` bytes from `start` of the log of one attempt, its entries joined; None
@@ -70,7 +70,7 @@ class JobBrowseExecutor(Protocol):
         """
         ...
 
-    async def job_get_text(
+    async def job_text_piece(
         self, id: int, field: str, *, start: int = 0, size: int
     ) -> TextPiece | None:
         """Return `size` bytes from `start` of the JSON of `args`, `metadata`, `output`, `errors` or
@@ -90,21 +90,18 @@ class JobBrowseExecutor(Protocol):
         """Return one page of jobs by keyset; see JobListParams."""
         ...
 
-    async def job_minimal_list(
+    async def job_text_list(
         self, params: JobListParams, *, args: int = 100_000, unpacked: int = 2**40
-    ) -> JobMinimalPage:
-        """Return one page of jobs by keyset; `lean` means nothing here.
+    ) -> JobTextPage:
+        """Return one page of jobs by keyset, without errors and metadata; `lean` means nothing
+        here.
 
         Args of more than `args` characters are left out. The page ends before it is full once its
         args may take `unpacked` bytes; there is always one.
         """
         ...
 
-    async def job_kind_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
-        """Return distinct kinds whose name contains `match` (any case), by name."""
-        ...
-
-    async def job_kind_page(
+    async def job_kind_list(
         self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
     ) -> Sequence[str]:
         """Return distinct kinds by name: those behind `after` that contain `match` (any case), but
@@ -148,10 +145,10 @@ class QueueBrowseExecutor(Protocol):
         """Return names of queues that contain `match` (any case), by name."""
         ...
 
-    async def queue_name_page(
+    async def queue_row_name_list(
         self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
     ) -> Sequence[str]:
-        """Return names of served queues, chosen as those of `job_kind_page`."""
+        """Return names of queues that have a row, chosen as those of `job_kind_list`."""
         ...
 
     async def queue_count_list(self, *, cap: int, limit: int) -> Sequence[QueueCountRow]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from riverui.domain.jobs import JobListRow, JobMinimalRow, JobRow, JobState
+from riverui.domain.jobs import JobListRow, JobRow, JobState, JobTextRow
 from riverui.storage.where import Where
 
 
@@ -146,7 +146,7 @@ class SearchedWindow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobPage:
-    """Rows in display order, whichever way they were walked."""
+    """Rows in display order, whichever way they were read."""
 
     rows: tuple[JobListRow, ...]
     more: bool
@@ -156,10 +156,10 @@ class JobPage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JobMinimalPage:
-    """Like JobPage, with whole args."""
+class JobTextPage:
+    """Like JobPage, of jobs with their args as text."""
 
-    rows: tuple[JobMinimalRow, ...]
+    rows: tuple[JobTextRow, ...]
     more: bool
     searched: SearchedWindow | None = None
 

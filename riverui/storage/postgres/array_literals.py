@@ -17,19 +17,19 @@ _COPY_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 
 
 def numbers(values: Iterable[int | None]) -> str:
-    """An array of whole numbers."""
+    """Return an array of whole numbers."""
     return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
 
 
 def instants(values: Iterable[datetime | None]) -> str:
-    """An array of times with their offsets, which no setting of the session can misread."""
+    """Return an array of times with their offsets, which no setting of the session can misread."""
     return (
         "{" + ",".join(["NULL" if value is None else value.isoformat() for value in values]) + "}"
     )
 
 
 def texts(values: Sequence[str]) -> str:
-    """An array of texts; BadRequest where one cannot be stored."""
+    """Return an array of texts; BadRequest where one cannot be stored."""
     if not values:
         return "{}"
     joined = _joined(values)
@@ -37,7 +37,7 @@ def texts(values: Sequence[str]) -> str:
 
 
 def optional_texts(values: Iterable[str | None]) -> str:
-    """An array of texts and nulls; BadRequest where one cannot be stored."""
+    """Return an array of texts and nulls; BadRequest where one cannot be stored."""
     return (
         "{"
         + ",".join(["NULL" if value is None else texts((value,))[1:-1] for value in values])
@@ -46,7 +46,7 @@ def optional_texts(values: Iterable[str | None]) -> str:
 
 
 def keys(values: Iterable[bytes | None]) -> str:
-    """An array of bytes and nulls."""
+    """Return an array of bytes and nulls."""
     return (
         "{"
         + ",".join(["NULL" if value is None else f'"\\\\x{value.hex()}"' for value in values])
@@ -55,15 +55,15 @@ def keys(values: Iterable[bytes | None]) -> str:
 
 
 def copy_texts(values: Sequence[str]) -> list[str]:
-    """Each text as COPY's text format has it; BadRequest where one cannot be stored."""
+    """Return each text as COPY's text format has it; BadRequest where one cannot be stored."""
     joined = _joined(values)
     for character, escape in _COPY_ESCAPES:
         joined = joined.replace(character, escape)
     return joined.split(_BETWEEN)
 
 
-def storable_text(value: str) -> str:
-    """The text itself; BadRequest where Postgres cannot store it."""
+def check_text(value: str) -> str:
+    """Return the text itself; BadRequest where Postgres cannot store it."""
     if _BETWEEN in value:
         raise BadRequest("Postgres cannot store text with a NUL character in it.")
     _check(value)

@@ -13,13 +13,13 @@ from riverui.storage.interface import (
     Capability,
 )
 from riverui.storage.postgres.admin.job_actions import JobActions
+from riverui.storage.postgres.browse.job_texts import JobTexts
 from riverui.storage.postgres.browse.jobs import Jobs
+from riverui.storage.postgres.browse.names import Names
 from riverui.storage.postgres.browse.pro import Pro
 from riverui.storage.postgres.browse.progress import Progress
 from riverui.storage.postgres.browse.queues import Queues
-from riverui.storage.postgres.browse.river_ui import RiverUI
 from riverui.storage.postgres.browse.server import Server
-from riverui.storage.postgres.browse.suggestions import JobSuggestions
 from riverui.storage.postgres.engine.indexes import Indexes
 from riverui.storage.postgres.engine.job_upkeep import JobUpkeep
 from riverui.storage.postgres.engine.job_work import JobWork
@@ -34,11 +34,11 @@ class EngineOperations(JobWork, JobSelect, JobUpkeep, Leader):
     """What the engine needs: EngineExecutor."""
 
 
-class PageOperations(Jobs, JobActions, Queues, RiverUI, Progress):
+class PageOperations(Jobs, JobActions, JobTexts, Queues, Names, Progress):
     """What pages and programs read and do: BrowseExecutor and AdminExecutor."""
 
 
-class OptionalOperations(JobSuggestions, Pro, Indexes, Server):
+class OptionalOperations(Pro, Indexes, Server):
     """What other databases may lack: the Protocols behind the capabilities."""
 
     capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES) - {

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from riverui.storage.postgres.errors import translate_foreign
 from riverui.storage.postgres.executor import PostgresExecutor
-from riverui.storage.postgres.statements import Row, Watch
+from riverui.storage.postgres.rows import Rows
+from riverui.storage.postgres.statements import Watch
 from riverui.storage.sql import Queries
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class SqlAlchemyExecutor(PostgresExecutor):
 
     async def _ask(
         self, name: str, text: str, values: Sequence[Any], prepare: bool = False
-    ) -> list[Row]:
+    ) -> Rows:
         # asyncpg takes the type of a parameter from its first cast and wants a Python value of
         # that type: a text has to arrive as one.
         bound = _PARAMETER.sub(
@@ -63,7 +64,7 @@ class SqlAlchemyExecutor(PostgresExecutor):
         if self._watch:
             self._watch(name, bound, values)
         result = await self._send(bound, tuple(values))
-        return [tuple(row) for row in result.fetchall()] if result.returns_rows else []
+        return Rows(map(tuple, result.fetchall()), result.keys()) if result.returns_rows else Rows()
 
     async def _send(self, text: str, values: tuple[Any, ...] = ()) -> Any:
         try:

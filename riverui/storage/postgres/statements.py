@@ -11,17 +11,20 @@ import psycopg
 from psycopg import AsyncRawCursor
 from psycopg.adapt import Buffer, Loader, Transformer
 from psycopg.pq import Format, TransactionStatus
+from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
 from riverui.domain.clock import FIRST, LAST
 from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.pool import Connection
-from riverui.storage.sql import Queries, number
+from riverui.storage.postgres.rows import Row, Rows
+from riverui.storage.sql import Fragment, Queries
 
-Row = tuple[Any, ...]
 Watch = Callable[[str, str, Sequence[Any]], None]
-"""Is told of each statement before it runs: the block's name, the SQL as sent, its parameters."""
+"""A function that is told of each statement before it runs: the block's name, the SQL as sent and
+the values of its parameters.
+"""
 
 _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
 """Where Postgres counts its microseconds from."""
@@ -30,32 +33,29 @@ _T = TypeVar("_T")
 
 
 class Statement(NamedTuple):
-    """A block to run and what goes into it."""
+    """A statement of an operation that does not know how statements reach the database."""
 
-    name: str
-    parameters: Mapping[str, Any]
-    clauses: Mapping[str, str] = {}
-    parts: Mapping[str, str] = {}
-    """Slots to fill with other blocks, by name."""
+    fragment: Fragment
+    """A block by its name, with the values of its parameters."""
     copy: str | None = None
     """Rows to send, where the block is a COPY."""
     prepare: bool = False
-    """Where the connection can: for statements whose plan is the same whatever the table holds."""
+    """Whether it is worth preparing: its plan is the same whatever the table holds."""
 
 
-Steps = Generator[Statement, list[Row], _T]
-"""An operation that does not know how statements reach the database: yields them and is sent their
-rows.
-"""
+Steps = Generator[Statement, Rows, _T]
+"""An operation that yields statements and is sent their rows; returns what the operation gives."""
 
 
 def load_queries(schema: str | None) -> Queries:
-    """Postgres's SQL blocks for one schema."""
+    """Return Postgres's SQL blocks for one schema."""
     return Queries(sorted(Path(__file__).parent.glob("*/*.sql")), schema)
 
 
 def instant(value: datetime | None) -> datetime | str | None:
-    """A time as parameter; the ends of Python's calendar stand for the infinities (`WideTimes`)."""
+    """Return a time as parameter; the ends of Python's calendar stand for the infinities
+    (`WideTimes`).
+    """
     if value == LAST:
         return "infinity"
     if value == FIRST:
@@ -76,6 +76,10 @@ class WideTimes(Loader):
             return _MIDNIGHT + timedelta(microseconds=microseconds)
         except OverflowError:
             return FIRST if microseconds < 0 else LAST
+
+
+def _column_names(result: PGresult) -> list[str]:
+    return [(result.fname(place) or b"").decode() for place in range(result.nfields)]
 
 
 class Statements:
@@ -108,73 +112,56 @@ class Statements:
 
     @property
     def _in_transaction(self) -> bool:
-        """Whether a statement that fails would spoil what comes after it."""
+        """Return whether a statement that fails would spoil what comes after it."""
         return (
             not self._connection.autocommit
             or self._connection.info.transaction_status != TransactionStatus.IDLE
         )
 
     async def _rows(
-        self,
-        name: str,
-        parameters: Mapping[str, Any] | None = None,
-        /,
-        *,
-        sql: str | None = None,
-        **clauses: str,
-    ) -> list[Row]:
-        """Every row of one block (or of `sql`, put together from blocks and known by that name)."""
-        text, names = number(sql if sql is not None else self._queries.text(name, **clauses))
-        values = [parameters[key] for key in names] if parameters else []
-        return await self._ask(name, text, values)
+        self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
+    ) -> Rows:
+        """Return every row of one block, its slots filled and its parameters given."""
+        text, given = self._queries.render(Fragment(block, values, **slots))
+        return await self._ask(block, text, given)
+
+    async def _prepared(
+        self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
+    ) -> Rows:
+        """Return what `_rows` does; the statement is prepared where the connection can keep it.
+
+        For statements that run often and whose plan is the same whatever the table holds.
+        """
+        text, given = self._queries.render(Fragment(block, values, **slots))
+        return await self._ask(block, text, given, self._prepares)
 
     async def _row(
-        self, name: str, parameters: Mapping[str, Any] | None = None, /, **clauses: str
-    ) -> Row | None:
-        """The first row of one block; None where there is none."""
-        rows = await self._rows(name, parameters, **clauses)
-        return rows[0] if rows else None
-
-    async def _ready(
-        self,
-        name: str,
-        parameters: Mapping[str, Any],
-        /,
-        *,
-        prepare: bool = False,
-        parts: Mapping[str, str] | None = None,
-        **clauses: str,
-    ) -> list[Row]:
-        """Every row of one block that runs so often that its text is kept; see Queries.ready.
-
-        `prepare` is for statements whose plan is the same whatever the table holds.
+        self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
+    ) -> Any:
+        """Return the first row of one block, its columns as attributes; None where there is
+        none.
         """
-        text, names = self._queries.ready(name, clauses, parts)
-        return await self._ask(
-            name, text, [parameters[key] for key in names], prepare and self._prepares
-        )
+        return (await self._rows(block, values, **slots)).first()
 
     async def _drive(self, steps: Steps[_T]) -> _T:
-        """Runs an operation's statements; what it returns."""
+        """Run an operation's statements and return what it returns."""
         try:
             statement = next(steps)
             while True:
-                text, names = self._queries.ready(
-                    statement.name, statement.clauses, statement.parts
-                )
+                text, values = self._queries.render(statement.fragment)
+                name = str(statement.fragment.source)
                 if statement.copy is not None:
-                    await self._copy(statement.name, text, statement.copy)
-                    statement = steps.send([])
+                    await self._copy(name, text, statement.copy)
+                    statement = steps.send(Rows())
                 else:
-                    values = [statement.parameters[key] for key in names]
                     prepare = statement.prepare and self._prepares
-                    statement = steps.send(await self._ask(statement.name, text, values, prepare))
+                    statement = steps.send(await self._ask(name, text, values, prepare))
         except StopIteration as end:
             result: _T = end.value
             return result
 
     async def _run(self, statement: str) -> None:
-        """A statement of our own wording that gives no rows, such as `savepoint`."""
+        """Run a statement that no person has worded and that gives no rows, such as `savepoint`."""
         try:
             async with ClientTimeout(self._connection, self._limit, stop=not self._bounded):
                 await AsyncRawCursor(self._connection).execute(statement.encode(), prepare=False)
@@ -183,7 +170,7 @@ class Statements:
 
     async def _ask(
         self, name: str, text: str, values: Sequence[Any], prepare: bool = False
-    ) -> list[Row]:
+    ) -> Rows:
         if self._watch:
             self._watch(name, text, values)
         # A cursor for each statement, so that tasks which share a session do not read one another's
@@ -198,17 +185,17 @@ class Statements:
                 await cursor.execute(text.encode(), values or None, prepare=prepare, binary=True)
             result = cursor.pgresult
             if result is None or not result.nfields:
-                return []
+                return Rows()
+            names = _column_names(result)
             try:
-                return await cursor.fetchall()
+                return Rows(await cursor.fetchall(), names)
             except psycopg.DataError:
                 # A time that Python cannot hold. Rare, so the slower reader comes in only now; the
                 # statement has run and must not run again.
                 cursor.adapters.register_loader("timestamptz", WideTimes)
                 transformer = Transformer.from_context(cursor)
                 transformer.set_pgresult(result)
-                rows: list[Row] = transformer.load_rows(0, result.ntuples, tuple)
-                return rows
+                return Rows(transformer.load_rows(0, result.ntuples, tuple), names)
         except psycopg.Error as error:
             raise translate(error) from error
 

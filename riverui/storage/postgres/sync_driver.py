@@ -26,8 +26,9 @@ from riverui.storage.postgres.engine.job_work import set_state_many
 from riverui.storage.postgres.errors import refused, translate, translate_foreign
 from riverui.storage.postgres.foreign_transactions import sync_connection_of
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
+from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.sessions import is_closed_by_server
-from riverui.storage.postgres.statements import Row, Steps, Watch, load_queries
+from riverui.storage.postgres.statements import Steps, Watch, load_queries
 
 _T = TypeVar("_T")
 _PARAMETER = re.compile(r"\$(\d+)")
@@ -40,7 +41,7 @@ _BATCH = 5000
 class _SyncConnection(Protocol):
     """A connection of some library: what is asked of each."""
 
-    def ask(self, text: str, values: Sequence[Any]) -> list[Row]:
+    def ask(self, text: str, values: Sequence[Any]) -> Rows:
         """Run a statement with `$1`, `$2`, …; return its rows."""
         ...
 
@@ -137,15 +138,12 @@ class PostgresSyncDriver:
         try:
             statement = next(steps)
             while True:
-                text, names = self._queries.ready(
-                    statement.name, statement.clauses, statement.parts
-                )
-                values = [statement.parameters[key] for key in names]
+                text, values = self._queries.render(statement.fragment)
                 if self._watch:
-                    self._watch(statement.name, text, values)
+                    self._watch(str(statement.fragment.source), text, values)
                 if statement.copy is not None:
                     connection.copy(text, statement.copy)
-                    statement = steps.send([])
+                    statement = steps.send(Rows())
                 else:
                     statement = steps.send(connection.ask(text, values))
         except StopIteration as end:
@@ -205,11 +203,14 @@ class _PsycopgConnection:
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection
 
-    def ask(self, text: str, values: Sequence[Any]) -> list[Row]:
+    def ask(self, text: str, values: Sequence[Any]) -> Rows:
         try:
             cursor = RawCursor(self._connection, row_factory=tuple_row)
             cursor.execute(text.encode(), values or None, prepare=False, binary=True)
-            return cursor.fetchall() if cursor.description else []
+            columns = cursor.description
+            return (
+                Rows(cursor.fetchall(), [column.name for column in columns]) if columns else Rows()
+            )
         except psycopg.Error as error:
             raise translate(error) from error
 
@@ -225,13 +226,16 @@ class _Psycopg2Connection:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def ask(self, text: str, values: Sequence[Any]) -> list[Row]:
+    def ask(self, text: str, values: Sequence[Any]) -> Rows:
         named = _PARAMETER.sub(r"%(p\1)s", text.replace("%", "%%"))
         parameters = {f"p{place}": value for place, value in enumerate(values, 1)}
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(named, parameters)
-                return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+                columns = cursor.description
+                if columns is None:
+                    return Rows()
+                return Rows(map(tuple, cursor.fetchall()), [column[0] for column in columns])
         except Exception as error:
             raise translate_foreign(error) from error
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from riverui.actions.jobs import MAX_IDS
-from riverui.domain.jobs import ErrorText, JobMinimalRow, JobState, JobTextRow
+from riverui.domain.jobs import ErrorText, JobState, JobTextRow
 from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
 from riverui.web.api import requests
@@ -57,7 +57,7 @@ class JobMinimal(Model, frozen=True, kw_only=True):
     ) = UNSET
 
     @classmethod
-    def of(cls, row: JobMinimalRow, *, cut: bool = True) -> Self:
+    def of(cls, row: JobTextRow, *, cut: bool = True) -> Self:
         """Return a row of the database, with the names of what is cut unless `cut` is off."""
         found = cls(**_minimal(row))
         return found if cut or not row.cut else msgspec.structs.replace(found, cut=UNSET)
@@ -65,7 +65,7 @@ class JobMinimal(Model, frozen=True, kw_only=True):
     @classmethod
     def example(cls) -> Self:
         """Return a running job."""
-        return cls.of(EXAMPLE_JOB.job)
+        return cls.of(EXAMPLE_JOB)
 
 
 class JobError(Model, frozen=True, kw_only=True):
@@ -93,10 +93,10 @@ class Job(JobMinimal, frozen=True, kw_only=True):
     @classmethod
     def of_text(cls, row: JobTextRow, **more: Any) -> Self:
         """Return a row of the database; `more` are the fields that a subclass adds."""
-        left_out = "metadata" in row.job.cut
-        metadata = _left_out(row.job.id, "metadata") if left_out else row.metadata
+        left_out = "metadata" in row.cut
+        metadata = _left_out(row.id, "metadata") if left_out else row.metadata
         errors = [JobError.of(error) for error in row.errors]
-        return cls(**_minimal(row.job), errors=errors, metadata=Raw(metadata.encode()), **more)
+        return cls(**_minimal(row), errors=errors, metadata=Raw(metadata.encode()), **more)
 
     @classmethod
     def example(cls) -> Self:
@@ -128,7 +128,7 @@ class States(Model, frozen=True, kw_only=True):
         return cls.of(dict.fromkeys(JobState, 0) | found)
 
 
-def _minimal(row: JobMinimalRow) -> dict[str, Any]:
+def _minimal(row: JobTextRow) -> dict[str, Any]:
     """Return the fields of JobMinimal."""
     return {
         "id": row.id,
@@ -155,22 +155,20 @@ def _left_out(job_id: int, field: str) -> str:
 
 
 EXAMPLE_JOB = JobTextRow(
-    job=JobMinimalRow(
-        id=9381022,
-        args='{"customer": {"id": 42}}',
-        attempt=1,
-        attempted_at=datetime(2026, 11, 21, 9, 0, 0, 123456, tzinfo=UTC),
-        attempted_by=("host_2026_11_21T08_59_12_345678",),
-        created_at=datetime(2026, 11, 21, 8, 59, 59, tzinfo=UTC),
-        finalized_at=None,
-        kind="mail_send",
-        max_attempts=25,
-        priority=1,
-        queue="default",
-        scheduled_at=datetime(2026, 11, 21, 8, 59, 59, tzinfo=UTC),
-        state=JobState.RUNNING,
-        tags=("newsletter",),
-    ),
+    id=9381022,
+    args='{"customer": {"id": 42}}',
+    attempt=1,
+    attempted_at=datetime(2026, 11, 21, 9, 0, 0, 123456, tzinfo=UTC),
+    attempted_by=("host_2026_11_21T08_59_12_345678",),
+    created_at=datetime(2026, 11, 21, 8, 59, 59, tzinfo=UTC),
+    finalized_at=None,
+    kind="mail_send",
+    max_attempts=25,
+    priority=1,
+    queue="default",
+    scheduled_at=datetime(2026, 11, 21, 8, 59, 59, tzinfo=UTC),
+    state=JobState.RUNNING,
+    tags=("newsletter",),
     errors=(ErrorText(at="2026-11-21T08:58:00Z", attempt=1, error="connection reset", trace=""),),
     metadata='{"trace_id": "abc"}',
 )

@@ -12,7 +12,8 @@ from typing import Any
 from starlette.requests import Request
 
 from riverui.actions.jobs import MAX_IDS
-from riverui.domain.jobs import FINALIZED, JobMinimalRow, JobState
+from riverui.domain.jobs import FINALIZED, JobState, JobTextRow
+from riverui.domain.numbers import is_smallint
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JobCursor, JobFilter, JobOrder, Op, Term
 from riverui.web.api import requests
@@ -29,9 +30,6 @@ _MOST_NAMES = 100
 """How often each of them may be given, as in River UI."""
 _PRIORITIES = 10
 """How many priorities may be named: more than there are."""
-_SMALLINT = 2**15
-"""One more than the greatest smallint, which is what Postgres has a priority in."""
-
 _STATES = len(JobState)
 Q = Parameter(name="q", summary="A search, as typed on the pages.")
 ORDER = Parameter(
@@ -75,7 +73,7 @@ class Selection:
         """
         return query.decode_cursor(text, self.order) if text else None
 
-    def behind(self, row: JobMinimalRow) -> JobCursor:
+    def behind(self, row: JobTextRow) -> JobCursor:
         """Return the place just after a job."""
         timed = self.order in (JobOrder.TIME, JobOrder.TIME_DESC)
         return JobCursor(at=row.matters_at if timed else None, id=row.id)
@@ -129,9 +127,7 @@ def _terms(request: Request) -> tuple[Term, ...]:
             terms.append(_equal(field, tuple(values)))
     if priorities := requests.listed(request, "priorities", _PRIORITIES):
         found = [requests.integer(text) or 0 for text in priorities]
-        terms.append(
-            _equal(Field.PRIORITY, tuple(n if -_SMALLINT <= n < _SMALLINT else 0 for n in found))
-        )
+        terms.append(_equal(Field.PRIORITY, tuple(n if is_smallint(n) else 0 for n in found)))
     return tuple(terms)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from riverui.domain.jobs import JobState
+from riverui.domain.numbers import MAX_BIGINT, MAX_SMALLINT
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, Op, Term
 from riverui.web.search import json_terms, time_terms
@@ -35,7 +36,11 @@ ALIASES = {
 KEYS = {field.value: field for field in Field} | ALIASES
 JSON = frozenset({Field.ARGS, Field.METADATA})
 TIMES = frozenset({Field.CREATED, Field.SCHEDULED, Field.STARTED, Field.FINISHED})
-NUMBERS = {Field.ATTEMPT: (0, 32_767), Field.ID: (-(2**63), 2**63 - 1), Field.PRIORITY: (1, 4)}
+NUMBERS = {
+    Field.ATTEMPT: (0, MAX_SMALLINT),
+    Field.ID: (-MAX_BIGINT - 1, MAX_BIGINT),
+    Field.PRIORITY: (1, 4),
+}
 
 _STATE_WORDS = {
     "canceled": "cancelled",

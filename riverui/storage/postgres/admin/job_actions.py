@@ -10,22 +10,24 @@ from riverui.domain.clock import rfc3339_nano
 from riverui.domain.numbers import is_bigint
 from riverui.errors import DatabaseError, DatabaseUnavailable, LockTimeout
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from riverui.storage.postgres.statements import Row, Statements
+from riverui.storage.postgres.rows import Rows
+from riverui.storage.postgres.statements import Statements
+from riverui.storage.sql import Fragment
+
+_SKIP_LOCKED = Fragment("job_skip_locked")
 
 
 class JobActions(Statements):
     """Writing operations on river_job."""
 
     async def job_cancel_many(self, ids: Sequence[int]) -> JobChanges:
-        """River's JobCancel for each id in one statement; notifies the workers of every job it
-        touched.
-        """
+        """Cancel jobs as River's JobCancel does, in one statement; notify the workers of each."""
         return await self._change(
             "job_cancel_many", ids, cancel_attempted_at=rfc3339_nano(datetime.now(UTC))
         )
 
     async def job_delete_many(self, ids: Sequence[int]) -> JobChanges:
-        """River's JobDelete for each id in one statement: everything but running jobs."""
+        """Delete jobs as River's JobDelete does, in one statement: all but running ones."""
         return await self._change("job_delete_many", ids)
 
     async def job_move_many(
@@ -37,7 +39,7 @@ class JobActions(Statements):
         return await self._change("job_move_many", ids, queue=queue, priority=priority)
 
     async def job_retry_many(self, ids: Sequence[int]) -> JobChanges:
-        """River's JobRetry for each id in one statement. Raises UniqueConflict for all when one
+        """Retry jobs as River's JobRetry does, in one statement; UniqueConflict for all when one
         conflicts.
         """
         return await self._change("job_retry_many", ids)
@@ -51,8 +53,8 @@ class JobActions(Statements):
             rows = await self._guarded(name, parameters)
         except LockTimeout:
             # Somebody else holds one of the rows: do the rest.
-            rows = await self._guarded(name, parameters, wait="skip locked")
-        outcomes: dict[int, str] = {row[0]: row[1] for row in rows}
+            rows = await self._guarded(name, parameters, wait=_SKIP_LOCKED)
+        outcomes: dict[int, str] = {row.id: row.outcome for row in rows.records()}
         return JobChanges(
             changed=tuple(job for job, outcome in outcomes.items() if outcome == "changed"),
             requested=tuple(job for job, outcome in outcomes.items() if outcome == "requested"),
@@ -63,13 +65,13 @@ class JobActions(Statements):
             ),
         )
 
-    async def _guarded(self, name: str, parameters: Mapping[str, Any], **clauses: str) -> list[Row]:
-        """Rows of a block whose failure leaves somebody's transaction usable."""
+    async def _guarded(self, name: str, parameters: Mapping[str, Any], **slots: Fragment) -> Rows:
+        """Return the rows of a block; its failure leaves somebody's transaction usable."""
         if not self._in_transaction:
-            return await self._rows(name, parameters, **clauses)
+            return await self._rows(name, parameters, **slots)
         await self._run("savepoint riverui_change")
         try:
-            rows = await self._rows(name, parameters, **clauses)
+            rows = await self._rows(name, parameters, **slots)
         except DatabaseUnavailable:
             raise
         except DatabaseError:

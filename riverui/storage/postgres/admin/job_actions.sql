@@ -1,6 +1,6 @@
 -- What River's client does to one job, for many at once. Rows are locked in the order of their ids, so that two of
 -- these never wait for one another. Each answers (id, outcome) for every id asked for.
--- Slot: wait ("skip locked" after a lock timeout, so that one row held elsewhere does not fail the rest).
+-- Slot: wait (job_skip_locked after a lock timeout, so that one row held elsewhere does not fail the rest).
 
 -- name: job_cancel_many
 -- River: JobCancel. A running job is only asked to stop; every job that is not finalized is announced to the workers.
@@ -43,7 +43,7 @@ select a.id,
     when l.id is not null then 'finalized'
     when exists (select from /* schema */river_job j where j.id = a.id) then 'locked'
     else 'not_found'
-  end
+  end as outcome
 from asked a
 left join locked l on l.id = a.id
 left join changed c on c.id = a.id
@@ -67,7 +67,10 @@ changed as (
     -- River adds one whatever the column holds; a smallint ends at 32767.
     max_attempts = case when j.attempt = j.max_attempts then least(j.max_attempts + 1, 32767) else j.max_attempts end,
     finalized_at = null,
-    metadata = case when jsonb_typeof(j.metadata) = 'object' then j.metadata - 'cancel_attempted_at' else j.metadata end,
+    metadata = case
+      when jsonb_typeof(j.metadata) = 'object' then j.metadata - 'cancel_attempted_at'
+      else j.metadata
+    end,
     scheduled_at = now()
   from locked l
   where j.id = l.id
@@ -82,7 +85,7 @@ select a.id,
     when l.id is not null then 'already_available'
     when exists (select from /* schema */river_job j where j.id = a.id) then 'locked'
     else 'not_found'
-  end
+  end as outcome
 from asked a
 left join locked l on l.id = a.id
 left join changed c on c.id = a.id
@@ -124,7 +127,7 @@ select a.id,
     when l.id is not null then 'finalized'
     when exists (select from /* schema */river_job j where j.id = a.id) then 'locked'
     else 'not_found'
-  end
+  end as outcome
 from asked a
 left join locked l on l.id = a.id
 left join changed c on c.id = a.id
@@ -155,8 +158,11 @@ select a.id,
     when l.id is not null then 'running'
     when exists (select from /* schema */river_job j where j.id = a.id) then 'locked'
     else 'not_found'
-  end
+  end as outcome
 from asked a
 left join locked l on l.id = a.id
 left join changed c on c.id = a.id
 order by a.id;
+
+-- part: job_skip_locked (job_cancel_many.wait)
+skip locked;

@@ -25,8 +25,7 @@ class PostgresMigrations(Statements):
 
     async def tables_exist(self) -> bool:
         """Return whether there is a river_job table."""
-        row = await self._row("job_table_exists")
-        return bool(row and row[0])
+        return await self._exists("job_table_exists")
 
     async def versions(self, line: str) -> Sequence[int]:
         """Return the versions recorded for the line; MigrationError where the database does not
@@ -43,7 +42,7 @@ class PostgresMigrations(Statements):
                 f"The line “{line}” needs the migrations of the line “main” first."
             )
         rows = await self._rows("migration_list")
-        return [version for recorded, version, _ in rows if recorded == line]
+        return [row.version for row in rows.records() if row.line == line]
 
     @asynccontextmanager
     async def step(self, *, statement_timeout: timedelta | None = None) -> AsyncIterator[None]:
@@ -81,14 +80,14 @@ class PostgresMigrations(Statements):
         """Add or remove the record of one version; without `has_line` the table does not know
         lines.
         """
-        name = "migration_insert" if applied else "migration_delete"
-        await self._rows(
-            name if has_line else f"{name}_without_line", {"line": line, "version": version}
-        )
+        if has_line:
+            block = "migration_insert" if applied else "migration_delete"
+        else:
+            block = "migration_insert_without_line" if applied else "migration_delete_without_line"
+        await self._rows(block, {"line": line, "version": version})
 
     async def _exists(self, name: str) -> bool:
-        row = await self._row(name)
-        return bool(row and row[0])
+        return bool((await self._rows(name)).value())
 
 
 def _words(error: psycopg.Error) -> str:

@@ -23,17 +23,17 @@ delete from /* schema */river_migration where version = :version::bigint
 returning version;
 
 -- name: migration_lock
-select pg_advisory_xact_lock(:key::bigint);
+select pg_advisory_xact_lock(:key::bigint) as locked;
 
 -- name: migration_table_exists
 -- By way of a real table: to_regclass alone would not notice what another process has just made.
-select exists (select from pg_class where oid = to_regclass('/* schema */river_migration'));
+select exists (select from pg_class where oid = to_regclass('/* schema */river_migration')) as found;
 
 -- name: migration_line_exists
 select exists (
   select from pg_attribute
   where attrelid = to_regclass('/* schema */river_migration') and attname = 'line' and not attisdropped
-);
+) as found;
 
 -- name: job_table_exists
-select exists (select from pg_class where oid = to_regclass('/* schema */river_job'));
+select exists (select from pg_class where oid = to_regclass('/* schema */river_job')) as found;

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from riverui.domain.jobs import MOST_NAME, MOST_TAGS, JobListRow, JobShowRow, JobState
+from riverui.domain.jobs import MOST_NAME, MOST_TAGS, JobShowRow, JobState
 from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import (
@@ -21,99 +20,115 @@ from riverui.storage.interface.params import (
     JsonPath,
     TextPiece,
 )
-from riverui.storage.postgres.job_list.plan import Walks, order_by, read_page
-from riverui.storage.postgres.job_list.rows import MOST_VALUE, job_list_row, job_row, known_state
-from riverui.storage.postgres.statements import Row
-from riverui.storage.sql import Queries, rename
+from riverui.storage.postgres.job_list.plan import JobListPlans, read_page
+from riverui.storage.postgres.job_list.rows import (
+    MOST_VALUE,
+    job_list_row,
+    job_show_row,
+    known_state,
+)
+from riverui.storage.sql import Fragment, join, word
 
-_PREVIEW = 300
+PREVIEW = 300
 """Characters in a list of an error, and of args that are no object."""
 
-_LEAN = {"args": "''", "tags": "'{}'::text[]", "error": "null, false"}
-"""What fills the places of long columns in a lean list."""
-
-_LEAN_JOB = {
-    "args": "null::jsonb as args",
-    "errors": "null::jsonb[] as errors",
-    "metadata": "null::jsonb",
+_LEAN_LIST = {
+    "args": Fragment("job_list_without_args"),
+    "error": Fragment("job_list_without_error"),
+    "tags": Fragment("job_list_without_tags"),
 }
-"""What fills the places of a job's JSON where it is left out."""
+_LEAN_JOB = {
+    "args": Fragment("job_get_without_args"),
+    "errors": Fragment("job_get_without_errors"),
+    "metadata": Fragment("job_get_without_metadata"),
+}
+"""What stands in the places of long columns where they are left out."""
 
 _COUNT_WINDOW = 50_000
 """Rows that counting may look at when no index serves the filter."""
 
-_TEXTS = frozenset({"args", "metadata", "output", "errors", "job"})
+_TEXTS = {
+    "args": "job_text_args",
+    "errors": "job_text_errors",
+    "job": "job_text_job",
+    "metadata": "job_text_metadata",
+    "output": "job_text_output",
+}
+"""The blocks of a job's texts by the names that callers have for them."""
 
 
-class Jobs(Walks):
+class Jobs(JobListPlans):
     """Reading operations on river_job."""
 
     async def job_list(self, params: JobListParams) -> JobPage:
-        """One page of jobs by keyset; see JobListParams."""
-        walk = await self._list_walk(params)
-        if walk is None:
+        """Return one page of jobs by keyset; see JobListParams."""
+        plan = await self._plan(params)
+        if plan is None:
             return JobPage(rows=(), more=False)
-        values, parameters = _values(params.paths, self._queries)
         found = await self._rows(
             "job_list",
-            {**walk.parameters, **parameters, "preview": _PREVIEW},
-            walks=walk.sql,
-            values=values,
-            order=order_by("w", by_id=walk.by_id, descending=walk.descending),
-            **(_LEAN if params.lean else {}),
+            {**plan.values, "preview": PREVIEW},
+            **plan.slots,
+            **_values(params.paths),
+            **(_LEAN_LIST if params.lean else {}),
         )
-        rows, more, searched = read_page(found, params, walk, _listed)
+        rows, more, searched = read_page(found, params, plan, job_list_row)
         return JobPage(rows=rows, more=more, searched=searched)
 
     async def job_count(
         self, filter: JobFilter, *, cap: int, cutoff: JobCutoff | None = None
     ) -> Count:
-        """How many jobs match: AT_LEAST from `cap` on, and where a window ended the search."""
+        """Count what matches: AT_LEAST from `cap` on, and where a window ended the search."""
         if not filter.terms and cutoff is None:
             if filter.states:
                 states = [state.value for state in dict.fromkeys(filter.states)]
-                row = await self._row("job_probe_state", {"states": states, "most": cap + 1})
+                found = await self._rows("job_probe_state", {"states": states, "most": cap + 1})
             else:
-                row = await self._row("job_count_all_capped", {"cap": cap})
-            matched, ended = (row[0] if row else 0), False
+                found = await self._rows("job_count_all_capped", {"cap": cap})
+            matched, ended = found.value(), False
         else:
-            order = JobOrder.TIME_DESC if filter.states else JobOrder.ID_DESC
-            walk = await self._walk(
-                filter, order=order, limit=cap, window=_COUNT_WINDOW, cutoff=cutoff, ordered=False
+            params = JobListParams(
+                filter=filter,
+                order=JobOrder.TIME_DESC if filter.states else JobOrder.ID_DESC,
+                limit=cap,
+                window=_COUNT_WINDOW,
+                cutoff=cutoff,
             )
-            if walk is None:
+            plan = await self._plan(params, ordered=False)
+            if plan is None:
                 return Count(value=0)
-            row = await self._row("job_walk_count", walk.parameters, walks=walk.sql)
-            matched, ended = row or (0, False)
+            row = await self._row("job_count", plan.values, scans=plan.scans)
+            matched, ended = row.matched, row.ended
         if matched > cap:
             return Count(value=cap, kind=CountKind.AT_LEAST)
         return Count(value=matched, kind=CountKind.AT_LEAST if ended else CountKind.EXACT)
 
     async def job_count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
-        """All eight states in one statement: exact up to `cap`, `completed` beyond it ESTIMATED."""
+        """Count the jobs of every state: exact up to `cap`, `completed` beyond it ESTIMATED."""
         counts = dict.fromkeys(JobState, Count(value=0))
-        for name, counted, estimated in await self._rows("job_count_by_state", {"cap": cap}):
-            if not known_state(name):
+        for row in (await self._rows("job_count_by_state", {"cap": cap})).records():
+            state = known_state(row.state)
+            if state is None:
                 continue
-            if counted <= cap:
-                count = Count(value=counted)
-            elif estimated is not None and estimated > cap:
-                count = Count(value=estimated, kind=CountKind.ESTIMATED)
+            if row.counted <= cap:
+                count = Count(value=row.counted)
+            elif row.estimated is not None and row.estimated > cap:
+                count = Count(value=row.estimated, kind=CountKind.ESTIMATED)
             else:
                 count = Count(value=cap, kind=CountKind.AT_LEAST)
-            counts[JobState(name)] = count
+            counts[state] = count
         return counts
 
     async def job_count_exact(self, state: JobState) -> Count:
-        """An exact count, however long it takes (up to the transaction's time limit)."""
-        row = await self._row("job_count_state_exact", {"state": state.value})
-        return Count(value=row[0] if row else 0)
+        """Return an exact count, however long it takes (up to the transaction's time limit)."""
+        return Count(
+            value=(await self._rows("job_count_state_exact", {"state": state.value})).value()
+        )
 
     async def job_cutoff(self) -> JobCutoff:
-        """The newest id and the database's clock: freezes what a bulk action may touch."""
+        """Return the newest id and the database's clock: they freeze what a bulk action touches."""
         row = await self._row("job_cutoff")
-        assert row is not None
-        return JobCutoff(id=row[0], at=row[1])
+        return JobCutoff(id=row.id, at=row.at)
 
     async def job_get(
         self, id: int, *, cut: int = 200_000, lean: bool = False
@@ -124,11 +139,11 @@ class Jobs(Walks):
         """
         if not is_bigint(id):
             return None
-        parameters = {"id": id, "cut": cut, "name_length": MOST_NAME, "tags": MOST_TAGS}
-        row = await self._row("job_get", parameters, **(_LEAN_JOB if lean else {}))
-        return job_row(row) if row and known_state(row[1]) else None
+        values = {"id": id, "cut": cut, "name_length": MOST_NAME, "tags": MOST_TAGS}
+        row = await self._row("job_get", values, **(_LEAN_JOB if lean else {}))
+        return None if row is None else job_show_row(row)
 
-    async def job_get_log(
+    async def job_log_piece(
         self, id: int, attempt: int, *, start: int = 0, size: int
     ) -> TextPiece | None:
         """Return `size` bytes from `start` of the log of one attempt, its entries joined; None
@@ -138,9 +153,10 @@ class Jobs(Walks):
         """
         if not (is_bigint(id) and is_bigint(attempt)):
             return None
-        return await self._piece("job_get_log", {"id": id, "attempt": attempt}, start, size)
+        text = Fragment("job_text_log", {"id": id, "attempt": attempt})
+        return await self._piece(text, start, size)
 
-    async def job_get_text(
+    async def job_text_piece(
         self, id: int, field: str, *, start: int = 0, size: int
     ) -> TextPiece | None:
         """Return `size` bytes from `start` of the JSON of `args`, `metadata`, `output`, `errors` or
@@ -148,41 +164,29 @@ class Jobs(Walks):
 
         None without such a job, or without output.
         """
-        if field not in _TEXTS:
+        block = _TEXTS.get(field)
+        if block is None:
             raise BadRequest(f"A job has no text “{field}”.")
-        if not is_bigint(id):
-            return None
-        return await self._piece(f"job_get_text_{field}", {"id": id}, start, size)
-
-    async def _piece(
-        self, text: str, parameters: Mapping[str, Any], start: int, size: int
-    ) -> TextPiece | None:
-        row = await self._row(
-            "job_text_piece",
-            {**parameters, "start": start, "size": size},
-            text=self._queries.text(text),
+        return (
+            await self._piece(Fragment(block, {"id": id}), start, size) if is_bigint(id) else None
         )
-        return TextPiece(data=row[0], size=row[1], version=row[2]) if row else None
+
+    async def _piece(self, text: Fragment, start: int, size: int) -> TextPiece | None:
+        row = await self._row("job_text_piece", {"start": start, "size": size}, text=text)
+        return None if row is None else TextPiece(**row._asdict())
 
 
-def _values(paths: Sequence[JsonPath], queries: Queries) -> tuple[str, dict[str, Any]]:
-    """Return the columns of `job_list` that read these paths, and their parameters."""
+def _values(paths: Sequence[JsonPath]) -> dict[str, Fragment]:
+    """Return what fills the slot `values` of `job_list`: one value for each path."""
     if not paths:
-        return "", {}
-    columns: list[str] = []
-    parameters: dict[str, Any] = {"length": MOST_VALUE + 1}
-    for place, path in enumerate(paths):
-        column = "metadata" if path.field is Field.METADATA else "args"
-        if None in path.keys:
-            text = queries.text("job_values_at_path", column=column)
-            steps = ("[*]" if key is None else f".{json.dumps(key)}" for key in path.keys)
-            parameters[f"path_{place}"] = f"${''.join(steps)}"
-        else:
-            text = queries.text("job_value_at_path", column=column)
-            parameters[f"path_{place}"] = list(path.keys)
-        columns.append(f", {rename(text, 'path', f'path_{place}')}")
-    return "".join(columns), parameters
+        return {}
+    paths_in_order = join(map(_value, paths), ", ")
+    return {"values": Fragment("job_list_values", {"length": MOST_VALUE + 1}, paths=paths_in_order)}
 
 
-def _listed(row: Row) -> JobListRow | None:
-    return job_list_row(row) if known_state(row[4]) else None
+def _value(path: JsonPath) -> Fragment:
+    column = word("metadata" if path.field is Field.METADATA else "args")
+    if None not in path.keys:
+        return Fragment("job_value_at_path", {"path": list(path.keys)}, column=column)
+    steps = ("[*]" if key is None else f".{json.dumps(key)}" for key in path.keys)
+    return Fragment("job_values_at_path", {"path": f"${''.join(steps)}"}, column=column)

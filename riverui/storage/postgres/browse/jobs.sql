@@ -4,18 +4,20 @@
 -- `unique_states` came with migration 6: where the table lacks it, the name falls back to the outer one, which is null.
 -- Arrays may hold a million elements, in any number of dimensions and counted from anywhere: of tags the first are
 -- taken, of clients and errors the last. Whoever fills the slots with nulls need not unpack a row too large for that.
-select j.id, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at,
-  j.priority, left(j.args_text, :cut::int), coalesce(char_length(j.args_text), j.args_bytes),
+select j.id, j.state::text as state, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.finalized_at,
+  j.scheduled_at, j.priority, left(j.args_text, :cut::int) as args,
+  coalesce(char_length(j.args_text), j.args_bytes) as args_size,
   array(
     select left(unnest(j.attempted_by[array_upper(j.attempted_by, 1) - 99:]), :name_length::int + 1) limit 100
-  ),
+  ) as attempted_by,
   j.kind,
-  left(j.metadata_text, :cut::int), coalesce(char_length(j.metadata_text), j.metadata_bytes),
-  left(j.output_text, :cut::int), char_length(j.output_text),
-  j.queue, array(select unnest(j.tags)::text limit :tags::int), substring(j.unique_key from 1 for 64),
-  j.unique_states::text,
-  left(j.metadata ->> 'cancel_attempted_at', 64), left(j.metadata ->> 'snoozes', 32),
-  left(j.metadata ->> 'river:rescue_count', 32),
+  left(j.metadata_text, :cut::int) as metadata,
+  coalesce(char_length(j.metadata_text), j.metadata_bytes) as metadata_size,
+  left(j.output_text, :cut::int) as output, char_length(j.output_text) as output_size,
+  j.queue, array(select unnest(j.tags)::text limit :tags::int) as tags,
+  substring(j.unique_key from 1 for 64) as unique_key, j.unique_states::text as unique_states,
+  left(j.metadata ->> 'cancel_attempted_at', 64) as cancel_attempted_at,
+  left(j.metadata ->> 'snoozes', 32) as snoozes, left(j.metadata ->> 'river:rescue_count', 32) as rescues,
   (
     -- Newest first until the budget is spent; what lies beyond it keeps its place but not its text.
     select json_agg(json_build_array(
@@ -25,7 +27,9 @@ select j.id, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created
     ) order by e.ordinality)::text
     from (
       select e.ordinality, left(e.error ->> 'at', 64) as at, left(e.error ->> 'attempt', 32) as attempt,
-        coalesce(e.error ->> 'error', case when jsonb_typeof(e.error) = 'object' then '' else e.error::text end) as error,
+        coalesce(
+          e.error ->> 'error', case when jsonb_typeof(e.error) = 'object' then '' else e.error::text end
+        ) as error,
         coalesce(e.error ->> 'trace', '') as trace,
         sum(least(char_length(e.error::text), 2 * :cut::bigint)) over (
           order by e.ordinality desc rows between unbounded preceding and 1 preceding
@@ -34,10 +38,11 @@ select j.id, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created
       order by e.ordinality desc
       limit 1000
     ) e
-  ),
+  ) as errors,
   (
     select json_agg(json_build_array(
-      l.attempt, case when coalesce(l.spent, 0) < 4 * :cut::bigint then right(l.log, :cut::int) else '' end, char_length(l.log)
+      l.attempt, case when coalesce(l.spent, 0) < 4 * :cut::bigint then right(l.log, :cut::int) else '' end,
+      char_length(l.log)
     ) order by l.ordinality)::text
     from (
       select l.ordinality, left(l.entry ->> 'attempt', 32) as attempt, coalesce(l.entry ->> 'log', '') as log,
@@ -51,8 +56,9 @@ select j.id, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created
       order by l.ordinality desc
       limit 1000
     ) l
-  ),
-  greatest(cardinality(j.attempted_by) - 100, 0), greatest(cardinality(j.tags) - :tags::int, 0)
+  ) as logs,
+  greatest(cardinality(j.attempted_by) - 100, 0) as attempted_by_dropped,
+  greatest(cardinality(j.tags) - :tags::int, 0) as tags_dropped
 from (select null::bit(8) as unique_states) as absent
 cross join lateral (
   select id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at, priority,
@@ -64,8 +70,8 @@ cross join lateral (
   from (
     -- Taking nothing away unpacks the metadata, which may hold megabytes of logs, once and for all.
     select id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at, priority,
-      /* args: */ args /* :args */, pg_column_size(args) as args_bytes,
-      attempted_by, /* errors: */ errors /* :errors */, kind,
+      /* args: */ args /* :args */ as args, pg_column_size(args) as args_bytes,
+      attempted_by, /* errors: */ errors /* :errors */ as errors, kind,
       /* metadata: */
       case jsonb_typeof(metadata) when 'object' then metadata - '{}'::text[] else metadata end
       /* :metadata */ as metadata, pg_column_size(metadata) as metadata_bytes,
@@ -77,9 +83,18 @@ cross join lateral (
   offset 0
 ) j;
 
+-- part: job_get_without_args (job_get.args)
+null::jsonb;
+
+-- part: job_get_without_errors (job_get.errors)
+null::jsonb[];
+
+-- part: job_get_without_metadata (job_get.metadata)
+null::jsonb;
+
 -- name: job_text_piece
 -- Part of a text and its whole size, in bytes: those can be counted off without reading what comes before.
-select substring(w.data from :start::int + 1 for :size::int), octet_length(w.data), w.version
+select substring(w.data from :start::int + 1 for :size::int) as data, octet_length(w.data) as size, w.version
 from (
   select convert_to(t.text, 'UTF8') as data, t.version
   from (/* text: */ select kind as text, xmin::text as version from /* schema */river_job /* :text */) t
@@ -87,7 +102,7 @@ from (
   offset 0
 ) w;
 
--- name: job_get_log
+-- part: job_text_log (job_text_piece.text)
 -- Entries of one attempt, each in lines of its own. What is no whole number counts as 0, as it does on the page.
 select string_agg(
     case when l.last or l.log like E'%\n' then l.log else l.log || E'\n' end, '' order by l.ordinality
@@ -105,21 +120,21 @@ from (
 ) l
 group by l.version;
 
--- name: job_get_text_args
+-- part: job_text_args (job_text_piece.text)
 select args::text as text, xmin::text as version from /* schema */river_job where id = :id::bigint;
 
--- name: job_get_text_metadata
+-- part: job_text_metadata (job_text_piece.text)
 select metadata::text as text, xmin::text as version from /* schema */river_job where id = :id::bigint;
 
--- name: job_get_text_output
+-- part: job_text_output (job_text_piece.text)
 select (metadata -> 'output')::text as text, xmin::text as version from /* schema */river_job where id = :id::bigint;
 
--- name: job_get_text_errors
+-- part: job_text_errors (job_text_piece.text)
 select coalesce(to_jsonb(errors), '[]')::text as text, xmin::text as version
 from /* schema */river_job
 where id = :id::bigint;
 
--- name: job_get_text_job
+-- part: job_text_job (job_text_piece.text)
 select jsonb_build_object(
   'id', j.id, 'args', j.args, 'attempt', j.attempt, 'attempted_at', j.attempted_at, 'attempted_by', j.attempted_by,
   'created_at', j.created_at, 'errors', j.errors, 'finalized_at', j.finalized_at, 'kind', j.kind,
@@ -136,17 +151,17 @@ cross join lateral (
 ) j;
 
 -- name: job_cutoff
-select coalesce((select id from /* schema */river_job order by id desc limit 1), 0), now();
+select coalesce((select id from /* schema */river_job order by id desc limit 1), 0) as id, now() as at;
 
 -- name: job_count_by_state
 -- Each state's index entries up to the cap. Of `completed` the statistics know the share well enough to go beyond it:
 -- the planner's own way of keeping `reltuples` fresh, by the size that the table has now.
-select s.state::text,
+select s.state::text as state,
   (
     select count(*) from (
       select 1 from /* schema */river_job j where j.state = s.state order by j.queue limit :cap::bigint + 1
     ) x
-  ),
+  ) as counted,
   case when s.state = 'completed' then (
     select (
       c.reltuples * m.freq::float8
@@ -157,11 +172,11 @@ select s.state::text,
     join pg_stats t on t.schemaname = n.nspname and t.tablename = c.relname and t.attname = 'state' and not t.inherited
     cross join lateral unnest(t.most_common_vals::text::text[], t.most_common_freqs) as m (state, freq)
     where c.oid = '/* schema */river_job'::regclass and c.reltuples >= 0 and m.state = 'completed'
-  ) end
+  ) end as estimated
 from unnest(enum_range(null::/* schema */river_job_state)) as s (state);
 
 -- name: job_count_state_exact
-select count(*) from /* schema */river_job where state = :state::text::/* schema */river_job_state;
+select count(*) as found from /* schema */river_job where state = :state::text::/* schema */river_job_state;
 
 -- name: job_count_all_capped
-select count(*) from (select 1 from /* schema */river_job order by id limit :cap::bigint + 1) x;
+select count(*) as found from (select 1 from /* schema */river_job order by id limit :cap::bigint + 1) x;

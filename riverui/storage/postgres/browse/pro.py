@@ -15,84 +15,81 @@ from riverui.domain.workflows import (
 )
 from riverui.storage.interface.workflows import PRO_TABLES
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.browse.river_ui import TASK_LIMITS, text_row
-from riverui.storage.postgres.job_list.filters import storable
+from riverui.storage.postgres.browse.job_texts import JOB_TEXT_COLUMNS, TASK_LIMITS, job_text_row
+from riverui.storage.postgres.job_list.filters import is_storable
 from riverui.storage.postgres.statements import Statements
+from riverui.storage.sql import Fragment, word
 
 _BY_BITMAP = "set local enable_bitmapscan = on"
 """The tasks of a workflow are found by a GIN index, which is only read by way of a bitmap."""
 
 _TASKS = 10_000
+"""Jobs of a workflow that are read."""
 
 
 class Pro(Statements):
     """Operations on River Pro's tables."""
 
     async def pro_tables(self) -> Sequence[str]:
-        """Those of PRO_TABLES that exist."""
+        """Return those of PRO_TABLES that exist."""
         rows = await self._rows("pro_tables", {"tables": array_literals.texts(PRO_TABLES)})
-        return [row[0] for row in rows]
+        return rows.values()
 
     async def periodic_job_list(
         self, *, updated_after: datetime, limit: int
     ) -> Sequence[PeriodicJobRow]:
-        """Durable periodic jobs that are still kept up, by id."""
+        """Return durable periodic jobs that are still kept up, by id."""
         rows = await self._rows(
             "periodic_job_list", {"updated_after": updated_after, "limit": limit}
         )
-        return [PeriodicJobRow._make(row) for row in rows]
+        return [PeriodicJobRow(**row._asdict()) for row in rows.records()]
 
     async def producer_list(self, queue_name: str) -> Sequence[ProducerRow]:
-        """The producers of one queue, by id."""
-        rows = (
-            await self._rows("producer_list", {"queue_name": queue_name})
-            if storable(queue_name)
-            else []
-        )
-        return [ProducerRow._make(row) for row in rows]
+        """Return the producers of one queue, by id."""
+        if not is_storable(queue_name):
+            return []
+        rows = await self._rows("producer_list", {"queue_name": queue_name})
+        return [ProducerRow(**row._asdict()) for row in rows.records()]
 
     async def workflow_list(
         self, *, after: str = "", active: bool | None = None, limit: int
     ) -> Sequence[WorkflowListRow]:
-        """Workflows by id, the last first; `active` ones have a task that has not ended."""
-        if not storable(after):
+        """Return workflows by id, the last first; `active` ones have a task that has not ended."""
+        if not is_storable(after):
             return []
-        clause = {None: "", True: "workflow_active", False: "workflow_inactive"}[active]
+        slots = {}
+        if active is not None:
+            slots["active"] = Fragment("workflow_active" if active else "workflow_inactive")
         await self._run(_BY_BITMAP)
-        rows = await self._rows(
-            "workflow_list",
-            {"after": after, "limit": limit},
-            active=self._queries.text(clause) if clause else "",
-        )
-        states = sorted(JobState)
+        rows = await self._rows("workflow_list", {"after": after, "limit": limit}, **slots)
         return [
             WorkflowListRow(
-                id=row[0],
-                name=row[1],
-                created_at=row[2],
-                failed_deps=row[3],
-                counts=dict(zip(states, row[4:], strict=True)),
+                id=row.id,
+                name=row.name,
+                created_at=row.created_at,
+                failed_deps=row.failed_deps,
+                counts={state: getattr(row, state.value) for state in sorted(JobState)},
             )
-            for row in rows
+            for row in rows.records()
         ]
 
     async def workflow_get(self, id: str) -> WorkflowRow | None:
-        """One workflow, or None."""
-        row = await self._row("workflow_get", {"id": id}) if storable(id) else None
-        return WorkflowRow._make(row) if row else None
+        """Return one workflow, or None."""
+        row = await self._row("workflow_get", {"id": id}) if is_storable(id) else None
+        return None if row is None else WorkflowRow(**row._asdict())
 
     async def workflow_task_list(self, id: str) -> Sequence[JobTextRow]:
-        """The jobs of a workflow, by id."""
-        if not storable(id):
+        """Return the jobs of a workflow, by id."""
+        if not is_storable(id):
             return []
         await self._run(_BY_BITMAP)
         rows = await self._rows(
             "workflow_task_list",
             {"id": id, "limit": _TASKS, **TASK_LIMITS},
-            columns=self._queries.text("job_minimal_columns"),
-            texts=self._queries.text("job_text_columns"),
+            **JOB_TEXT_COLUMNS,
         )
-        return [task for row in rows if (task := text_row(row, TASK_LIMITS)) is not None]
+        tasks = [job_text_row(row, TASK_LIMITS) for row in rows.records()]
+        return [task for task in tasks if task is not None]
 
     async def workflow_signal_list(
         self,
@@ -104,10 +101,10 @@ class Pro(Statements):
         descending: bool = True,
         limit: int,
     ) -> Sequence[SignalRow]:
-        """Signals with one of these keys by id, behind the one with `cursor_id`."""
+        """Return signals with one of these keys by id, behind the one with `cursor_id`."""
         parameters = {"id": id, "attempt": attempt, "cursor_id": cursor_id, "limit": limit}
         slots = (
-            {"desc": "desc", "beyond": self._queries.text("workflow_signal_before")}
+            {"desc": word("desc"), "beyond": Fragment("workflow_signal_before")}
             if descending
             else {}
         )
@@ -116,13 +113,14 @@ class Pro(Statements):
             {**parameters, "keys": array_literals.texts(list(keys))},
             **slots,
         )
-        return [SignalRow._make(row) for row in rows]
+        return [SignalRow(**row._asdict()) for row in rows.records()]
 
     async def workflow_retry(
         self, ids: Sequence[int], *, waiting: Sequence[int], reset: bool
     ) -> Sequence[int]:
-        """Lets ended tasks run again, those of `waiting` after others; the ids changed.
-        UniqueConflict.
+        """Let ended tasks run again, those of `waiting` after others; return the ids changed.
+
+        UniqueConflict where a task's key is taken.
         """
         parameters = {"ids": list(ids), "waiting": list(waiting), "reset": reset}
-        return sorted(row[0] for row in await self._rows("workflow_retry", parameters))
+        return sorted((await self._rows("workflow_retry", parameters)).values())

@@ -11,7 +11,8 @@ order by p.id
 limit :limit::bigint;
 
 -- name: producer_list
-select p.id, p.client_id, p.created_at, p.max_workers, p.metadata::text, p.paused_at, p.queue_name, p.updated_at
+select p.id, p.client_id, p.created_at, p.max_workers, p.metadata::text as metadata, p.paused_at,
+  p.queue_name, p.updated_at
 from /* schema */river_producer p
 where p.queue_name = :queue_name::text
 order by p.id;
@@ -25,8 +26,8 @@ with page as materialized (
   order by w.id desc
   limit :limit::bigint
 )
-select p.id, p.name, coalesce(p.created_at::timestamptz, c.created_at, now()), c.failed_deps, c.available, c.cancelled,
-  c.completed, c.discarded, c.pending, c.retryable, c.running, c.scheduled
+select p.id, p.name, coalesce(p.created_at::timestamptz, c.created_at, now()) as created_at, c.failed_deps, c.available,
+  c.cancelled, c.completed, c.discarded, c.pending, c.retryable, c.running, c.scheduled
 from page p
 cross join lateral (
   select min(j.created_at) as created_at,
@@ -44,37 +45,39 @@ cross join lateral (
 ) c
 order by p.id desc;
 
--- name: workflow_active
+-- part: workflow_active (workflow_list.active)
 and exists (
   select from /* schema */river_job j
   where j.metadata @> jsonb_build_object('workflow_id', w.id) and j.state not in ('cancelled', 'completed', 'discarded')
 );
 
--- name: workflow_inactive
+-- part: workflow_inactive (workflow_list.active)
 and not exists (
   select from /* schema */river_job j
   where j.metadata @> jsonb_build_object('workflow_id', w.id) and j.state not in ('cancelled', 'completed', 'discarded')
 );
 
 -- name: workflow_get
-select w.id, coalesce(w.name, ''), greatest(w.current_attempt, 1) from /* schema */river_workflow w where w.id = :id::text;
+select w.id, coalesce(w.name, '') as name, greatest(w.current_attempt, 1) as attempt
+from /* schema */river_workflow w
+where w.id = :id::text;
 
 -- name: workflow_task_list
-select /* columns: */ j.id /* :columns */, /* texts: */ j.metadata /* :texts */
+select /* columns: */ j.id /* :columns */, /* long_columns: */ j.metadata /* :long_columns */
 from /* schema */river_job j
 where j.metadata @> jsonb_build_object('workflow_id', :id::text)
 order by j.id
 limit :limit::bigint;
 
 -- name: workflow_signal_list
-select s.attempt, s.created_at, s.id, s.key, s.payload::text, s.source::text
+select s.attempt, s.created_at, s.id, s.key, s.payload::text as payload, s.source::text as source
 from /* schema */river_workflow_signal s
 where s.workflow_id = :id::text and s.attempt = :attempt::bigint and s.key = any(:keys::text::text[])
   and (:cursor_id::bigint = 0 or /* beyond: */ s.id > :cursor_id::bigint /* :beyond */)
 order by s.id /* desc */
 limit :limit::bigint;
 
--- name: workflow_signal_before
+-- part: workflow_signal_before (workflow_signal_list.beyond)
 s.id < :cursor_id::bigint;
 
 -- name: workflow_retry

@@ -6,11 +6,12 @@ from contextlib import suppress
 
 from riverui.domain.jobs import JobState
 from riverui.errors import QueryTimeout
-from riverui.storage.interface.params import JobFilter, JobOrder, JobProgress
-from riverui.storage.postgres.job_list.filters import compile_filter
-from riverui.storage.postgres.job_list.plan import Walks
+from riverui.storage.interface.params import JobFilter, JobListParams, JobOrder, JobProgress
+from riverui.storage.postgres.job_list.filters import compile_filter, state_term
+from riverui.storage.postgres.job_list.plan import JobListPlans
 from riverui.storage.postgres.job_list.rows import known_state
-from riverui.storage.postgres.statements import Row
+from riverui.storage.postgres.rows import Rows
+from riverui.storage.sql import join
 
 _TRY = "savepoint riverui_try; set local statement_timeout = 1000; set local enable_bitmapscan = on"
 """A second for River's GIN indexes, which are only read by way of a bitmap."""
@@ -18,48 +19,46 @@ _TRY = "savepoint riverui_try; set local statement_timeout = 1000; set local ena
 _TRIED = "rollback to savepoint riverui_try; release savepoint riverui_try"
 
 
-class Progress(Walks):
+class Progress(JobListPlans):
     """Counting a filter's jobs by state."""
 
     async def job_progress(self, filter: JobFilter, *, window: int) -> JobProgress:
-        """The filter's jobs by state; looks at no more than `window` rows where no index finds
+        """Count the filter's jobs by state; look at no more than `window` rows where no index finds
         them.
         """
         rows = await self._progress_contains(filter)
         if rows is None:
-            walk = await self._walk(
-                filter, order=JobOrder.ID_DESC, limit=window, window=window, ordered=False
+            params = JobListParams(
+                filter=filter, order=JobOrder.ID_DESC, limit=window, window=window
             )
+            plan = await self._plan(params, ordered=False)
             rows = (
-                []
-                if walk is None
-                else await self._rows("job_progress", walk.parameters, walks=walk.sql)
+                Rows()
+                if plan is None
+                else await self._rows("job_progress", plan.values, scans=plan.scans)
             )
         counts = dict.fromkeys(JobState, 0)
-        for state, count, _ in rows:
-            if known_state(state):
-                counts[JobState(state)] = count
-        ended = any(row[2] for row in rows)
+        ended = False
+        for row in rows.records():
+            ended |= row.ended
+            if (state := known_state(row.state)) is not None:
+                counts[state] = row.jobs
         return JobProgress(counts=counts, exact=not ended and sum(counts.values()) <= window)
 
-    async def _progress_contains(self, filter: JobFilter) -> list[Row] | None:
-        """The counts where args or metadata are asked for and their indexes answer in time; else
-        None.
+    async def _progress_contains(self, filter: JobFilter) -> Rows | None:
+        """Return the counts where args or metadata are asked for and their indexes answer in time;
+        else None.
         """
-        conditions = compile_filter(filter, self._queries)
+        conditions = compile_filter(filter)
         if not conditions.contains or conditions.impossible:
             return None
-        terms = "".join(
-            f" {condition.bound}" if condition in conditions.contains else condition.sql
-            for condition in conditions.terms
-        )
-        parameters = dict(conditions.parameters)
+        terms = [condition.bound or condition.sql for condition in conditions.contains]
+        terms += [c.sql for c in conditions.terms if c not in conditions.contains]
         if conditions.states is not None:
-            terms += " and " + self._queries.text("job_term_state").replace(":value", ":states")
-            parameters["states"] = [state.value for state in conditions.states]
+            terms.append(state_term(conditions.states))
         rows = None
         await self._run(_TRY)
         with suppress(QueryTimeout):
-            rows = await self._rows("job_progress_contains", parameters, terms=terms)
+            rows = await self._rows("job_progress_contains", terms=join(terms))
         await self._run(_TRIED)
         return rows

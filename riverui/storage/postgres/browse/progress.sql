@@ -1,16 +1,16 @@
 -- How far a group of jobs is: its jobs by state.
 
 -- name: job_progress
--- The walks of job_list, as many rows as their windows reach. Each row's state is looked up by itself: a join might be
--- planned as a walk along all ids.
-select j.state::text, count(*) filter (where w.matched), bool_or(w.ended)
+-- The scans of job_list, as many rows as their windows reach. Each row's state is looked up by itself: a join might be
+-- planned as a scan of all ids.
+select j.state::text as state, count(*) filter (where w.matched) as jobs, bool_or(w.ended) as ended
 from (
   select w.id, w.matched, w.ended
   from (
-    /* walks: */
+    /* scans: */
     select j.id, true as matched, false as ended from /* schema */river_job j
     order by j.id limit :limit::bigint + 1
-    /* :walks */
+    /* :scans */
   ) w
   limit :limit::bigint + 1
 ) w
@@ -19,7 +19,7 @@ group by j.state;
 
 -- name: job_progress_contains
 -- By River's GIN indexes on args and metadata, whose bitmap finds them all at once.
-select j.state::text, count(*), false
+select j.state::text as state, count(*) as jobs, false as ended
 from /* schema */river_job j
 where true /* terms */
 group by j.state;

@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
-from riverui.domain.queues import QueueListRow, QueueRow
+from riverui.domain.queues import QueueCountRow, QueueListRow, QueueRow
 from riverui.errors import NotFound
 from riverui.storage.interface.params import Count, CountKind
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.job_list.filters import contains_pattern, storable
+from riverui.storage.postgres.browse.jobs import PREVIEW
+from riverui.storage.postgres.job_list.filters import contains_pattern, is_storable
 from riverui.storage.postgres.job_list.rows import job_list_row, queue_list_row, queue_row
+from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements
+from riverui.storage.sql import Fragment, word
 
 _MOST = 2000
 """Distinct queues of jobs that are looked through in each state."""
 
 _UNFINISHED = tuple(state.value for state in JobState if state not in FINALIZED)
-_PREVIEW = 300
 
 
 class Queues(Statements):
@@ -27,113 +30,107 @@ class Queues(Statements):
 
     async def queue_get(self, name: str, *, cap: int) -> QueueListRow | None:
         """Return one queue with its counts; None when it has neither a row nor any job."""
-        if not storable(name):
+        if not is_storable(name):
             return None
         row = await self._row("queue_row_get", {"name": name})
         if row is None:
-            known = await self._row("queue_has_jobs", {"name": name, "states": list(JobState)})
-            if not (known and known[0]):
+            known = await self._rows("queue_has_jobs", {"name": name, "states": list(JobState)})
+            if not known.value():
                 return None
         # The pattern finds no row of River's but this one's name, given by itself.
         rows = await self._rows(
             "queue_list", {"patterns": [], "job_queues": [name], "cap": cap, "limit": 1}
         )
-        return queue_list_row(rows[0])
+        return queue_list_row(rows.first())
 
     async def queue_kind_count(
         self, name: str, *, cap: int
     ) -> Sequence[tuple[str, Mapping[JobState, Count]]]:
         """Kinds of the queue's unfinished jobs, counted among at most `cap` rows of each state."""
-        if not storable(name):
+        if not is_storable(name):
             return []
         rows = await self._rows(
             "queue_kind_count", {"name": name, "states": list(_UNFINISHED), "cap": cap}
         )
+        found = rows.records()
         looked_at: dict[str, int] = {}
-        for _, state, count in rows:
-            looked_at[state] = looked_at.get(state, 0) + count
+        for row in found:
+            looked_at[row.state] = looked_at.get(row.state, 0) + row.jobs
         kinds: dict[str, dict[JobState, Count]] = {}
-        for kind, state, count in rows:
-            certain = CountKind.EXACT if looked_at[state] < cap else CountKind.AT_LEAST
-            kinds.setdefault(kind, {})[JobState(state)] = Count(value=count, kind=certain)
+        for row in found:
+            certain = CountKind.EXACT if looked_at[row.state] < cap else CountKind.AT_LEAST
+            count = Count(value=row.jobs, kind=certain)
+            kinds.setdefault(row.kind, {})[JobState(row.state)] = count
         return list(kinds.items())
 
     async def queue_list(
         self, *, match: str = "", cap: int, limit: int = 200
     ) -> Sequence[QueueListRow]:
         """Queues by name: those with a row and those that only have waiting or running jobs."""
-        patterns = [contains_pattern(match)]
-        found = await self._rows(
-            "job_queue_names",
-            {"states": list(_UNFINISHED), "patterns": patterns, "most": _MOST, "limit": _MOST},
+        pattern = contains_pattern(match)
+        names = await self._rows(
+            "job_queue_name_list",
+            {"states": list(_UNFINISHED), "pattern": pattern, "most": _MOST, "limit": _MOST},
         )
-        names = [row[0] for row in found]
         rows = await self._rows(
-            "queue_list", {"patterns": patterns, "job_queues": names, "cap": cap, "limit": limit}
+            "queue_list",
+            {"patterns": [pattern], "job_queues": names.values(), "cap": cap, "limit": limit},
         )
-        return [queue_list_row(row) for row in rows]
+        return [queue_list_row(row) for row in rows.records()]
 
     async def queue_failure_list(self, name: str, *, limit: int = 10) -> Sequence[JobListRow]:
         """The queue's newest failed jobs: discarded and retryable, newest attempt first."""
-        if not storable(name):
+        if not is_storable(name):
             return []
         rows = await self._rows(
             "job_list",
-            {"name": name, "limit": limit, "preview": _PREVIEW},
-            walks=self._queries.text("queue_failure_list"),
-            order="w.at desc, w.id desc",
+            {"name": name, "limit": limit, "preview": PREVIEW},
+            scans=Fragment("queue_failure_list"),
+            desc=word("desc"),
         )
-        return [job_list_row(row) for row in rows[:limit]]
-
-    async def queue_name_list(self, *, match: str = "", limit: int = 100) -> Sequence[str]:
-        """Names of queues that contain `match` (any case), by name."""
-        parameters = {"patterns": [contains_pattern(match)], "limit": limit}
-        served = await self._rows("queue_name_list", parameters)
-        states = [state.value for state in JobState]
-        used = await self._rows("job_queue_names", {**parameters, "states": states, "most": _MOST})
-        return sorted({row[0] for row in [*served, *used]})[:limit]
+        found = [job_list_row(row) for row in rows.records()[:limit]]
+        return [row for row in found if row is not None]
 
     async def queue_pause(self, name: str) -> Sequence[str]:
         """River's QueuePause, `*` for every queue; gives the queues it changed. NotFound without a
         row.
         """
-        return await self._set_paused("pause", name)
+        return await self._set_paused("queue_pause", "pause", name)
 
     async def queue_row_get(self, name: str) -> QueueRow | None:
         """The `river_queue` row alone; None where there is none."""
-        row = await self._row("queue_row_get", {"name": name}) if storable(name) else None
-        return queue_row(row) if row else None
+        row = await self._row("queue_row_get", {"name": name}) if is_storable(name) else None
+        return None if row is None else queue_row(row)
 
     async def queue_resume(self, name: str) -> Sequence[str]:
         """River's QueueResume, `*` for every queue; gives the queues it changed. NotFound without a
         row.
         """
-        return await self._set_paused("resume", name)
+        return await self._set_paused("queue_resume", "resume", name)
 
     async def queue_upsert(self, name: str, *, now: datetime | None = None) -> QueueRow:
         """Creates the queue's row or sets its updated_at; never touches metadata or paused_at."""
-        (row,) = await self._rows("queue_upsert", {"name": name, "now": now})
-        return queue_row(row)
+        return queue_row(await self._row("queue_upsert", {"name": name, "now": now}))
 
     async def queue_upsert_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
         """As queue_upsert, for distinct queues in one statement; their rows in any order."""
-        rows = await self._ready("queue_upsert_many", {"names": list(names)})
-        return [queue_row(row) for row in rows]
+        rows = await self._rows("queue_upsert_many", {"names": list(names)})
+        return [queue_row(row) for row in rows.records()]
 
     async def queue_row_get_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
         """The rows of those of the queues that have one, in any order."""
-        rows = await self._ready("queue_row_get_many", {"names": list(names)})
-        return [queue_row(row) for row in rows]
+        rows = await self._rows("queue_row_get_many", {"names": list(names)})
+        return [queue_row(row) for row in rows.records()]
 
     async def queue_with_available_list(self, names: Sequence[str]) -> Collection[str]:
         """Those of the queues that have a job to be fetched, of whatever kind."""
-        rows = await self._ready("queue_with_available_list", {"names": list(names)}, prepare=True)
-        return {row[0] for row in rows}
+        rows = await self._prepared("queue_with_available_list", {"names": list(names)})
+        return set(rows.values())
 
     async def queue_row_list(self, *, after: str = "", limit: int = 100) -> Sequence[QueueRow]:
         """Queue rows by name."""
         rows = await self._rows("queue_row_list", {"after": after, "limit": limit})
-        return [queue_row(row) for row in rows]
+        return [queue_row(row) for row in rows.records()]
 
     async def queue_update(self, name: str, *, metadata: str) -> QueueRow:
         """Replaces the metadata (JSON text) and tells the workers; NotFound without a row."""
@@ -152,7 +149,7 @@ class Queues(Statements):
         rows = await self._rows(
             "queue_delete_expired", {"updated_before": updated_before, "limit": limit}
         )
-        return sorted(row[0] for row in rows)
+        return sorted(rows.values())
 
     async def notify_many(self, topic: str, payloads: Sequence[str]) -> None:
         """Sends each payload on the schema's channel of that topic."""
@@ -164,8 +161,38 @@ class Queues(Statements):
             }
             await self._rows("notify_many", told)
 
-    async def _set_paused(self, action: str, name: str) -> Sequence[str]:
-        rows = await self._rows(f"queue_{action}", {"name": name}) if storable(name) else []
+    async def queue_count_list(self, *, cap: int, limit: int) -> Sequence[QueueCountRow]:
+        """Return River's queue rows by name with their counts, exact up to `cap`."""
+        rows = await self._rows("queue_count_list", {"cap": cap, "limit": limit})
+        return [_counted(row) for row in rows.records()]
+
+    async def queue_count_get(self, name: str, *, cap: int) -> QueueCountRow | None:
+        """Return one queue's row with its counts; None without a row."""
+        if not is_storable(name):
+            return None
+        named = Fragment("queue_count_named", {"name": name})
+        row = await self._row("queue_count_list", {"cap": cap, "limit": 1}, named=named)
+        return None if row is None else _counted(row)
+
+    async def queue_set_concurrency(self, name: str, concurrency: str | None) -> QueueRow:
+        """Put the limits (a JSON object as text) into the queue's metadata, or take them out for
+        None, and tell the workers; return its row. NotFound without a row.
+        """
+        values = {"name": name, "concurrency": concurrency, "schema": self._schema}
+        return await self._changed("queue_set_concurrency", name, values)
+
+    async def queue_touch(self, name: str) -> QueueRow:
+        """Set the queue's updated_at and nothing else; return its row. NotFound without a row."""
+        return await self._changed("queue_touch", name, {"name": name})
+
+    async def _changed(self, block: str, name: str, values: Mapping[str, Any]) -> QueueRow:
+        row = await self._row(block, values) if is_storable(name) else None
+        if row is None:
+            raise NotFound(f"Queue not found: {name}.")
+        return queue_row(row)
+
+    async def _set_paused(self, block: str, action: str, name: str) -> Sequence[str]:
+        rows = await self._rows(block, {"name": name}) if is_storable(name) else Rows()
         if not rows and name != "*":
             raise NotFound(f"Queue not found: {name}.")
         # River announces it even when nothing changed.
@@ -175,4 +202,8 @@ class Queues(Statements):
         await self._rows(
             "notify", {"schema": self._schema, "topic": "river_control", "payload": payload}
         )
-        return [row[0] for row in rows if row[1]]
+        return [row.name for row in rows.records() if row.changed]
+
+
+def _counted(row: Any) -> QueueCountRow:
+    return QueueCountRow(queue=queue_row(row), available=row.available, running=row.running)

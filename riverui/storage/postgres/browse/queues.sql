@@ -9,35 +9,36 @@ with recursive names as (
 page as (
   select name from names order by name limit :limit::bigint
 )
-select p.name, q.created_at, left(q.metadata::text, 100000), char_length(q.metadata::text), q.paused_at, q.updated_at,
+select p.name, q.created_at, left(q.metadata::text, 100000) as metadata,
+  char_length(q.metadata::text) as metadata_size, q.paused_at, q.updated_at,
   (
     select count(*) from (
       select 1 from /* schema */river_job j
       where j.state = 'available' and j.queue = p.name
       order by j.priority limit :cap::bigint
     ) x
-  ),
+  ) as available,
   (
     select count(*) from (
       select 1 from /* schema */river_job j
       where j.state = 'running' and j.queue = p.name
       order by j.priority limit :cap::bigint
     ) x
-  ),
+  ) as running,
   (
     select count(*) from (
       select 1 from /* schema */river_job j
       where j.state = 'scheduled' and j.queue = p.name
       order by j.priority limit :cap::bigint
     ) x
-  ),
+  ) as scheduled,
   (
     select count(*) from (
       select 1 from /* schema */river_job j
       where j.state = 'retryable' and j.queue = p.name
       order by j.priority limit :cap::bigint
     ) x
-  ),
+  ) as retryable,
   (
     select min(x.scheduled_at)
     from generate_series(1, 4) as n (priority)
@@ -46,18 +47,16 @@ select p.name, q.created_at, left(q.metadata::text, 100000), char_length(q.metad
       where j.state = 'available' and j.queue = p.name and j.priority = n.priority
       order by j.scheduled_at limit 1
     ) x
-  )
+  ) as oldest_waiting_at
 from page p
 left join /* schema */river_queue q on q.name = p.name
 order by p.name;
 
 -- name: queue_row_get
-select name, created_at, left(metadata::text, 100000), char_length(metadata::text), paused_at, updated_at
+select name, created_at, left(metadata::text, 100000) as metadata,
+  char_length(metadata::text) as metadata_size, paused_at, updated_at
 from /* schema */river_queue
 where name = :name::text;
-
--- name: queue_name_list
-select name from /* schema */river_queue where name ilike any(:patterns::text[]) order by name limit :limit::bigint;
 
 -- name: queue_has_jobs
 select exists (
@@ -65,10 +64,10 @@ select exists (
   cross join lateral (
     select 1 from /* schema */river_job j where j.state = s.state and j.queue = :name::text order by j.priority limit 1
   ) x
-);
+) as found;
 
 -- name: queue_kind_count
-select x.kind, s.state::text, count(*)
+select x.kind, s.state::text as state, count(*) as jobs
 from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
 cross join lateral (
   select j.kind from /* schema */river_job j
@@ -79,29 +78,31 @@ cross join lateral (
 group by x.kind, s.state
 order by x.kind, s.state;
 
--- name: queue_failure_list
--- Walks of job_list: the queue's discarded jobs that were due last, and its retryable ones, each in reach of the
+-- part: queue_failure_list (job_list.scans)
+-- A scan of job_list: the queue's discarded jobs that were due last, and its retryable ones, each in reach of the
 -- fetching index; then the newest attempts of those.
-select f.id, f.at, true as matched, false as ended
-from (
-  (
-    select x.id, x.at
-    from generate_series(1, 4) as n (priority)
-    cross join lateral (
+(
+  select f.id, f.at, true as matched, false as ended
+  from (
+    (
+      select x.id, x.at
+      from generate_series(1, 4) as n (priority)
+      cross join lateral (
+        select j.id, coalesce(j.attempted_at, j.scheduled_at) as at from /* schema */river_job j
+        where j.state = 'discarded' and j.queue = :name::text and j.priority = n.priority
+        order by j.scheduled_at desc limit 200
+      ) x
+    )
+    union all
+    (
       select j.id, coalesce(j.attempted_at, j.scheduled_at) as at from /* schema */river_job j
-      where j.state = 'discarded' and j.queue = :name::text and j.priority = n.priority
-      order by j.scheduled_at desc limit 200
-    ) x
-  )
-  union all
-  (
-    select j.id, coalesce(j.attempted_at, j.scheduled_at) as at from /* schema */river_job j
-    where j.state = 'retryable' and j.queue = :name::text
-    order by j.priority, j.scheduled_at limit 2000
-  )
-) f
-order by f.at desc, f.id desc
-limit :limit::bigint;
+      where j.state = 'retryable' and j.queue = :name::text
+      order by j.priority, j.scheduled_at limit 2000
+    )
+  ) f
+  order by f.at desc, f.id desc
+  limit :limit::bigint
+);
 
 -- name: queue_pause
 -- River: QueuePause. A queue that is paused already keeps its times.
@@ -118,7 +119,7 @@ changed as (
   where q.name = c.name and q.paused_at is null
   returning q.name
 )
-select c.name, x.name is not null from chosen c left join changed x on x.name = c.name order by c.name;
+select c.name, x.name is not null as changed from chosen c left join changed x on x.name = c.name order by c.name;
 
 -- name: queue_resume
 -- River: QueueResume.
@@ -135,14 +136,14 @@ changed as (
   where q.name = c.name and q.paused_at is not null
   returning q.name
 )
-select c.name, x.name is not null from chosen c left join changed x on x.name = c.name order by c.name;
+select c.name, x.name is not null as changed from chosen c left join changed x on x.name = c.name order by c.name;
 
 -- name: notify
-select pg_notify(concat(coalesce(:schema::text, current_schema()), '.', :topic::text), :payload::text);
+select pg_notify(concat(coalesce(:schema::text, current_schema()), '.', :topic::text), :payload::text) as notified;
 
 -- name: notify_many
 -- River: PGNotifyMany.
-select pg_notify(concat(coalesce(:schema::text, current_schema()), '.', :topic::text), p.payload)
+select pg_notify(concat(coalesce(:schema::text, current_schema()), '.', :topic::text), p.payload) as notified
 from unnest(:payloads::text::text[]) as p (payload);
 
 -- name: queue_upsert
@@ -150,22 +151,25 @@ from unnest(:payloads::text::text[]) as p (payload);
 insert into /* schema */river_queue as q (name, created_at, updated_at)
 values (:name::text, coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
 on conflict (name) do update set updated_at = excluded.updated_at
-returning q.name, q.created_at, left(q.metadata::text, 100000), char_length(q.metadata::text), q.paused_at, q.updated_at;
+returning q.name, q.created_at, left(q.metadata::text, 100000) as metadata,
+  char_length(q.metadata::text) as metadata_size, q.paused_at, q.updated_at;
 
 -- name: queue_upsert_many
 -- In one order, so that two clients do not wait for each other.
 insert into /* schema */river_queue as q (name, created_at, updated_at)
 select n.name, now(), now() from unnest(:names::text[]) as n (name) order by n.name
 on conflict (name) do update set updated_at = excluded.updated_at
-returning q.name, q.created_at, left(q.metadata::text, 100000), char_length(q.metadata::text), q.paused_at, q.updated_at;
+returning q.name, q.created_at, left(q.metadata::text, 100000) as metadata,
+  char_length(q.metadata::text) as metadata_size, q.paused_at, q.updated_at;
 
 -- name: queue_row_get_many
-select name, created_at, left(metadata::text, 100000), char_length(metadata::text), paused_at, updated_at
+select name, created_at, left(metadata::text, 100000) as metadata,
+  char_length(metadata::text) as metadata_size, paused_at, updated_at
 from /* schema */river_queue
 where name = any(:names::text[]);
 
 -- name: queue_with_available_list
--- The limit keeps each look a short walk in the fetching index.
+-- The limit keeps each look a short scan of the fetching index.
 select n.name
 from unnest(:names::text[]) as n (name)
 cross join lateral (
@@ -176,7 +180,8 @@ cross join lateral (
 
 -- name: queue_row_list
 -- River: QueueList.
-select name, created_at, left(metadata::text, 100000), char_length(metadata::text), paused_at, updated_at
+select name, created_at, left(metadata::text, 100000) as metadata,
+  char_length(metadata::text) as metadata_size, paused_at, updated_at
 from /* schema */river_queue
 where name > :after::text
 order by name
@@ -190,8 +195,9 @@ with changed as (
   where q.name = :name::text
   returning q.name, q.created_at, q.metadata, q.paused_at, q.updated_at
 )
-select c.name, c.created_at, left(c.metadata::text, 100000), char_length(c.metadata::text), c.paused_at, c.updated_at,
-  pg_notify(concat(coalesce(:schema::text, current_schema()), '.river_control'), :payload::text)
+select c.name, c.created_at, left(c.metadata::text, 100000) as metadata,
+  char_length(c.metadata::text) as metadata_size, c.paused_at, c.updated_at,
+  pg_notify(concat(coalesce(:schema::text, current_schema()), '.river_control'), :payload::text) as notified
 from changed c;
 
 -- name: queue_delete_expired
@@ -204,3 +210,66 @@ where q.name in (
   limit :limit::bigint
 ) and q.updated_at < :updated_before::timestamptz
 returning q.name;
+
+-- name: queue_count_list
+with page as (
+  select q.name, q.created_at, q.metadata, q.paused_at, q.updated_at
+  from /* schema */river_queue q
+  where true /* named */
+  order by q.name
+  limit :limit::bigint
+)
+select p.name, p.created_at, left(p.metadata::text, 100000) as metadata,
+  char_length(p.metadata::text) as metadata_size, p.paused_at, p.updated_at,
+  (
+    select count(*) from (
+      select 1 from /* schema */river_job j
+      where j.state = 'available' and j.queue = p.name
+      order by j.priority limit :cap::bigint
+    ) x
+  ) as available,
+  (
+    select count(*) from (
+      select 1 from /* schema */river_job j
+      where j.state = 'running' and j.queue = p.name
+      order by j.priority limit :cap::bigint
+    ) x
+  ) as running
+from page p
+order by p.name;
+
+-- part: queue_count_named (queue_count_list.named)
+and q.name = :name::text;
+
+-- name: queue_set_concurrency
+-- What else stands in the metadata stays there.
+with changed as (
+  update /* schema */river_queue q
+  set metadata = case
+      when :concurrency::text is not null
+        then jsonb_set(
+          case jsonb_typeof(q.metadata) when 'object' then q.metadata else '{}' end,
+          '{concurrency}', :concurrency::text::jsonb
+        )
+      when jsonb_typeof(q.metadata) = 'object' then q.metadata - 'concurrency'
+      else '{}'
+    end,
+    updated_at = now()
+  where q.name = :name::text
+  returning q.name, q.created_at, q.metadata, q.paused_at, q.updated_at
+)
+select c.name, c.created_at, left(c.metadata::text, 100000) as metadata,
+  char_length(c.metadata::text) as metadata_size, c.paused_at, c.updated_at,
+  pg_notify(
+    concat(coalesce(:schema::text, current_schema()), '.river_control'),
+    jsonb_build_object('action', 'metadata_changed', 'metadata', c.metadata, 'queue', c.name)::text
+  ) as notified
+from changed c;
+
+-- name: queue_touch
+-- River: QueueUpdate without metadata.
+update /* schema */river_queue q
+set updated_at = now()
+where q.name = :name::text
+returning q.name, q.created_at, left(q.metadata::text, 100000) as metadata,
+  char_length(q.metadata::text) as metadata_size, q.paused_at, q.updated_at;

@@ -29,20 +29,14 @@ class Server(Statements):
         """Applied migrations of every line, by line and version; empty without a migration
         table.
         """
-        row = await self._row("migration_table_exists")
-        if not (row and row[0]):
+        if not (await self._rows("migration_table_exists")).value():
             return []
         rows = await self._rows("migration_list")
-        return [
-            MigrationRow(line=line, version=version, created_at=at) for line, version, at in rows
-        ]
+        return [MigrationRow(**row._asdict()) for row in rows.records()]
 
     async def transaction_id(self) -> int:
         """The number of the transaction that this is part of, by which it is known afterwards."""
-        row = await self._row("transaction_id")
-        assert row is not None
-        number: int = row[0]
-        return number
+        return int((await self._rows("transaction_id")).value())
 
     async def transaction_committed(self, id: int) -> bool | None:
         """Whether that transaction was kept; None while it is not decided.
@@ -51,25 +45,16 @@ class Server(Statements):
         of.
         """
         try:
-            row = await self._row("transaction_status", {"id": id})
+            status = (await self._rows("transaction_status", {"id": id})).value()
         except BadRequest:
             # Of a server whose place a standby has taken since.
             return False
-        assert row is not None
-        return None if row[0] == "in progress" else row[0] != "aborted"
+        return None if status == "in progress" else status != "aborted"
 
     async def server_get(self) -> ServerRow:
         """Facts about the server for the About page."""
         row = await self._row("server_get", {"schema": self._schema})
-        assert row is not None
-        version, database, user, schema, rows, size = row
-        settings = await self._rows("server_settings", {"names": list(_SETTINGS)})
+        settings = (await self._rows("server_settings", {"names": list(_SETTINGS)})).records()
         return ServerRow(
-            version=version,
-            database=database,
-            user=user,
-            schema=schema,
-            settings=tuple((name, value) for name, value in settings),
-            job_rows_estimated=rows,
-            job_bytes=size,
+            **row._asdict(), settings=tuple((found.name, found.value) for found in settings)
         )

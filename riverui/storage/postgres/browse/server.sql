@@ -1,20 +1,21 @@
 -- name: ping
-select 1;
+select 1 as answer;
 
 -- name: transaction_id
-select txid_current();
+select txid_current() as id;
 
 -- name: transaction_status
-select txid_status(:id::bigint);
+select txid_status(:id::bigint) as status;
 
 -- name: schema_current
-select coalesce(current_schema(), '');
+select coalesce(current_schema(), '') as name;
 
 -- name: server_get
-select current_setting('server_version'), current_database(), current_user,
-  coalesce(:schema::text, current_schema(), ''),
-  coalesce((select reltuples::bigint from pg_class where oid = to_regclass('/* schema */river_job')), -1),
-  coalesce(pg_total_relation_size(to_regclass('/* schema */river_job')), 0);
+select current_setting('server_version') as version, current_database() as database, current_user as "user",
+  coalesce(:schema::text, current_schema(), '') as schema,
+  coalesce((select reltuples::bigint from pg_class where oid = to_regclass('/* schema */river_job')), -1)
+    as job_rows_estimated,
+  coalesce(pg_total_relation_size(to_regclass('/* schema */river_job')), 0) as job_bytes;
 
 -- name: server_settings
 -- `reset_val` is what a session starts with; the current values are those of our own short transactions.
@@ -24,7 +25,7 @@ select name,
     when unit = 'kB' then pg_size_pretty(reset_val::bigint * 1024)
     when unit is null or reset_val in ('0', '-1') then reset_val
     else concat(reset_val, ' ', unit)
-  end
+  end as value
 from pg_settings
 where name = any(:names::text[])
 order by array_position(:names::text[], name);

@@ -12,7 +12,7 @@ class Indexes(Statements):
 
     async def index_list(self) -> Sequence[str]:
         """Names of the indexes on River's tables, artefacts of broken rebuilds included."""
-        return [row[0] for row in await self._rows("index_list", {"schema": self._schema})]
+        return (await self._rows("index_list", {"schema": self._schema})).values()
 
     async def index_reindex(self, name: str) -> None:
         """REINDEX INDEX CONCURRENTLY; not inside a transaction."""

@@ -5,21 +5,46 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import repeat
 from typing import Any
 
 from riverui.domain.clock import FIRST, LAST
-from riverui.domain.jobs import STATE_BITS, JobRow
+from riverui.domain.jobs import STATE_BITS, JobRow, JobState
+from riverui.domain.numbers import MAX_SMALLINT
 from riverui.storage.interface.params import JobInserted, JobInsertParams
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.engine.job_rows import job_row
+from riverui.storage.postgres.engine.job_rows import attempt_errors, from_columns
+from riverui.storage.postgres.job_list.rows import texts
+from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statement, Steps
+from riverui.storage.sql import EMPTY, Fragment
 
-_PLAIN = {"unique_columns": "", "unique_values": "", "conflict": "", "twin": "null::text"}
-_ALIKE = {"source": "job_insert_alike"}
-_BY_KEY = {"by_key": "job_insert_by_key", "keyed": "job_insert_keyed"}
-_SMALLINT = 32_767
-_new = tuple.__new__
+_NO_EXISTING = {"conflict": EMPTY, "existing": Fragment("job_insert_no_existing")}
+_NOT_UNIQUE = {"unique_values": EMPTY}
+_EACH, _ALIKE = Fragment("job_insert_each"), Fragment("job_insert_alike")
+_UNIQUE_SLOTS = {alike: {"source": source} for alike, source in ((False, _EACH), (True, _ALIKE))}
+"""What fills job_insert_many, by whether the jobs are alike, where one job is unique …"""
+_UNIQUE_MANY_SLOTS = {
+    alike: {"rows": Fragment("job_insert_by_key", **slots)}
+    for alike, slots in _UNIQUE_SLOTS.items()
+}
+"""… where several are …"""
+_OTHER_SLOTS = {
+    False: {"source": Fragment("job_insert_each", **_NOT_UNIQUE), "unique_columns": EMPTY},
+    True: {"source": Fragment("job_insert_alike", **_NOT_UNIQUE), "unique_columns": EMPTY},
+}
+"""… and where none is."""
+_NEW = {
+    "attempt": repeat(0),
+    "attempted_at": repeat(None),
+    "attempted_by": repeat(()),
+    "errors": repeat(()),
+    "finalized_at": repeat(None),
+}
+"""The columns that are the same for every new job."""
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+_new_inserted = partial(tuple.__new__, JobInserted)
 
 
 def insert_many(
@@ -28,19 +53,19 @@ def insert_many(
     """River's JobInsertFastMany with its notifications, in one statement; see EngineExecutor."""
     if not jobs:
         return []
-    unique = any(job.unique_key is not None for job in jobs)
+    given = _columns(jobs)
+    unique = given["unique_key"].count(None) < len(jobs)
     places: list[int] | None = None
     sent = jobs
     if unique:
         sent, places = _first_of_each(jobs)
+        given = _columns(sent)
     payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
     told = {"schema": schema, "payloads": array_literals.texts(payloads)} if payloads else {}
-    rows = yield _insert(sent, unique=unique, conflict=unique, told=told)
+    rows = yield _insert(given, unique=unique, conflict=unique, told=told)
     if len(rows) != len(sent):
         raise AssertionError(f"{len(sent)} jobs inserted, {len(rows)} rows returned")
-    if unique:
-        rows = [row for _, row in sorted(zip(_by_key(sent), rows, strict=True))]
-    inserted = _inserted(sent, rows)
+    inserted = _inserted(given, rows, _by_key(sent) if unique else None)
     if places is None:
         return inserted
     seen: set[int] = set()
@@ -54,7 +79,7 @@ def insert_many(
 
 def insert_payload(queue: str) -> str:
     """What is sent on `river_insert` for one queue."""
-    return json.dumps({"queue": queue}, ensure_ascii=False)
+    return _encode({"queue": queue})
 
 
 def _first_of_each(jobs: Sequence[JobInsertParams]) -> tuple[list[JobInsertParams], list[int]]:
@@ -93,118 +118,126 @@ def _by_key(jobs: Sequence[JobInsertParams]) -> list[int]:
 
 
 def _insert(
-    jobs: Sequence[JobInsertParams], *, unique: bool, conflict: bool, told: Mapping[str, Any]
+    given: Mapping[str, Sequence[Any]], *, unique: bool, conflict: bool, told: Mapping[str, Any]
 ) -> Statement:
-    """`conflict` says whether a taken key is a twin, or an error."""
-    (
-        kind,
-        args,
-        created_at,
-        scheduled_at,
-        state,
-        most,
-        metadata,
-        priority,
-        queue,
-        tags,
-        key,
-        bits,
-    ) = zip(*jobs, strict=True)
-    clauses = {} if unique else dict(_PLAIN)
-    if not conflict:
-        clauses |= {"conflict": "", "twin": "null::text"}
-    by_key = unique and len(jobs) > 1
-    parts = _BY_KEY if by_key else {}
-    if by_key:
-        clauses["id"] = ", id"
-    if not told:
-        clauses["notify"] = ""
-    columns: dict[str, tuple[Sequence[Any], Callable[[Sequence[Any]], str]]] = {
-        "created_at": (created_at, array_literals.instants),
-        "kind": (kind, array_literals.texts),
-        "max_attempts": (most, _small),
-        "metadata": (metadata, array_literals.texts),
-        "priority": (priority, _small),
-        "queue": (queue, array_literals.texts),
-        "scheduled_at": (scheduled_at, array_literals.instants),
-        "state": (state, array_literals.texts),
-        "tags": (tags, _lists),
-        "unique_states": (bits, array_literals.numbers),
-    }
+    """Return the statement for the columns of some jobs; `conflict` says whether a taken key gives
+    the existing row, or is an error.
+    """
+    size = len(given["args"])
     differing = [
-        name for name, (values, _) in columns.items() if values.count(values[0]) != len(values)
+        name for name in _LITERALS if size > 1 and given[name].count(given[name][0]) != size
     ]
-    parameters: dict[str, Any] = {
+    values: dict[str, Any] = {
         **told,
-        "args": array_literals.texts(args),
-        "size": len(jobs),
-        "unique_key": array_literals.keys(key) if unique else "{}",
+        "args": array_literals.texts(given["args"]),
+        "size": size,
+        "unique_key": array_literals.keys(given["unique_key"]) if unique else "{}",
     }
-    if not differing:
-        parameters |= {
-            "created_at": created_at[0],
-            "kind": array_literals.storable_text(kind[0]),
-            "max_attempts": min(most[0], _SMALLINT),
-            "metadata": array_literals.storable_text(metadata[0]),
-            "priority": min(priority[0], _SMALLINT),
-            "queue": array_literals.storable_text(queue[0]),
-            "scheduled_at": scheduled_at[0],
-            "state": state[0].value,
-            "tags": array_literals.texts(tags[0]),
-            "unique_states": bits[0],
-        }
-        return Statement("job_insert_many", parameters, clauses, _ALIKE | parts, prepare=True)
-    for name, (values, literal) in columns.items():
-        parameters[name] = literal(values if name in differing else values[:1])
-    return Statement("job_insert_many", parameters, clauses, parts, prepare=True)
+    if differing:
+        for name, literal in _LITERALS.items():
+            values[name] = literal(given[name] if name in differing else given[name][:1])
+    else:
+        values |= _same_values(given)
+    by_source = _OTHER_SLOTS
+    if unique:
+        by_source = _UNIQUE_MANY_SLOTS if size > 1 else _UNIQUE_SLOTS
+    slots = by_source[not differing]
+    if not conflict:
+        slots = slots | _NO_EXISTING
+    if not told:
+        slots = {**slots, "notify": EMPTY}
+    return Statement(Fragment("job_insert_many", values, **slots), prepare=True)
+
+
+def _columns(jobs: Sequence[JobInsertParams]) -> dict[str, Sequence[Any]]:
+    """Return the values of each field of JobInsertParams, in the order of the jobs."""
+    return dict(zip(JobInsertParams._fields, zip(*jobs, strict=True), strict=True))
+
+
+def _same_values(given: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Return the parameters of `job_insert_alike` that are the same for all jobs."""
+    return {
+        "created_at": given["created_at"][0],
+        "kind": array_literals.check_text(given["kind"][0]),
+        "max_attempts": min(given["max_attempts"][0], MAX_SMALLINT),
+        "metadata": array_literals.check_text(given["metadata"][0]),
+        "priority": min(given["priority"][0], MAX_SMALLINT),
+        "queue": array_literals.check_text(given["queue"][0]),
+        "scheduled_at": given["scheduled_at"][0],
+        "state": given["state"][0].value,
+        "tags": array_literals.texts(given["tags"][0]),
+        "unique_states": given["unique_states"][0],
+    }
 
 
 def _small(values: Sequence[int]) -> str:
     # River clamps as well.
-    return array_literals.numbers(min(value, _SMALLINT) for value in values)
+    return array_literals.numbers(_clamped(values))
+
+
+def _clamped(values: Sequence[int]) -> list[int]:
+    return [value if value < MAX_SMALLINT else MAX_SMALLINT for value in values]
 
 
 def _lists(values: Sequence[tuple[str, ...]]) -> str:
     return array_literals.texts([array_literals.texts(tags) for tags in values])
 
 
-def _inserted(jobs: Sequence[JobInsertParams], rows: Sequence[Sequence[Any]]) -> list[JobInserted]:
+_LITERALS: dict[str, Callable[[Sequence[Any]], str]] = {
+    "created_at": array_literals.instants,
+    "kind": array_literals.texts,
+    "max_attempts": _small,
+    "metadata": array_literals.texts,
+    "priority": _small,
+    "queue": array_literals.texts,
+    "scheduled_at": array_literals.instants,
+    "state": array_literals.texts,
+    "tags": _lists,
+    "unique_states": array_literals.numbers,
+}
+"""How each parameter of `job_insert_each` is written."""
+
+
+def _inserted(
+    given: Mapping[str, Sequence[Any]], rows: Rows, order: Sequence[int] | None
+) -> list[JobInserted]:
+    """Return what became of each job; `order` has the place of the job that each row answers, None
+    where they come in the order of the jobs.
+    """
+    ids, existing = rows.column("id"), rows.column("existing")
+    if order is not None:
+        by_place = sorted(range(len(order)), key=order.__getitem__)
+        ids, existing = [ids[n] for n in by_place], [existing[n] for n in by_place]
+    made = from_columns(
+        {
+            **_NEW,
+            **given,
+            "id": ids,
+            "max_attempts": _clamped(given["max_attempts"]),
+            "unique_states": [bits or None for bits in given["unique_states"]],
+        }
+    )
+    if not any(existing):
+        return list(map(_new_inserted, zip(made, repeat(False), strict=False)))
     return [
-        _new(
-            JobInserted,
-            (
-                _new(
-                    JobRow,
-                    (
-                        job_id, state, 0, most if most < _SMALLINT else _SMALLINT, None,
-                        created_at, None, scheduled_at, priority, args, (), (), kind, metadata,
-                        queue, tags, key, bits or None,
-                    ),
-                ),
-                False,
-            ),
-        )
-        if twin is None
-        else JobInserted(_twin(twin), True)
-        for (
-            (
-                kind, args, created_at, scheduled_at, state, most, metadata, priority, queue, tags,
-                key, bits,
-            ),
-            (job_id, twin),
-        ) in zip(jobs, rows, strict=True)
-    ]  # fmt: skip
+        JobInserted(row, False) if found is None else JobInserted(_existing(found), True)
+        for row, found in zip(made, existing, strict=True)
+    ]
 
 
-def _twin(text: str) -> JobRow:
-    """The row that was there before, which comes as JSON: the one form that every driver reads
-    alike.
+def _existing(text: str) -> JobRow:
+    """Return the row that was there before, which comes as JSON: the one form that every driver
+    reads alike.
     """
     row = json.loads(text)
-    for place in (4, 5, 6, 7):
-        row[place] = None if row[place] is None else _instant(row[place])
-    row[16] = bytes.fromhex(row[16])
-    return job_row(row)
+    for name in ("attempted_at", "created_at", "finalized_at", "scheduled_at"):
+        row[name] = None if row[name] is None else _instant(row[name])
+    row["state"] = JobState(row["state"])
+    row["attempted_by"] = texts(row["attempted_by"])
+    row["errors"] = attempt_errors(row["errors"])
+    row["tags"] = texts(row["tags"])
+    row["unique_key"] = bytes.fromhex(row["unique_key"])
+    return JobRow(**row)
 
 
 def _instant(text: str) -> datetime:
@@ -227,61 +260,56 @@ def insert_many_fast(
     """
     unique = any(job.unique_key is not None for job in jobs)
     if jobs and copies:
-        clauses = {} if unique else {"unique_columns": ""}
-        yield Statement("job_insert_many_fast", {}, clauses, copy=_lines(jobs, unique=unique))
+        slots = {} if unique else {"unique_columns": EMPTY}
+        yield Statement(
+            Fragment("job_insert_many_fast", **slots), copy=_copy_rows(jobs, unique=unique)
+        )
     elif jobs:
-        yield _insert(jobs, unique=unique, conflict=False, told={})
+        yield _insert(_columns(jobs), unique=unique, conflict=False, told={})
     if notify:
         payloads = [insert_payload(queue) for queue in dict.fromkeys(notify)]
-        yield Statement(
-            "notify_many",
-            {"schema": schema, "topic": "river_insert", "payloads": array_literals.texts(payloads)},
-        )
+        values = {
+            "schema": schema,
+            "topic": "river_insert",
+            "payloads": array_literals.texts(payloads),
+        }
+        yield Statement(Fragment("notify_many", values))
     return len(jobs)
 
 
-def _lines(jobs: Sequence[JobInsertParams], *, unique: bool) -> str:
-    """The jobs in COPY's text format, in the order of the block's columns."""
-    (
-        kind,
-        args,
-        created_at,
-        scheduled_at,
-        state,
-        most,
-        metadata,
-        priority,
-        queue,
-        tags,
-        key,
-        bits,
-    ) = zip(*jobs, strict=True)
-    columns: list[Iterable[str]] = [
-        array_literals.copy_texts(args),
-        _field(created_at, _times),
-        _field(kind, array_literals.copy_texts),
-        _field(most, lambda values: [str(min(value, _SMALLINT)) for value in values]),
-        _field(metadata, array_literals.copy_texts),
-        _field(priority, lambda values: [str(min(value, _SMALLINT)) for value in values]),
-        _field(queue, array_literals.copy_texts),
-        _field(scheduled_at, _times),
-        _field(state, array_literals.copy_texts),
-        _field(
-            tags,
-            lambda values: array_literals.copy_texts(
-                [array_literals.texts(value) for value in values]
-            ),
-        ),
+def _copy_rows(jobs: Sequence[JobInsertParams], *, unique: bool) -> str:
+    """Return the jobs in COPY's text format, in the order of the block's columns."""
+    given = _columns(jobs)
+    written: list[Iterable[str]] = [
+        array_literals.copy_texts(given["args"]),
+        _field(given["created_at"], _times),
+        _field(given["kind"], array_literals.copy_texts),
+        _field(given["max_attempts"], _numbers),
+        _field(given["metadata"], array_literals.copy_texts),
+        _field(given["priority"], _numbers),
+        _field(given["queue"], array_literals.copy_texts),
+        _field(given["scheduled_at"], _times),
+        _field(given["state"], array_literals.copy_texts),
+        _field(given["tags"], _arrays),
     ]
     if unique:
-        columns.append([r"\N" if value is None else rf"\\x{value.hex()}" for value in key])
-        columns.append([f"{value:08b}" if value else r"\N" for value in bits])
-    return "".join([f"{line}\n" for line in map("\t".join, zip(*columns, strict=False))])
+        keys = [r"\N" if key is None else rf"\\x{key.hex()}" for key in given["unique_key"]]
+        bits = [f"{value:08b}" if value else r"\N" for value in given["unique_states"]]
+        written += (keys, bits)
+    return "".join([f"{line}\n" for line in map("\t".join, zip(*written, strict=False))])
 
 
 def _field(values: Sequence[Any], written: Callable[[Sequence[Any]], list[str]]) -> Iterable[str]:
     same = values.count(values[0]) == len(values)
     return repeat(written(values[:1])[0]) if same else written(values)
+
+
+def _numbers(values: Sequence[int]) -> list[str]:
+    return [str(value) for value in _clamped(values)]
+
+
+def _arrays(values: Sequence[tuple[str, ...]]) -> list[str]:
+    return array_literals.copy_texts([array_literals.texts(tags) for tags in values])
 
 
 def _times(values: Sequence[datetime]) -> list[str]:

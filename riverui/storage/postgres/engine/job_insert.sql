@@ -1,48 +1,24 @@
 -- Inserting jobs and telling the workers, in one statement.
 
 -- name: job_insert_many
--- River: JobInsertFastMany and PGNotifyMany. Each parameter is an array, one element a job; where all jobs have the same
--- value it holds that one only, and unnest fills up with nulls. The answers come in the order of the jobs.
--- A job whose unique key is taken changes nothing in the row that has it, but gets that row, which is known by its xmax.
--- Slots: source; unique_columns, unique_values, conflict and twin, emptied where no job is unique; by_key, keyed and id,
--- filled where several are; notify, emptied where nobody is told.
+-- River: JobInsertFastMany and PGNotifyMany. Each parameter is an array, one element a job; where all jobs have the
+-- same value it holds that one only, and unnest fills up with nulls. The answers come in the order of the jobs.
+-- A job whose unique key is taken changes nothing in the row that has it, but gets that row, which is known by its
+-- xmax.
+-- Slots: source, always filled: job_insert_each or job_insert_alike; rows, filled where several jobs are unique;
+-- unique_columns and conflict, emptied where none is, and existing; notify, emptied where nobody is told.
 with inserted as (
-  insert into /* schema */river_job (
+  insert into /* schema */river_job
+  /* rows: */
+  (
     args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags
-    /* unique_columns: */, unique_key, unique_states /* :unique_columns */ /* id */
+    /* unique_columns: */, unique_key, unique_states /* :unique_columns */
   )
-  /* by_key */
   /* source: */
-  select coalesce(u.args::jsonb, g.args_1), coalesce(u.created_at, g.created_at[1]), coalesce(u.kind, g.kind[1]),
-    coalesce(u.max_attempts, g.max_attempts[1]), coalesce(u.metadata::jsonb, g.metadata_1),
-    coalesce(u.priority, g.priority[1]), coalesce(u.queue, g.queue[1]), coalesce(u.scheduled_at, g.scheduled_at[1]),
-    coalesce(u.state::/* schema */river_job_state, g.state_1), coalesce(u.tags::text[], g.tags_1)
-    /* unique_values: */, u.unique_key, nullif(coalesce(u.unique_states, g.unique_states[1]), 0)::bit(8) /* :unique_values */
-  from (
-    -- What is the same for all is read once; without the offsets it would be for each job.
-    select f.args, f.created_at, f.kind, f.max_attempts, f.metadata, f.priority, f.queue, f.scheduled_at, f.state, f.tags,
-      f.unique_key, f.unique_states, f.places,
-      f.args[1]::jsonb as args_1, f.metadata[1]::jsonb as metadata_1,
-      f.state[1]::/* schema */river_job_state as state_1, f.tags[1]::text[] as tags_1
-    from (
-      select :args::text[] as args, :created_at::timestamptz[] as created_at, :kind::text[] as kind,
-        :max_attempts::smallint[] as max_attempts, :metadata::text[] as metadata, :priority::smallint[] as priority,
-        :queue::text[] as queue, :scheduled_at::timestamptz[] as scheduled_at, :state::text[] as state,
-        :tags::text[] as tags, :unique_key::bytea[] as unique_key, :unique_states::int[] as unique_states,
-        array_fill(null::int, array[:size::int]) as places
-      offset 0
-    ) f
-    offset 0
-  ) g
-  cross join lateral unnest(
-    g.args, g.created_at, g.kind, g.max_attempts, g.metadata, g.priority, g.queue, g.scheduled_at, g.state, g.tags,
-    g.unique_key, g.unique_states, g.places
-  ) as u (
-    args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, unique_key,
-    unique_states, place
-  )
+  select null::jsonb, null::timestamptz, null::text, null::smallint, null::jsonb, null::smallint, null::text,
+    null::timestamptz, null::/* schema */river_job_state, null::text[], null::bytea, null::bit(8)
   /* :source */
-  /* keyed */
+  /* :rows */
   /* conflict: */
   on conflict (unique_key)
     where unique_key is not null and unique_states is not null
@@ -50,15 +26,18 @@ with inserted as (
   do update set kind = river_job.kind
   /* :conflict */
   returning id,
-    /* twin: */
-    case when xmax <> 0 then jsonb_build_array(
-      id, state, attempt, max_attempts, attempted_at, created_at, finalized_at, scheduled_at, priority, args::text,
-      attempted_by, errors::text[], kind, metadata::text, queue, tags, encode(unique_key, 'hex'), unique_states::int
+    /* existing: */
+    case when xmax <> 0 then jsonb_build_object(
+      'id', id, 'state', state, 'attempt', attempt, 'max_attempts', max_attempts, 'attempted_at', attempted_at,
+      'created_at', created_at, 'finalized_at', finalized_at, 'scheduled_at', scheduled_at, 'priority', priority,
+      'args', args::text, 'attempted_by', attempted_by, 'errors', errors::text[], 'kind', kind,
+      'metadata', metadata::text, 'queue', queue, 'tags', tags, 'unique_key', encode(unique_key, 'hex'),
+      'unique_states', unique_states::int
     )::text end
-    /* :twin */
-    as twin
+    /* :existing */
+    as existing
 )
-select i.id, i.twin
+select i.id, i.existing
 from inserted i
 /* notify: */
 where (
@@ -67,29 +46,73 @@ where (
 ) is not null
 /* :notify */;
 
--- name: job_insert_by_key
--- Before the source, and job_insert_keyed after it: has the jobs inserted in the order of their keys, so that two inserts
--- of the same keys never wait for one another. Their ids are given out before, in the order of the jobs.
-select s.args, s.created_at, s.kind, s.max_attempts, s.metadata, s.priority, s.queue, s.scheduled_at, s.state, s.tags,
+-- part: job_insert_no_existing (job_insert_many.existing)
+null::text;
+
+-- part: job_insert_by_key (job_insert_many.rows)
+-- Has the jobs inserted in the order of their keys, so that two inserts of the same keys never wait for one another.
+-- Their ids are given out before, in the order of the jobs.
+(
+    args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, unique_key,
+    unique_states, id
+  )
+  select s.args, s.created_at, s.kind, s.max_attempts, s.metadata, s.priority, s.queue, s.scheduled_at, s.state, s.tags,
     s.unique_key, s.unique_states, s.id
   from (
-    select q.args, q.created_at, q.kind, q.max_attempts, q.metadata, q.priority, q.queue, q.scheduled_at, q.state, q.tags,
-      q.unique_key, q.unique_states,
+    select q.args, q.created_at, q.kind, q.max_attempts, q.metadata, q.priority, q.queue, q.scheduled_at, q.state,
+      q.tags, q.unique_key, q.unique_states,
       nextval((select pg_get_serial_sequence('/* schema */river_job', 'id'))::regclass) as id
-    from (;
-
--- name: job_insert_keyed
+    from (
+      /* source: */
+      select null::jsonb, null::timestamptz, null::text, null::smallint, null::jsonb, null::smallint, null::text,
+        null::timestamptz, null::/* schema */river_job_state, null::text[], null::bytea, null::bit(8)
+      /* :source */
     ) as q (
-      args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, unique_key, unique_states
+      args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, unique_key,
+      unique_states
     )
     offset 0
   ) s
   order by s.unique_key, s.id;
 
--- name: job_insert_alike
+-- part: job_insert_each (job_insert_many.source)
+-- The source for jobs that differ in more than their args and keys.
+select coalesce(u.args::jsonb, g.args_1), coalesce(u.created_at, g.created_at[1]), coalesce(u.kind, g.kind[1]),
+  coalesce(u.max_attempts, g.max_attempts[1]), coalesce(u.metadata::jsonb, g.metadata_1),
+  coalesce(u.priority, g.priority[1]), coalesce(u.queue, g.queue[1]), coalesce(u.scheduled_at, g.scheduled_at[1]),
+  coalesce(u.state::/* schema */river_job_state, g.state_1), coalesce(u.tags::text[], g.tags_1)
+  /* unique_values: */
+  , u.unique_key, nullif(coalesce(u.unique_states, g.unique_states[1]), 0)::bit(8)
+  /* :unique_values */
+from (
+  -- What is the same for all is read once; without the offsets it would be for each job.
+  select f.args, f.created_at, f.kind, f.max_attempts, f.metadata, f.priority, f.queue, f.scheduled_at, f.state,
+    f.tags, f.unique_key, f.unique_states, f.places,
+    f.args[1]::jsonb as args_1, f.metadata[1]::jsonb as metadata_1,
+    f.state[1]::/* schema */river_job_state as state_1, f.tags[1]::text[] as tags_1
+  from (
+    select :args::text[] as args, :created_at::timestamptz[] as created_at, :kind::text[] as kind,
+      :max_attempts::smallint[] as max_attempts, :metadata::text[] as metadata, :priority::smallint[] as priority,
+      :queue::text[] as queue, :scheduled_at::timestamptz[] as scheduled_at, :state::text[] as state,
+      :tags::text[] as tags, :unique_key::bytea[] as unique_key, :unique_states::int[] as unique_states,
+      array_fill(null::int, array[:size::int]) as places
+    offset 0
+  ) f
+  offset 0
+) g
+cross join lateral unnest(
+  g.args, g.created_at, g.kind, g.max_attempts, g.metadata, g.priority, g.queue, g.scheduled_at, g.state, g.tags,
+  g.unique_key, g.unique_states, g.places
+) as u (
+  args, created_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state, tags, unique_key,
+  unique_states, place
+);
+
+-- part: job_insert_alike (job_insert_many.source)
 -- The source for jobs that differ in their args and keys only, as one job does by itself: cheaper to plan and to run.
 select u.args::jsonb, :created_at::timestamptz, :kind::text, :max_attempts::smallint, :metadata::jsonb,
-    :priority::smallint, :queue::text, :scheduled_at::timestamptz, :state::text::/* schema */river_job_state, :tags::text[]
+    :priority::smallint, :queue::text, :scheduled_at::timestamptz, :state::text::/* schema */river_job_state,
+    :tags::text[]
     /* unique_values: */, u.unique_key, nullif(:unique_states::int, 0)::bit(8) /* :unique_values */
   from unnest(:args::text[], :unique_key::bytea[]) as u (args, unique_key);
 

@@ -2,56 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.domain.stored_json import UnreadableJson, read_json, write_json
 from riverui.storage.postgres.job_list.rows import go_time, texts
+from riverui.storage.postgres.rows import Rows
+from riverui.storage.sql import EMPTY, Fragment
+
+JOB_COLUMNS = Fragment("job_columns")
+"""Columns for `job_rows`, of a table or a subquery called j."""
+JOB_ERRORS = Fragment("job_errors")
+JOB_METADATA = Fragment("job_metadata")
+"""A job's columns in a form that can be added to."""
 
 _STATES: dict[str, JobState] = {state.value: state for state in JobState}
-_RUNNING = JobState.RUNNING
-_new = tuple.__new__
+_new_row = partial(tuple.__new__, JobRow)
 
 
-def job_row(row: Sequence[Any]) -> JobRow:
-    """A row of the block `job_columns`."""
-    found = JobRow(*row)
-    return found._replace(
-        state=_STATES[row[1]],
-        attempted_by=texts(found.attempted_by),
-        errors=attempt_errors(found.errors),
-        tags=texts(found.tags),
+def excepted(ids: Sequence[int]) -> dict[str, Fragment]:
+    """Return what fills the slot `excepted` of a block that leaves out these jobs."""
+    return {} if ids else {"excepted": EMPTY}
+
+
+def from_columns(columns: Mapping[str, Any]) -> list[JobRow]:
+    """Return jobs from the values of each field, in the same order for all of them.
+
+    A field that is the same for all may be an endless `repeat`.
+    """
+    fields = [columns[name] for name in JobRow._fields]
+    return list(map(_new_row, zip(*fields, strict=False)))
+
+
+def job_rows(rows: Rows) -> list[JobRow]:
+    """Return rows of the block `job_columns`, without those in a state that a later River added."""
+    columns = rows.columns()
+    found = from_columns(
+        {
+            **columns,
+            "state": [_STATES.get(state, state) for state in columns["state"]],
+            "attempted_by": map(texts, columns["attempted_by"]),
+            "errors": map(attempt_errors, columns["errors"]),
+            "tags": map(texts, columns["tags"]),
+        }
+    )
+    return [row for row in found if type(row.state) is JobState]
+
+
+def fetched_rows(rows: Rows, client_id: str, queue: str) -> list[JobRow]:
+    """Return rows of `job_get_available`, which leaves out what is known or as usual."""
+    if not rows:
+        return []
+    columns = rows.columns()
+    first = (client_id,)
+    return from_columns(
+        {
+            **columns,
+            "state": repeat(JobState.RUNNING),
+            "finalized_at": repeat(None),
+            "queue": repeat(queue),
+            "attempted_by": [texts(names) if names else first for names in columns["attempted_by"]],
+            "errors": [attempt_errors(errors) if errors else () for errors in columns["errors"]],
+            "tags": [texts(tags) if tags else () for tags in columns["tags"]],
+        }
     )
 
 
-def job_rows(rows: Sequence[Sequence[Any]]) -> list[JobRow]:
-    """Rows of the block `job_columns`, without those in a state that a later River has added."""
-    return [job_row(row) for row in rows if row[1] in _STATES]
-
-
-def fetched_rows(rows: Sequence[Sequence[Any]], client_id: str, queue: str) -> list[JobRow]:
-    """Rows of `job_get_available`, which leaves out what is known or as usual."""
-    first = (client_id,)
-    return [
-        _new(
-            JobRow,
-            (
-                job_id, _RUNNING, attempt, max_attempts, attempted_at, created_at, None,
-                scheduled_at, priority, args, texts(attempted_by) if attempted_by else first,
-                attempt_errors(errors) if errors else (), kind, metadata, queue,
-                texts(tags) if tags else (), unique_key, unique_states,
-            ),
-        )
-        for (
-            job_id, attempt, max_attempts, attempted_at, created_at, scheduled_at, priority, args,
-            attempted_by, errors, kind, metadata, tags, unique_key, unique_states,
-        ) in rows
-    ]  # fmt: skip
-
-
 def attempt_errors(values: Any) -> tuple[AttemptError, ...]:
-    """From JSON texts, each of which may be anything: one that is no error is shown as it is."""
+    """Return errors from JSON texts, each of which may be anything: one that is no error is shown
+    as it is.
+    """
     return tuple(_attempt_error(text) for text in texts(values))
 
 

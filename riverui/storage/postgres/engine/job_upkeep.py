@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from riverui.domain.jobs import JobRow
 from riverui.storage.interface.params import JobDeleteBeforeParams, JobRescueParams, JobScheduled
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.engine.job_rows import job_rows
+from riverui.storage.postgres.engine.job_rows import (
+    JOB_COLUMNS,
+    JOB_ERRORS,
+    JOB_METADATA,
+    excepted,
+    job_rows,
+)
+from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements
+from riverui.storage.sql import EMPTY, Fragment
+
+_FIRST_DUE = Fragment("job_first_due")
+_FIRST_OLD = Fragment("job_first_old")
+_FIRST_STUCK = Fragment("job_first_stuck")
 
 
 class JobUpkeep(Statements):
@@ -20,52 +31,57 @@ class JobUpkeep(Statements):
     async def job_schedule(
         self, *, now: datetime, limit: int, except_ids: Sequence[int] = ()
     ) -> Sequence[JobScheduled]:
-        """Scheduled and retryable jobs due by `now` become available; River's rules for unique
-        conflicts.
+        """Make scheduled and retryable jobs due by `now` available; return what was moved.
+
+        Unique conflicts are decided by River's rules.
         """
-        rows = await self._ready(
+        rows = await self._rows(
             "job_schedule",
             {"now": now, "limit": limit, "except_ids": array_literals.numbers(except_ids)},
-            parts={"metadata": "job_metadata"},
-            **_except(except_ids),
+            metadata=JOB_METADATA,
+            **excepted(except_ids),
         )
-        return [JobScheduled(*row) for row in rows]
+        return [JobScheduled(**row._asdict()) for row in rows.records()]
 
     async def job_first_due(self, *, now: datetime, except_ids: Sequence[int] = ()) -> int | None:
-        """Tell the job that job_schedule would move first; None where there is none."""
-        rows = await self._ready(
+        """Return the id of the job that job_schedule would move first; None where there is none."""
+        rows = await self._rows(
             "job_schedule",
             {"now": now, "limit": 1, "except_ids": array_literals.numbers(except_ids)},
-            parts={"moved": "job_first_due"},
-            **_except(except_ids),
+            moved=_FIRST_DUE,
+            **excepted(except_ids),
         )
-        return rows[0][0] if rows else None
+        first: int | None = rows.value()
+        return first
 
     async def job_get_stuck(
         self, *, attempted_before: datetime, after_id: int, limit: int
     ) -> Sequence[JobRow]:
-        """Running jobs that started before then, by id."""
-        rows = await self._ready(
+        """Return running jobs that started before then, by id."""
+        rows = await self._rows(
             "job_get_stuck",
             {"attempted_before": attempted_before, "after_id": after_id, "limit": limit},
-            parts={"columns": "job_columns"},
+            columns=JOB_COLUMNS,
         )
         return job_rows(rows)
 
     async def job_first_stuck(self, *, attempted_before: datetime, after_id: int) -> int | None:
-        """Tell the job that job_get_stuck would read first; None where there is none."""
-        rows = await self._ready(
+        """Return the id of the job that job_get_stuck would read first; None where there is
+        none.
+        """
+        rows = await self._rows(
             "job_get_stuck",
             {"attempted_before": attempted_before, "after_id": after_id, "limit": 1},
-            parts={"rows": "job_first_stuck"},
+            rows=_FIRST_STUCK,
         )
-        return rows[0][0] if rows else None
+        first: int | None = rows.value()
+        return first
 
     async def job_rescue_many(
         self, rescues: Sequence[JobRescueParams], *, attempted_before: datetime
     ) -> Sequence[int]:
-        """Ends stuck jobs that are still running since before then; the ids of those changed."""
-        rows = await self._ready(
+        """End stuck jobs that are still running since before then; return the ids changed."""
+        rows = await self._rows(
             "job_rescue_many",
             {
                 "ids": array_literals.numbers([rescue.id for rescue in rescues]),
@@ -79,27 +95,28 @@ class JobUpkeep(Statements):
                 ),
                 "attempted_before": attempted_before,
             },
-            parts={"errors": "job_errors", "metadata": "job_metadata"},
+            errors=JOB_ERRORS,
+            metadata=JOB_METADATA,
         )
-        return [row[0] for row in rows]
+        return rows.values()
 
     async def job_delete_before(self, params: JobDeleteBeforeParams) -> int:
-        """Removes finished jobs past their retention, up to `limit`; how many."""
-        return int((await self._old(params))[0][0])
+        """Remove finished jobs past their retention, up to `limit`; return how many."""
+        return int((await self._old(params)).value())
 
     async def job_first_old(self, params: JobDeleteBeforeParams) -> int | None:
-        """Tell the job that job_delete_before would remove first; None where there is none."""
-        rows = await self._old(replace(params, limit=1), {"deleted": "job_first_old"})
-        return rows[0][0] if rows else None
+        """Return the id of the job that job_delete_before would remove first; None where there is
+        none.
+        """
+        first: int | None = (await self._old(replace(params, limit=1), deleted=_FIRST_OLD)).value()
+        return first
 
     async def job_truncate(self) -> None:
-        """Empties river_job at once, whatever is in it: for benchmarks."""
+        """Empty river_job at once, whatever is in it: for benchmarks."""
         await self._rows("job_truncate")
 
-    async def _old(
-        self, params: JobDeleteBeforeParams, parts: Mapping[str, str] | None = None
-    ) -> Sequence[tuple[Any, ...]]:
-        return await self._ready(
+    async def _old(self, params: JobDeleteBeforeParams, **slots: Fragment) -> Rows:
+        return await self._rows(
             "job_delete_before",
             {
                 "cancelled_before": params.cancelled_before,
@@ -110,16 +127,8 @@ class JobUpkeep(Statements):
                 "queues_included": array_literals.texts(params.queues_included),
                 "except_ids": array_literals.numbers(params.except_ids),
             },
-            parts=parts,
-            **_except(params.except_ids),
-            **({} if params.queues_excluded else _NONE_EXCLUDED),
-            **({} if params.queues_included else _ALL_INCLUDED),
+            **slots,
+            **excepted(params.except_ids),
+            **({} if params.queues_excluded else {"queues": EMPTY}),
+            **({} if params.queues_included else {"only_queues": EMPTY}),
         )
-
-
-_NONE_EXCLUDED: dict[str, Any] = {"queues": ""}
-_ALL_INCLUDED: dict[str, Any] = {"only_queues": ""}
-
-
-def _except(ids: Sequence[int]) -> dict[str, Any]:
-    return {} if ids else {"except": ""}

@@ -4,8 +4,8 @@
 -- River: JobSchedule. River reads the index entries of every scheduled and retryable job; here only those of due jobs,
 -- and one more for each queue and priority: the fetching index is in order of time within these.
 -- A job that another transaction holds waits for the next round.
--- A unique job that is in nobody's way becomes available. Where another job holds its key, or a better one of this round
--- has it, it is discarded; and so is, as by River, every job of this round with a key that is held by one of them
+-- A unique job that is in nobody's way becomes available. Where another job holds its key, or a better one of this
+-- round has it, it is discarded; and so is, as by River, every job of this round with a key that is held by one of them
 -- and wanted by another.
 with recursive pair as (
   select f.state, f.queue, f.priority
@@ -30,7 +30,7 @@ due as (
   cross join lateral (
     select j.id, j.scheduled_at from /* schema */river_job j
     where j.state = p.state and j.queue = p.queue and j.priority = p.priority and j.scheduled_at <= :now::timestamptz
-      /* except: */ and j.id <> all(:except_ids::bigint[]) /* :except */
+      /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
     order by j.scheduled_at, j.id
     limit :limit::bigint
   ) d
@@ -72,7 +72,8 @@ changed as (
     metadata = case
       when d.discarded
         then coalesce(
-          /* metadata: */ j.metadata /* :metadata */ || '{"unique_key_conflict": "scheduler_discarded"}'::jsonb, j.metadata
+          /* metadata: */ j.metadata /* :metadata */ || '{"unique_key_conflict": "scheduler_discarded"}'::jsonb,
+          j.metadata
         )
       else j.metadata
     end,
@@ -82,15 +83,15 @@ changed as (
   where j.id = d.id
   returning j.id, d.queue, d.scheduled_at, d.discarded
 )
-select c.id, c.queue, c.scheduled_at, c.discarded from changed c order by c.id
+select c.id, c.queue, c.scheduled_at, c.discarded as conflict_discarded from changed c order by c.id
 /* :moved */;
 
--- name: job_first_due
+-- part: job_first_due (job_schedule.moved)
 -- Ends job_schedule for who only wants to know which jobs it would move.
 select d.id from due d;
 
 -- name: job_get_stuck
--- River: JobGetStuck. Running jobs are few: they are found first and put in order then, not picked out of a walk over
+-- River: JobGetStuck. Running jobs are few: they are found first and put in order then, not picked out of a scan of
 -- every job.
 with running as materialized (
   select j.id
@@ -107,7 +108,7 @@ where j.id = any(array(select s.id from stuck s)) and (j.state = 'running') is t
 order by j.id
 /* :rows */;
 
--- name: job_first_stuck
+-- part: job_first_stuck (job_get_stuck.rows)
 -- Ends job_get_stuck for who only wants to know the ids.
 select s.id from stuck s;
 
@@ -142,8 +143,8 @@ where j.id = u.id and u.id in (select f.id from free f)
 returning j.id;
 
 -- name: job_delete_before
--- River: JobDeleteBefore. The longest finished go first, where River takes the lowest ids: so a round reads no more rows
--- than it deletes, and the rounds together delete the same. What was retried meanwhile stays.
+-- River: JobDeleteBefore. The longest finished go first, where River takes the lowest ids: so a round reads no more
+-- rows than it deletes, and the rounds together delete the same. What was retried meanwhile stays.
 with old as materialized (
   select o.id
   from unnest(
@@ -155,7 +156,7 @@ with old as materialized (
     where j.state = s.state and j.finalized_at is not null and j.finalized_at < s.horizon
       /* queues: */ and j.queue <> all(:queues_excluded::text[]) /* :queues */
       /* only_queues: */ and j.queue = any(:queues_included::text[]) /* :only_queues */
-      /* except: */ and j.id <> all(:except_ids::bigint[]) /* :except */
+      /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
     order by j.finalized_at
     limit :limit::bigint
   ) o
@@ -172,10 +173,10 @@ gone as (
     end
   returning j.id
 )
-select count(*) from gone
+select count(*) as deleted from gone
 /* :deleted */;
 
--- name: job_first_old
+-- part: job_first_old (job_delete_before.deleted)
 -- Ends job_delete_before for who only wants to know which jobs it would delete.
 select o.id from old o;
 

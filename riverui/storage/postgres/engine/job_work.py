@@ -17,12 +17,20 @@ from riverui.storage.interface.params import (
 )
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine import job_insert
-from riverui.storage.postgres.engine.job_rows import fetched_rows, job_rows
-from riverui.storage.postgres.statements import Row, Statement, Statements, Steps
+from riverui.storage.postgres.engine.job_rows import (
+    JOB_COLUMNS,
+    JOB_ERRORS,
+    JOB_METADATA,
+    excepted,
+    fetched_rows,
+    job_rows,
+)
+from riverui.storage.postgres.rows import Rows
+from riverui.storage.postgres.statements import Statement, Statements, Steps
+from riverui.storage.sql import EMPTY, Fragment
 
-_ALL_KINDS: dict[str, Any] = {"kinds": ""}
-_ATTEMPTED_BY = {"attempted_by": "job_attempted_by"}
-_NO_EXCEPTION: dict[str, Any] = {"except": ""}
+_ATTEMPTED_BY = Fragment("job_attempted_by")
+_AT_ONCE = Fragment("job_finalized_at_once")
 
 
 class JobWork(Statements):
@@ -31,7 +39,7 @@ class JobWork(Statements):
     async def job_insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> Sequence[JobInserted]:
-        """Inserts jobs and tells the workers of the queues in `notify`; one answer per job, in
+        """Insert jobs and tell the workers of the queues in `notify`; return one answer per job, in
         order.
         """
         return await self._drive(job_insert.insert_many(jobs, schema=self._schema, notify=notify))
@@ -39,8 +47,9 @@ class JobWork(Statements):
     async def job_insert_many_fast(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> int:
-        """COPYs jobs; how many. UniqueConflict where a key is taken. Two statements: for a
-        transaction.
+        """COPY jobs and return how many; UniqueConflict where a key is taken.
+
+        Two statements: for a transaction.
         """
         return await self._drive(
             job_insert.insert_many_fast(
@@ -49,8 +58,9 @@ class JobWork(Statements):
         )
 
     async def job_get_available(self, params: JobFetchParams) -> Sequence[JobRow]:
-        """Takes up to `limit` due jobs by priority, time and id and makes them running."""
-        rows = await self._ready(
+        """Take up to `limit` due jobs by priority, time and id; return them as running."""
+        ask = self._rows if params.except_ids else self._prepared
+        rows = await ask(
             "job_get_available",
             {
                 "limit": params.limit,
@@ -58,46 +68,43 @@ class JobWork(Statements):
                 "client_id": params.client_id,
                 **_which(params),
             },
-            prepare=not params.except_ids,
-            parts=_ATTEMPTED_BY,
-            **({} if params.kinds is not None else _ALL_KINDS),
-            **({} if params.except_ids else _NO_EXCEPTION),
+            attempted_by=_ATTEMPTED_BY,
+            **_kinds(params),
+            **excepted(params.except_ids),
         )
         return fetched_rows(rows, params.client_id, params.queue)
 
     async def job_first_available(self, params: JobFetchParams) -> int | None:
-        """Tell the job that job_get_available would take first; None where there is none."""
-        rows = await self._ready(
-            "job_first_available",
-            _which(params),
-            **({} if params.kinds is not None else _ALL_KINDS),
-        )
-        return rows[0][0] if rows else None
+        """Return the id of the job that job_get_available would take first, or None."""
+        rows = await self._rows("job_first_available", _which(params), **_kinds(params))
+        first: int | None = rows.value()
+        return first
 
     async def job_begin(self, id: int, *, client_id: str, now: datetime) -> JobRow | None:
-        """Takes one unfinished job, due or not, and makes it running; None where there is none. For
-        tests.
+        """Take one unfinished job, due or not, and make it running; None where there is none.
+
+        For tests.
         """
-        rows = await self._ready(
+        rows = await self._rows(
             "job_begin",
             {"id": id, "client_id": client_id, "now": now, "max_attempted_by": MAX_ATTEMPTED_BY},
-            parts={"columns": "job_columns", **_ATTEMPTED_BY},
+            columns=JOB_COLUMNS,
+            attempted_by=_ATTEMPTED_BY,
         )
         return next(iter(job_rows(rows)), None)
 
     async def job_complete_many(
         self, ids: Sequence[int], finalized_at: Sequence[datetime]
     ) -> Sequence[int]:
-        """The plain ending: still running jobs become completed; gives their ids."""
+        """Make still running jobs completed, with nothing else written; return their ids."""
         if not ids:
             return []
         at = finalized_at[0]
         if finalized_at[-1] is at and finalized_at.count(at) == len(ids):
-            rows = await self._ready(
+            rows = await self._prepared(
                 "job_complete_many",
                 {"ids": array_literals.numbers(ids), "finalized_at": at},
-                prepare=True,
-                finalized_at=self._queries.text("job_finalized_at_once"),
+                finalized_at=_AT_ONCE,
             )
         else:
             pairs = sorted(dict(zip(ids, finalized_at, strict=True)).items())
@@ -105,38 +112,40 @@ class JobWork(Statements):
                 "ids": array_literals.numbers([job_id for job_id, _ in pairs]),
                 "finalized_at": array_literals.instants([at for _, at in pairs]),
             }
-            rows = await self._ready("job_complete_many", parameters, prepare=True)
-        return [row[0] for row in rows]
+            rows = await self._prepared("job_complete_many", parameters)
+        return rows.values()
 
     async def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
-        """River's JobSetStateIfRunningMany: the rows as they are afterwards, by id; missing ones
-        left out.
+        """Change jobs as River's JobSetStateIfRunningMany does; return the rows as they are
+        afterwards, by id, without the missing ones.
         """
         return job_rows(await self._drive(set_state_many(changes)))
 
     async def job_cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
-        """Those of the running jobs that somebody asked to cancel."""
-        rows = await self._ready("job_cancel_requested", {"ids": array_literals.numbers(ids)})
-        return [row[0] for row in rows]
+        """Return those of the running jobs that somebody asked to cancel."""
+        rows = await self._rows("job_cancel_requested", {"ids": array_literals.numbers(ids)})
+        return rows.values()
 
     async def job_update(self, id: int, *, metadata: str) -> JobRow | None:
-        """Merges an object (JSON text) into the job's metadata, in any state; None without such a
-        job.
+        """Merge an object (JSON text) into the job's metadata, in any state; return the job, None
+        without one.
         """
-        return await self._whole("job_update", id, metadata=metadata)
-
-    async def job_row_get(self, id: int) -> JobRow | None:
-        """One whole job, or None."""
-        return await self._whole("job_row_get", id)
-
-    async def _whole(self, name: str, id: int, **parameters: str) -> JobRow | None:
         if not is_bigint(id):
             return None
-        merged = {"metadata": "job_metadata"} if parameters else {}
-        rows = await self._ready(
-            name, {"id": id, **parameters}, parts={"columns": "job_columns", **merged}
-        )
+        values = {"id": id, "metadata": metadata}
+        rows = await self._rows("job_update", values, columns=JOB_COLUMNS, metadata=JOB_METADATA)
         return next(iter(job_rows(rows)), None)
+
+    async def job_row_get(self, id: int) -> JobRow | None:
+        """Return one whole job, or None."""
+        if not is_bigint(id):
+            return None
+        rows = await self._rows("job_row_get", {"id": id}, columns=JOB_COLUMNS)
+        return next(iter(job_rows(rows)), None)
+
+
+def _kinds(params: JobFetchParams) -> dict[str, Fragment]:
+    return {"kinds": EMPTY} if params.kinds is None else {}
 
 
 def _which(params: JobFetchParams) -> dict[str, Any]:
@@ -148,29 +157,25 @@ def _which(params: JobFetchParams) -> dict[str, Any]:
     }
 
 
-def set_state_many(changes: Sequence[JobSetStateParams]) -> Steps[list[Row]]:
+def set_state_many(changes: Sequence[JobSetStateParams]) -> Steps[Rows]:
     """River's JobSetStateIfRunningMany; see EngineExecutor.job_set_state_many."""
+    values = {
+        "ids": array_literals.numbers([change.id for change in changes]),
+        "states": array_literals.texts([change.state for change in changes]),
+        "finalized_at": array_literals.instants([change.finalized_at for change in changes]),
+        "attempts": array_literals.numbers([change.attempt for change in changes]),
+        "errors": array_literals.optional_texts([change.error for change in changes]),
+        "scheduled_at": array_literals.instants([change.scheduled_at for change in changes]),
+        "metadata": array_literals.optional_texts([change.metadata for change in changes]),
+    }
     return (
         yield Statement(
-            "job_set_state_many",
-            {
-                "ids": array_literals.numbers([change.id for change in changes]),
-                "states": array_literals.texts([change.state for change in changes]),
-                "finalized_at": array_literals.instants(
-                    [change.finalized_at for change in changes]
-                ),
-                "attempts": array_literals.numbers([change.attempt for change in changes]),
-                "errors": array_literals.optional_texts([change.error for change in changes]),
-                "scheduled_at": array_literals.instants(
-                    [change.scheduled_at for change in changes]
-                ),
-                "metadata": array_literals.optional_texts([change.metadata for change in changes]),
-            },
-            parts={
-                "columns": "job_columns",
-                "names": "job_column_names",
-                "errors": "job_errors",
-                "metadata": "job_metadata",
-            },
+            Fragment(
+                "job_set_state_many",
+                values,
+                columns=JOB_COLUMNS,
+                errors=JOB_ERRORS,
+                metadata=JOB_METADATA,
+            )
         )
     )

@@ -1,18 +1,15 @@
 -- What workers do to jobs: take them, end them, look at them.
 
--- name: job_columns
--- The columns of a whole job, for the select lists of others.
-j.id as id, j.state::text as state, j.attempt as attempt, j.max_attempts as max_attempts, j.attempted_at as attempted_at,
-  j.created_at as created_at, j.finalized_at as finalized_at, j.scheduled_at as scheduled_at, j.priority as priority,
+-- part: job_columns (job_row_get.columns)
+-- The columns of a whole job, for the select lists of others; also of rows that were selected with it before.
+j.id as id, j.state::text as state, j.attempt as attempt, j.max_attempts as max_attempts,
+  j.attempted_at as attempted_at, j.created_at as created_at, j.finalized_at as finalized_at,
+  j.scheduled_at as scheduled_at, j.priority as priority,
   j.args::text as args, j.attempted_by as attempted_by, j.errors::text[] as errors, j.kind as kind,
   j.metadata::text as metadata, j.queue as queue, j.tags::text[] as tags, j.unique_key as unique_key,
   j.unique_states::int as unique_states;
 
--- name: job_column_names
-x.id, x.state, x.attempt, x.max_attempts, x.attempted_at, x.created_at, x.finalized_at, x.scheduled_at, x.priority,
-  x.args, x.attempted_by, x.errors, x.kind, x.metadata, x.queue, x.tags, x.unique_key, x.unique_states;
-
--- name: job_attempted_by
+-- part: job_attempted_by (job_begin.attempted_by)
 -- The workers of a job as an array that another can be appended to: what is nested, or does not count from one, is made
 -- flat, by way of a text: a subquery would cost every fetch, whatever it finds.
 case
@@ -23,7 +20,7 @@ case
     else j.attempted_by
   end;
 
--- name: job_errors
+-- part: job_errors (job_set_state_many.errors)
 -- The errors of a job as an array that another can be appended to.
 case
     when array_ndims(j.errors) > 1 or array_lower(j.errors, 1) <> 1
@@ -31,7 +28,7 @@ case
     else j.errors
   end;
 
--- name: job_metadata
+-- part: job_metadata (job_update.metadata)
 -- The metadata of a job as an object that another can be merged into; null where it is neither an object nor null, and
 -- stays what it is.
 case jsonb_typeof(j.metadata) when 'object' then j.metadata when 'null' then '{}'::jsonb end;
@@ -45,7 +42,7 @@ with locked as materialized (
   from /* schema */river_job j
   where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= coalesce(:now::timestamptz, now())
     /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
-    /* except: */ and j.id <> all(:except_ids::bigint[]) /* :except */
+    /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
   order by j.priority, j.scheduled_at, j.id
   limit :limit::int
   for update skip locked
@@ -56,11 +53,11 @@ set state = 'running',
   attempted_at = coalesce(:now::timestamptz, now()),
   attempted_by = array_append(/* attempted_by: */ j.attempted_by /* :attempted_by */, :client_id::text)
 where j.id = any(array(select l.id from locked l))
-returning j.id, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.scheduled_at, j.priority, j.args::text,
-  case when array_length(j.attempted_by, 1) > 1 then j.attempted_by end,
-  case when array_length(j.errors, 1) > 0 then j.errors::text[] end,
-  j.kind, j.metadata::text, case when array_length(j.tags, 1) > 0 then j.tags::text[] end, j.unique_key,
-  j.unique_states::int;
+returning j.id, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.scheduled_at, j.priority,
+  j.args::text as args, case when array_length(j.attempted_by, 1) > 1 then j.attempted_by end as attempted_by,
+  case when array_length(j.errors, 1) > 0 then j.errors::text[] end as errors, j.kind, j.metadata::text as metadata,
+  case when array_length(j.tags, 1) > 0 then j.tags::text[] end as tags, j.unique_key,
+  j.unique_states::int as unique_states;
 
 -- name: job_first_available
 -- The job that job_get_available would take first.
@@ -85,8 +82,8 @@ returning /* columns: */ j.id /* :columns */;
 
 -- name: job_complete_many
 -- River: JobSetStateIfRunningMany for jobs of which nothing else is to be written. The ids come in order, so that each
--- job's time is found by its place among them, which costs less than a join. The state's comparison is dressed up so that
--- no plan looks for the jobs among all the running ones.
+-- job's time is found by its place among them, which costs less than a join. The state's comparison is dressed up so
+-- that no plan looks for the jobs among all the running ones.
 -- Slot: finalized_at (the same for all).
 update /* schema */river_job j
 set state = 'completed',
@@ -95,7 +92,7 @@ set state = 'completed',
 where j.id = any(:ids::bigint[]) and (j.state = 'running') is true
 returning j.id;
 
--- name: job_finalized_at_once
+-- part: job_finalized_at_once (job_complete_many.finalized_at)
 :finalized_at::timestamptz;
 
 -- name: job_set_state_many
@@ -112,22 +109,26 @@ changed as (
   update /* schema */river_job j
   set state = case
       when j.state <> 'running' then j.state
-      when g.state in ('available', 'retryable', 'scheduled') and j.metadata -> 'cancel_attempted_at' is not null then 'cancelled'
+      when g.state in ('available', 'retryable', 'scheduled')
+        and j.metadata -> 'cancel_attempted_at' is not null then 'cancelled'
       else g.state
     end,
     finalized_at = case
       when j.state <> 'running' then j.finalized_at
-      when g.state in ('available', 'retryable', 'scheduled') and j.metadata -> 'cancel_attempted_at' is not null then now()
+      when g.state in ('available', 'retryable', 'scheduled')
+        and j.metadata -> 'cancel_attempted_at' is not null then now()
       else coalesce(g.finalized_at, j.finalized_at)
     end,
     attempt = case
       when j.state <> 'running' then j.attempt
-      when g.state in ('available', 'retryable', 'scheduled') and j.metadata -> 'cancel_attempted_at' is not null then j.attempt
+      when g.state in ('available', 'retryable', 'scheduled')
+        and j.metadata -> 'cancel_attempted_at' is not null then j.attempt
       else coalesce(g.attempt, j.attempt)
     end,
     scheduled_at = case
       when j.state <> 'running' then j.scheduled_at
-      when g.state in ('available', 'retryable', 'scheduled') and j.metadata -> 'cancel_attempted_at' is not null then j.scheduled_at
+      when g.state in ('available', 'retryable', 'scheduled')
+        and j.metadata -> 'cancel_attempted_at' is not null then j.scheduled_at
       else coalesce(g.scheduled_at, j.scheduled_at)
     end,
     errors = case
@@ -140,8 +141,8 @@ changed as (
   where j.id = g.id and (j.state = 'running' or g.metadata is not null)
   returning /* columns: */ j.id /* :columns */
 )
-select /* names: */ x.id /* :names */
-from changed x
+select /* columns: */ j.id /* :columns */
+from changed j
 union all
 select /* columns: */ j.id /* :columns */
 from /* schema */river_job j

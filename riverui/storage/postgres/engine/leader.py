@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from riverui.domain.queues import LeaderRow
-from riverui.storage.postgres.statements import Row, Statements
+from riverui.storage.postgres.statements import Statements
 
 
 class Leader(Statements):
@@ -62,5 +62,5 @@ class Leader(Statements):
         return await self._row("leader_resign", parameters) is not None
 
 
-def _leader(row: Row | None) -> LeaderRow | None:
-    return LeaderRow(leader_id=row[0], elected_at=row[1], expires_at=row[2]) if row else None
+def _leader(row: Any) -> LeaderRow | None:
+    return None if row is None else LeaderRow(**row._asdict())

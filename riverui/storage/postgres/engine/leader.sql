@@ -41,5 +41,5 @@ with resigned as (
 select pg_notify(
   concat(coalesce(:schema::text, current_schema()), '.river_leadership'),
   json_build_object('leader_id', r.leader_id, 'action', 'resigned')::text
-)
+) as notified
 from resigned r;

@@ -1,1 +1,1 @@
-"""Lists of jobs: the plan of the walk, its filters and its rows."""
+"""Lists of jobs: how they are read, their filters and their rows."""

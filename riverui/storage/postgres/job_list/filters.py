@@ -1,19 +1,19 @@
-"""Turns filter terms into SQL conditions made of closed fragments and numbered parameters."""
+"""Turns filter terms into SQL conditions made of blocks and the values of their parameters."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobState
-from riverui.domain.numbers import BIGINT, is_bigint
+from riverui.domain.numbers import MAX_BIGINT, is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import Field, JobCutoff, JobFilter, Op, Term
 from riverui.storage.postgres.statements import instant
-from riverui.storage.sql import Queries, rename
+from riverui.storage.sql import Fragment, join, word
 
 _NUMBERS = {Field.ID: "id", Field.PRIORITY: "priority", Field.ATTEMPT: "attempt"}
 _TIMES = {
@@ -31,12 +31,14 @@ _COMPARISONS = {Op.EQ: "=", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """One term: `sql` begins with "and"; `bound` is the same as an index condition on `column`."""
+    """One term in SQL: `sql` for a row that is looked at, `bound` for an index on `column`."""
 
     term: Term
-    sql: str
+    sql: Fragment
     column: str | None = None
-    bound: str = ""
+    """The column along which `bound` narrows a scan; None where it narrows none."""
+    bound: Fragment | None = None
+    """The same condition in a form that an index serves; None where there is no such form."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +47,8 @@ class Conditions:
 
     states: tuple[JobState, ...] | None
     terms: tuple[Condition, ...]
-    parameters: dict[str, Any]
+    cutoff: Mapping[str, Any] | None = None
+    """The values of the blocks `job_cutoff_…`; None without a cutoff."""
     ids: tuple[int, ...] | None = None
     kinds: tuple[str, ...] | None = None
     queues: tuple[str, ...] | None = None
@@ -53,21 +56,21 @@ class Conditions:
     impossible: bool = False
 
 
-def storable(text: str) -> bool:
-    """Whether a Postgres text can hold this: no NUL, no lone surrogate."""
+def is_storable(text: str) -> bool:
+    """Return whether a Postgres text can hold this: no NUL, no lone surrogate."""
     return ("\0" not in text and text.isascii()) or (
         "\0" not in text and not re.search("[\ud800-\udfff]", text)
     )
 
 
 def like(pattern: str, *, anywhere: bool = False) -> str:
-    """A LIKE pattern for one with `*`; `anywhere` finds it in any place of the text."""
+    """Return a LIKE pattern for one with `*`; `anywhere` finds it in any place of the text."""
     escaped = re.sub(r"[\\%_]", r"\\\g<0>", pattern).replace("*", "%")
     return f"%{escaped}%" if anywhere else escaped
 
 
 def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Tells whether a name fits any of the patterns with `*`, in any case."""
+    """Return what tells whether a name fits any of the patterns with `*`, in any case."""
     expression = "|".join(
         "".join(".*" if part == "*" else re.escape(part) for part in re.split(r"(\*)", p))
         for p in patterns
@@ -77,17 +80,14 @@ def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
 
 
 def contains_pattern(match: str) -> str:
-    """A LIKE pattern for names that contain this text."""
-    return like(match.replace("*", ""), anywhere=True) if storable(match) else ""
+    """Return a LIKE pattern for names that contain this text."""
+    return like(match.replace("*", ""), anywhere=True) if is_storable(match) else ""
 
 
-def compile_filter(
-    filter: JobFilter, queries: Queries, cutoff: JobCutoff | None = None
-) -> Conditions:
-    """The filter in SQL. BadRequest where a field cannot be compared that way."""
+def compile_filter(filter: JobFilter, cutoff: JobCutoff | None = None) -> Conditions:
+    """Return the filter in SQL; BadRequest where a field cannot be compared that way."""
     states: tuple[JobState, ...] | None = filter.states or None
     compiled: list[Condition] = []
-    parameters: dict[str, Any] = {}
     impossible = False
     ids: tuple[int, ...] | None = None
     names: dict[Field, tuple[str, ...]] = {}
@@ -104,7 +104,7 @@ def compile_filter(
         if not values:
             impossible |= not term.negated
             continue
-        condition = _condition(term, values, queries, parameters)
+        condition = _condition(term, values)
         compiled.append(condition)
         if term.negated:
             continue
@@ -123,13 +123,13 @@ def compile_filter(
             )
         elif term.field in _JSON:
             contains.append(condition)
-    if cutoff is not None:
-        parameters |= {"cutoff_id": cutoff.id, "cutoff_at": instant(cutoff.at)}
     impossible |= states == () or ids == () or () in names.values()
     return Conditions(
         states=states,
         terms=tuple(compiled),
-        parameters=parameters,
+        cutoff=None
+        if cutoff is None
+        else {"cutoff_id": cutoff.id, "cutoff_at": instant(cutoff.at)},
         ids=ids,
         kinds=names.get(Field.KIND),
         queues=names.get(Field.QUEUE),
@@ -139,9 +139,14 @@ def compile_filter(
 
 
 def with_names(filter: JobFilter, term: Term, names: Sequence[str]) -> JobFilter:
-    """The filter with a pattern term replaced by the names that fit it."""
+    """Return the filter with a pattern term replaced by the names that fit it."""
     exact = replace(term, op=Op.EQ, values=tuple(names))
     return replace(filter, terms=tuple(exact if t is term else t for t in filter.terms))
+
+
+def state_term(states: Sequence[JobState]) -> Fragment:
+    """Return the condition that a job is in one of the states."""
+    return Fragment("job_term_state", {"states": [state.value for state in states]})
 
 
 def _fold_states(states: tuple[JobState, ...] | None, term: Term) -> tuple[JobState, ...]:
@@ -154,56 +159,51 @@ def _fold_states(states: tuple[JobState, ...] | None, term: Term) -> tuple[JobSt
 
 
 def _values(term: Term) -> list[Any]:
-    """The term's values that a column could hold at all; a comparison with any other is false."""
+    """Return the values that a column could hold at all; a comparison with any other is false."""
     if term.field in _NUMBERS:
         numbers = [int(v) for v in term.values if isinstance(v, int)]
         if term.op is Op.EQ:
             return [v for v in numbers if is_bigint(v)]
-        return [min(max(v, -BIGINT), BIGINT - 1) for v in numbers]
+        return [min(max(v, -MAX_BIGINT - 1), MAX_BIGINT) for v in numbers]
     if term.field in _TIMES:
         return [instant(v) for v in term.values if isinstance(v, datetime)]
-    return [v for v in term.values if isinstance(v, str) and storable(v)]
+    return [v for v in term.values if isinstance(v, str) and is_storable(v)]
 
 
-def _condition(
-    term: Term, values: list[Any], queries: Queries, parameters: dict[str, Any]
-) -> Condition:
+def _condition(term: Term, values: list[Any]) -> Condition:
     column: str | None = None
-    bound = ""
-
-    def bind(value: Any) -> str:
-        name = f"term_{len(parameters)}"
-        parameters[name] = value
-        return name
-
-    def fragment(block: str, value: Any, **clauses: str) -> str:
-        return rename(queries.text(block, **clauses), "value", bind(value))
-
-    if (term.field in _NUMBERS or term.field in _TIMES) and term.op in _COMPARISONS:
-        name = _NUMBERS.get(term.field) or _TIMES[term.field]
-        op = _COMPARISONS[term.op]
-        block = "job_term_number" if term.field in _NUMBERS else "job_term_time"
-        sql = fragment(block, values, column=name, op=op)
-        if len(values) == 1 and not term.negated and term.op is not Op.EQ:
-            if term.field is Field.ID:
-                column, bound = name, fragment("job_bound_id", values[0], op=op)
-            elif term.field in _TIMES:
-                column, bound = name, fragment("job_bound_time", values[0], column=name, op=op)
-    elif term.field in _NAMES and term.op is Op.EQ:
-        sql = fragment("job_term_name", values, column=_NAMES[term.field])
-    elif term.field in _NAMES and term.op is Op.LIKE:
-        sql = fragment("job_term_name_like", [like(v) for v in values], column=_NAMES[term.field])
-    elif term.field in _LISTS and term.op is Op.EQ:
-        sql = fragment("job_term_list", values, column=_LISTS[term.field])
-    elif term.field in _LISTS and term.op is Op.LIKE:
-        sql = fragment("job_term_list_like", [like(v) for v in values], column=_LISTS[term.field])
-    elif term.field in _JSON and term.op is Op.CONTAINS:
+    bound: Fragment | None = None
+    field, op = term.field, term.op
+    if (field in _NUMBERS or field in _TIMES) and op in _COMPARISONS:
+        name = _NUMBERS.get(field) or _TIMES[field]
+        slots = {"column": word(name), "op": word(_COMPARISONS[op])}
+        block = "job_term_number" if field in _NUMBERS else "job_term_time"
+        sql = Fragment(block, {"value": values}, **slots)
+        if len(values) == 1 and not term.negated and op is not Op.EQ:
+            if field is Field.ID:
+                column, bound = name, Fragment("job_bound_id", {"value": values[0]}, op=slots["op"])
+            elif field in _TIMES:
+                column, bound = name, Fragment("job_bound_time", {"value": values[0]}, **slots)
+    elif field in _NAMES and op is Op.EQ:
+        sql = Fragment("job_term_name", {"value": values}, column=word(_NAMES[field]))
+    elif field in _NAMES and op is Op.LIKE:
+        patterns = [like(v) for v in values]
+        sql = Fragment("job_term_name_like", {"value": patterns}, column=word(_NAMES[field]))
+    elif field in _LISTS and op is Op.EQ:
+        sql = Fragment("job_term_list", {"value": values}, column=word(_LISTS[field]))
+    elif field in _LISTS and op is Op.LIKE:
+        patterns = [like(v) for v in values]
+        sql = Fragment("job_term_list_like", {"value": patterns}, column=word(_LISTS[field]))
+    elif field in _JSON and op is Op.CONTAINS:
         # GIN cannot serve "= any": each value has a condition of its own.
-        sql = " or ".join(fragment("job_term_json", v, column=_JSON[term.field]) for v in values)
-        bound = f"and ({sql})"
-    elif term.field is Field.ERROR and term.op in (Op.LIKE, Op.EQ):
-        sql = fragment("job_term_error", [like(v, anywhere=True) for v in values])
+        json_column = word(_JSON[field])
+        each = [Fragment("job_term_json", {"value": v}, column=json_column) for v in values]
+        sql = join(each, " or ")
+        bound = Fragment("job_bound_json", term=sql)
+    elif field is Field.ERROR and op in (Op.LIKE, Op.EQ):
+        patterns = [like(v, anywhere=True) for v in values]
+        sql = Fragment("job_term_error", {"value": patterns})
     else:
-        raise BadRequest(f"“{term.field.value}:” cannot be compared with “{term.op.value}”.")
-    whole = queries.text("job_term_not" if term.negated else "job_term", term=sql)
+        raise BadRequest(f"“{field.value}:” cannot be compared with “{op.value}”.")
+    whole = Fragment("job_term_not" if term.negated else "job_term", term=sql)
     return Condition(term=term, sql=whole, column=column, bound=bound)

@@ -1,23 +1,23 @@
--- Lists of jobs. A list is put together from walks: each walks one of River's own indexes in the order shown, looks
+-- Lists of jobs. A list is put together from scans: each reads one of River's own indexes in the order shown, looks
 -- at no more than its window of rows, and stops as soon as the page is full. `matched` says that the row fits the
--- filter, `ended` that the walk's window ends with this row (so that nothing behind it is known).
--- Slots: desc (empty or "desc"), cursor, bounds (conditions that narrow the index range), terms (all others),
--- sort (emptied for counting, which needs no order).
+-- filter, `ended` that the scan's window ends with this row (so that nothing behind it is known).
+-- Slots: desc (empty or "desc"), by_time (emptied in the orders by id), cursor, bounds (conditions that narrow the
+-- index range), terms (all others), sort (emptied for counting, which needs no order).
 
 -- name: job_list
-with walked as materialized (
+with found as materialized (
   select w.id, w.at, w.matched, w.ended
   from (
-    /* walks: */
+    /* scans: */
     select j.id, j.created_at as at, true as matched, false as ended from /* schema */river_job j
     order by j.id limit :limit::bigint + 1
-    /* :walks */
+    /* :scans */
   ) w
-  order by /* order: */ w.at, w.id /* :order */
+  order by /* by_time: */ w.at /* desc */, /* :by_time */ w.id /* desc */
   limit :limit::bigint + 1
 )
-select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts, j.attempted_at, j.created_at,
-  j.finalized_at, j.scheduled_at, j.priority,
+select w.id, w.at, w.matched, w.ended, j.state::text as state, j.attempt, j.max_attempts, j.attempted_at,
+  j.created_at, j.finalized_at, j.scheduled_at, j.priority,
   -- Of large args every key is kept with the beginning of its value: jsonb sorts keys by their length, so that the
   -- first characters of the whole would often be one long text, and not JSON. A value's size tells a short one without
   -- writing it out: 100 rows of 1.5 kB take 1 ms more.
@@ -37,7 +37,7 @@ select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts,
     )
     else left(j.args::text, :preview::int)
   end
-  /* :args */,
+  /* :args */ as args_preview,
   j.kind, j.queue,
   /* tags: */
   -- An array of more dimensions may hold any number in its first twenty.
@@ -46,7 +46,7 @@ select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts,
     when array_ndims(j.tags) > 1 then array(select unnest(j.tags)::text limit 20)
     else j.tags[1:20]::text[]
   end
-  /* :tags */,
+  /* :tags */ as tags,
   -- A long array would have to be unpacked whole for its last element, and for being counted.
   /* error: */
   case when pg_column_size(j.errors) <= 131072 then
@@ -59,103 +59,124 @@ select w.id, w.at, w.matched, w.ended, j.state::text, j.attempt, j.max_attempts,
         :preview::int
       )
     end
-  end,
+  end as last_error,
   case when pg_column_size(j.errors) <= 131072 then cardinality(j.errors) > 0 else j.errors is not null end
+    as has_errors
   /* :error */,
   -- Not shown: tables from before migration 5 lack it, and would else look like an empty list.
-  j.unique_key is not null
-  /* values */
-from walked w
+  j.unique_key is not null as is_unique,
+  /* values: */ null /* :values */::text[] as path_values
+from found w
 join /* schema */river_job j on j.id = w.id
-order by /* order: */ w.at, w.id /* :order */;
+order by /* by_time: */ w.at /* desc */, /* :by_time */ w.id /* desc */;
 
--- name: job_value_at_path
+-- What stands at JSON paths, in the order of these.
+
+-- part: job_list_values (job_list.values)
+array[/* paths */];
+
+-- part: job_value_at_path (job_list_values.paths)
 -- Of large JSON nothing is read: it would have to be unpacked whole for one value.
 case
   when pg_column_size(j./* column: */ args /* :column */) > 32768 then '...'
   else left(j./* column: */ args /* :column */ #>> :path::text[], :length::int)
 end;
 
--- name: job_values_at_path
+-- part: job_values_at_path (job_list_values.paths)
 -- Of every element of an array: the path is a jsonpath.
 case
   when pg_column_size(j./* column: */ args /* :column */) > 32768 then '...'
   else left(jsonb_path_query_array(j./* column: */ args /* :column */, :path::jsonpath, '{}', true)::text, :length::int)
 end;
 
--- name: job_walk_finalized
+-- What stands in a list for who only acts on its jobs.
+
+-- part: job_list_without_args (job_list.args)
+''::text;
+
+-- part: job_list_without_tags (job_list.tags)
+'{}'::text[];
+
+-- part: job_list_without_error (job_list.error)
+null::text as last_error, false as has_errors;
+
+-- part: job_scan_finalized (job_list.scans)
 -- "finalized_at is not null" is what lets the planner use River's partial index.
-select w.id, w.at, w.matched, w.ended
-from unnest(:finalized_states::text[]::/* schema */river_job_state[]) as s (state)
-cross join lateral (
-  select r.id, r.at, r.matched, r.n = :finalized_window::bigint as ended
-  from (
-    select j.id, j.finalized_at as at, row_number() over () as n, true /* terms */ as matched
+(
+  select w.id, w.at, w.matched, w.ended
+  from unnest(:finalized_states::text[]::/* schema */river_job_state[]) as s (state)
+  cross join lateral (
+    select r.id, r.at, r.matched, r.n = :finalized_window::bigint as ended
     from (
-      select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority, j.args,
-        j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
-      from /* schema */river_job j
-      where j.state = s.state and j.finalized_at is not null /* bounds */ /* cursor */
-      /* sort: */ order by j.finalized_at /* desc */, j.id /* desc */ /* :sort */
-      limit :finalized_window::bigint
-    ) j
-  ) r
-  where r.matched or r.n = :finalized_window::bigint
-  limit :limit::bigint + 1
-) w;
+      select j.id, j.finalized_at as at, row_number() over () as n, true /* terms */ as matched
+      from (
+        select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority,
+          j.args, j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+        from /* schema */river_job j
+        where j.state = s.state and j.finalized_at is not null /* bounds */ /* cursor */
+        /* sort: */ order by j.finalized_at /* desc */, j.id /* desc */ /* :sort */
+        limit :finalized_window::bigint
+      ) j
+    ) r
+    where r.matched or r.n = :finalized_window::bigint
+    limit :limit::bigint + 1
+  ) w
+);
 
--- name: job_walk_waiting
--- River's fetching index is ordered by time only within a queue and priority: one short walk for each pair.
-select w.id, w.at, w.matched, w.ended
-from (
-  select c.state, c.queue, c.priority, c.size
+-- part: job_scan_waiting (job_list.scans)
+-- River's fetching index is ordered by time only within a queue and priority: one short scan for each pair.
+(
+  select w.id, w.at, w.matched, w.ended
   from (
-    select s.state, j.queue, j.priority,
-      greatest(:limit::bigint + 1, :waiting_window::bigint / count(*) over ()) as size
-    from unnest(:waiting_states::text[]::/* schema */river_job_state[]) as s (state)
-    cross join lateral (
-      /* branches: */
-      with recursive pair as (
-        (
-          select j.queue, j.priority, 1 as n from /* schema */river_job j
-          where j.state = s.state
-          order by j.queue, j.priority limit 1
+    select c.state, c.queue, c.priority, c.size
+    from (
+      select s.state, j.queue, j.priority,
+        greatest(:limit::bigint + 1, :waiting_window::bigint / count(*) over ()) as size
+      from unnest(:waiting_states::text[]::/* schema */river_job_state[]) as s (state)
+      cross join lateral (
+        /* pairs: */
+        with recursive pair as (
+          (
+            select j.queue, j.priority, 1 as n from /* schema */river_job j
+            where j.state = s.state
+            order by j.queue, j.priority limit 1
+          )
+          union all
+          select x.queue, x.priority, p.n + 1
+          from pair p
+          cross join lateral (
+            select j.queue, j.priority from /* schema */river_job j
+            where j.state = s.state and (j.queue, j.priority) > (p.queue, p.priority)
+            order by j.queue, j.priority limit 1
+          ) x
+          where p.n < 10000
         )
-        union all
-        select x.queue, x.priority, p.n + 1
-        from pair p
-        cross join lateral (
-          select j.queue, j.priority from /* schema */river_job j
-          where j.state = s.state and (j.queue, j.priority) > (p.queue, p.priority)
-          order by j.queue, j.priority limit 1
-        ) x
-        where p.n < 10000
-      )
-      select p.queue, p.priority from pair p
-      /* :branches */
-    ) j
-    where true /* branch_terms */
-  ) c
-  /* nearest */
-) b
-cross join lateral (
-  select r.id, r.at, r.matched, r.n = b.size as ended
-  from (
-    select j.id, j.scheduled_at as at, row_number() over () as n, true /* terms */ as matched
+        select p.queue, p.priority from pair p
+        /* :pairs */
+      ) j
+      where true /* pair_terms */
+    ) c
+    /* nearest */
+  ) b
+  cross join lateral (
+    select r.id, r.at, r.matched, r.n = b.size as ended
     from (
-      select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority, j.args,
-        j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
-      from /* schema */river_job j
-      where j.state = b.state and j.queue = b.queue and j.priority = b.priority /* bounds */ /* cursor */
-      order by j.scheduled_at /* desc */, j.id /* desc */
-      limit b.size
-    ) j
-  ) r
-  where r.matched or r.n = b.size
-  limit :limit::bigint + 1
-) w;
+      select j.id, j.scheduled_at as at, row_number() over () as n, true /* terms */ as matched
+      from (
+        select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority,
+          j.args, j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+        from /* schema */river_job j
+        where j.state = b.state and j.queue = b.queue and j.priority = b.priority /* bounds */ /* cursor */
+        order by j.scheduled_at /* desc */, j.id /* desc */
+        limit b.size
+      ) j
+    ) r
+    where r.matched or r.n = b.size
+    limit :limit::bigint + 1
+  ) w
+);
 
--- name: job_walk_nearest
+-- part: job_scan_nearest (job_scan_waiting.nearest)
 -- Where every row fits, only the pairs whose first rows come first can be on the page.
 cross join lateral (
   select j.scheduled_at, j.id from /* schema */river_job j
@@ -166,62 +187,68 @@ cross join lateral (
 order by head.scheduled_at /* desc */, head.id /* desc */
 limit :limit::bigint + 1;
 
--- name: job_branches_named
+-- part: job_pairs_named (job_scan_waiting.pairs)
 select q.queue, p.priority::smallint
 from unnest(:queues::text[]) as q (queue)
 cross join generate_series(1, 4) as p (priority);
 
--- name: job_walk_running
+-- part: job_scan_running (job_list.scans)
 -- No index knows when running jobs started; there are as many as the workers have slots.
-select r.id, r.at, true as matched, false as ended
-from (
-  select j.id, coalesce(j.attempted_at, j.scheduled_at) as at, true /* terms */ as matched
+(
+  select r.id, r.at, true as matched, false as ended
   from (
-    select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority, j.args,
-      j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
-    from /* schema */river_job j
-    where j.state = 'running'
-    limit 100000
-  ) j
-) r
-where r.matched /* cursor */
-order by r.at /* desc */, r.id /* desc */
-limit :limit::bigint + 1;
+    select j.id, coalesce(j.attempted_at, j.scheduled_at) as at, true /* terms */ as matched
+    from (
+      select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority,
+        j.args, j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+      from /* schema */river_job j
+      where j.state = 'running'
+      limit 100000
+    ) j
+  ) r
+  where r.matched /* cursor */
+  order by r.at /* desc */, r.id /* desc */
+  limit :limit::bigint + 1
+);
 
--- name: job_walk_id
-select r.id, r.at, r.matched, r.n = :id_window::bigint as ended
-from (
-  select j.id, j.created_at as at, row_number() over () as n, true /* terms */ as matched
+-- part: job_scan_id (job_list.scans)
+(
+  select r.id, r.at, r.matched, r.n = :id_window::bigint as ended
   from (
-    select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority, j.args,
-      j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
-    from /* schema */river_job j
-    where true /* bounds */ /* cursor */
-    order by j.id /* desc */
-    limit :id_window::bigint
-  ) j
-) r
-where r.matched or r.n = :id_window::bigint
-limit :limit::bigint + 1;
+    select j.id, j.created_at as at, row_number() over () as n, true /* terms */ as matched
+    from (
+      select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority,
+        j.args, j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+      from /* schema */river_job j
+      where true /* bounds */ /* cursor */
+      order by j.id /* desc */
+      limit :id_window::bigint
+    ) j
+  ) r
+  where r.matched or r.n = :id_window::bigint
+  limit :limit::bigint + 1
+);
 
--- name: job_walk_candidates
+-- part: job_scan_candidates (job_list.scans)
 -- A few rows that an index has found already: no window needed, whatever the other terms are.
-select r.id, r.at, true as matched, false as ended
-from (
-  select j.id, /* at: */ null::timestamptz /* :at */ as at, true /* terms */ as matched
+(
+  select r.id, r.at, true as matched, false as ended
   from (
-    select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority, j.args,
-      j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
-    from /* schema */river_job j
-    where /* candidates: */ j.id = any(array[1, 2]) /* :candidates */
-    offset 0
-  ) j
-) r
-where r.matched /* cursor */
-order by /* order: */ r.at, r.id /* :order */
-limit :limit::bigint + 1;
+    select j.id, /* at: */ null::timestamptz /* :at */ as at, true /* terms */ as matched
+    from (
+      select j.id, j.state, j.attempt, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority,
+        j.args, j.attempted_by, j.errors, j.kind, j.metadata, j.queue, j.tags
+      from /* schema */river_job j
+      where /* candidates: */ j.id = any(array[1, 2]) /* :candidates */
+      offset 0
+    ) j
+  ) r
+  where r.matched /* cursor */
+  order by /* by_time: */ r.at /* desc */, /* :by_time */ r.id /* desc */
+  limit :limit::bigint + 1
+);
 
--- name: job_at
+-- part: job_at (job_at_get.at)
 case
   when j.state in ('cancelled', 'completed', 'discarded') then coalesce(j.finalized_at, j.scheduled_at)
   when j.state = 'running' then coalesce(j.attempted_at, j.scheduled_at)
@@ -229,32 +256,32 @@ case
 end;
 
 -- name: job_at_get
-select (/* at: */ j.scheduled_at /* :at */)::text from /* schema */river_job j where j.id = :id::bigint;
+select (/* at: */ j.scheduled_at /* :at */)::text as at from /* schema */river_job j where j.id = :id::bigint;
 
--- name: job_cursor_finalized
+-- part: job_cursor_finalized (job_scan_finalized.cursor)
 and (j.finalized_at, j.id) /* beyond: */ > /* :beyond */ (:cursor_at::timestamptz, :cursor_id::bigint);
 
--- name: job_cursor_waiting
+-- part: job_cursor_waiting (job_scan_waiting.cursor)
 and (j.scheduled_at, j.id) /* beyond: */ > /* :beyond */ (:cursor_at::timestamptz, :cursor_id::bigint);
 
--- name: job_cursor_found
+-- part: job_cursor_found (job_scan_running.cursor)
 and (r.at, r.id) /* beyond: */ > /* :beyond */ (:cursor_at::timestamptz, :cursor_id::bigint);
 
--- name: job_cursor_id
+-- part: job_cursor_id (job_scan_id.cursor)
 and j.id /* beyond: */ > /* :beyond */ :cursor_id::bigint;
 
--- name: job_cursor_found_id
+-- part: job_cursor_found_id (job_scan_candidates.cursor)
 and r.id /* beyond: */ > /* :beyond */ :cursor_id::bigint;
 
--- name: job_walk_count
-select count(*) filter (where c.matched), coalesce(bool_or(c.ended), false)
+-- name: job_count
+select count(*) filter (where c.matched) as matched, coalesce(bool_or(c.ended), false) as ended
 from (
   select w.matched, w.ended
   from (
-    /* walks: */
+    /* scans: */
     select j.id, true as matched, false as ended from /* schema */river_job j
     order by j.id limit :limit::bigint + 1
-    /* :walks */
+    /* :scans */
   ) w
   limit :limit::bigint + 1
 ) c;
@@ -263,7 +290,7 @@ from (
 
 -- name: job_probe_kind
 -- The range and the order, instead of "=", keep the planner on the index whatever it thinks of the kind.
-select count(*)::bigint
+select count(*)::bigint as found
 from (
   select 1
   from unnest(:kinds::text[]) as k (kind)
@@ -277,7 +304,7 @@ from (
 ) found;
 
 -- name: job_probe_queue
-select count(*)::bigint
+select count(*)::bigint as found
 from (
   select 1
   from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
@@ -292,7 +319,7 @@ from (
 ) found;
 
 -- name: job_probe_state
-select count(*)::bigint
+select count(*)::bigint as found
 from (
   select 1
   from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
@@ -313,60 +340,73 @@ select j.id from /* schema */river_job j where true /* terms */ limit :most::big
 
 -- Terms of a filter. Every comparison with several values means any of them.
 
--- name: job_term
+-- part: job_term (job_scan_id.terms)
 and coalesce((/* term: */ true /* :term */), false);
 
--- name: job_term_not
+-- part: job_term_not (job_scan_id.terms)
 and not coalesce((/* term: */ true /* :term */), false);
 
--- name: job_term_number
+-- part: job_term_number (job_term.term)
 j./* column: */id/* :column */ /* op: */ = /* :op */ any(:value::bigint[]);
 
--- name: job_term_time
+-- part: job_term_time (job_term.term)
 j./* column: */created_at/* :column */ /* op: */ = /* :op */ any(:value::timestamptz[]);
 
--- name: job_term_name
+-- part: job_term_name (job_term.term)
 j./* column: */kind/* :column */ = any(:value::text[]);
 
--- name: job_term_name_like
+-- part: job_term_name_like (job_term.term)
 j./* column: */kind/* :column */ ilike any(:value::text[]);
 
--- name: job_term_list
+-- part: job_term_list (job_term.term)
 j./* column: */tags/* :column */::text[] && :value::text[];
 
--- name: job_term_list_like
-exists (select from unnest(j./* column: */tags/* :column */::text[]) as e (name) where e.name ilike any(:value::text[]));
+-- part: job_term_list_like (job_term.term)
+exists (
+  select from unnest(j./* column: */tags/* :column */::text[]) as e (name) where e.name ilike any(:value::text[])
+);
 
--- name: job_term_state
-j.state = any(:value::text[]::/* schema */river_job_state[]);
+-- part: job_term_state (job_scan_id.terms)
+and j.state = any(:states::text[]::/* schema */river_job_state[]);
 
--- name: job_term_json
+-- part: job_term_json (job_term.term)
 j./* column: */args/* :column */ @> :value::jsonb;
 
--- name: job_term_error
-j.errors is not null and exists (select from unnest(j.errors) as e (error) where e.error ->> 'error' ilike any(:value::text[]));
+-- part: job_term_error (job_term.term)
+j.errors is not null and exists (
+  select from unnest(j.errors) as e (error) where e.error ->> 'error' ilike any(:value::text[])
+);
 
--- name: job_bound_time
+-- part: job_bound_json (job_contains_ids.terms)
+and (/* term: */ true /* :term */);
+
+-- part: job_bound_time (job_scan_finalized.bounds)
 and j./* column: */created_at/* :column */ /* op: */ = /* :op */ :value::timestamptz;
 
--- name: job_bound_id
+-- part: job_bound_id (job_scan_id.bounds)
 and j.id /* op: */ = /* :op */ :value::bigint;
 
--- name: job_candidates_ids
+-- part: job_candidates_ids (job_scan_candidates.candidates)
 j.id = any(:candidates::bigint[]);
 
--- name: job_candidates_kind
+-- part: job_candidates_kind (job_scan_candidates.candidates)
 j.kind = any(:candidates::text[]);
 
--- name: job_candidates_queue
-j.state = any(:candidate_states::text[]::/* schema */river_job_state[]) and j.queue = any(:candidates::text[]);
+-- part: job_candidates_queue (job_scan_candidates.candidates)
+j.state = any(:states::text[]::/* schema */river_job_state[]) and j.queue = any(:candidates::text[]);
 
--- name: job_candidates_state
-j.state = any(:candidate_states::text[]::/* schema */river_job_state[]);
+-- part: job_candidates_state (job_scan_candidates.candidates)
+j.state = any(:states::text[]::/* schema */river_job_state[]);
 
--- name: job_cutoff_terms
+-- part: job_cutoff_terms (job_scan_id.terms)
 -- What was in the set at the cutoff: no state has a time of its own change, so each newer time excludes the row.
 and j.id <= :cutoff_id::bigint
 and (j.finalized_at is null or j.finalized_at <= :cutoff_at::timestamptz)
 and (j.attempted_at is null or j.attempted_at <= :cutoff_at::timestamptz)
 and (j.state <> 'available' or j.scheduled_at <= :cutoff_at::timestamptz);
+
+-- part: job_cutoff_bound_id (job_scan_id.bounds)
+and j.id <= :cutoff_id::bigint;
+
+-- part: job_cutoff_bound_finalized (job_scan_finalized.bounds)
+and j.finalized_at <= :cutoff_at::timestamptz;

@@ -1,4 +1,4 @@
-"""From SQL's rows to the domain's dataclasses; what jobs have stored may be malformed in any
+"""Makes the domain's dataclasses of SQL's rows; what jobs have stored may be malformed in any
 way.
 """
 
@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -37,34 +36,35 @@ _UNIQUE_BITS = (
 )
 
 
-_STATES = frozenset(state.value for state in JobState)
+_STATES: dict[str, JobState] = {state.value: state for state in JobState}
 
 
-def known_state(name: str) -> bool:
-    """Whether this riverui knows the state; a later River may have added one."""
-    return name in _STATES
+def known_state(name: str) -> JobState | None:
+    """Return the state of that name; None for one that a later River has added."""
+    return _STATES.get(name)
 
 
-def job_list_row(row: Sequence[Any]) -> JobListRow:
-    """Return a row of `job_list`: its first column is the id, its fifth and all that follow are the
-    job's; the values at JSON paths come last.
-    """
+def job_list_row(row: Any) -> JobListRow | None:
+    """Return a row of `job_list`; None for a job in a state that a later River has added."""
+    state = known_state(row.state)
+    if state is None:
+        return None
     return JobListRow(
-        id=row[0],
-        state=JobState(row[4]),
-        attempt=row[5],
-        max_attempts=row[6],
-        attempted_at=row[7],
-        created_at=row[8],
-        finalized_at=row[9],
-        scheduled_at=row[10],
-        priority=row[11],
-        args_preview=CUT if row[12] is None else row[12],
-        kind=row[13],
-        queue=row[14],
-        tags=(CUT,) if row[15] is None else texts(row[15]),
-        last_error=CUT if row[16] is None and row[17] else row[16],
-        values=tuple(_cut(value) for value in row[19:]),
+        id=row.id,
+        state=state,
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        attempted_at=row.attempted_at,
+        created_at=row.created_at,
+        finalized_at=row.finalized_at,
+        scheduled_at=row.scheduled_at,
+        priority=row.priority,
+        args_preview=CUT if row.args_preview is None else row.args_preview,
+        kind=row.kind,
+        queue=row.queue,
+        tags=(CUT,) if row.tags is None else texts(row.tags),
+        last_error=CUT if row.last_error is None and row.has_errors else row.last_error,
+        values=tuple([_cut(value) for value in row.path_values or ()]),
     )
 
 
@@ -72,61 +72,66 @@ def _cut(value: str | None) -> str | None:
     return f"{value[:MOST_VALUE]}{CUT}" if value and len(value) > MOST_VALUE else value
 
 
-def job_row(row: Sequence[Any]) -> JobShowRow:
-    """A row of `job_get`."""
+def job_show_row(row: Any) -> JobShowRow | None:
+    """Return a row of `job_get`; None for a job in a state that a later River has added."""
+    state = known_state(row.state)
+    if state is None:
+        return None
     return JobShowRow(
-        id=row[0],
-        state=JobState(row[1]),
-        attempt=row[2],
-        max_attempts=row[3],
-        attempted_at=row[4],
-        created_at=row[5],
-        finalized_at=row[6],
-        scheduled_at=row[7],
-        priority=row[8],
-        args=JsonText(text=row[9] or "", size=row[10]),
-        attempted_by=texts(row[11]),
-        kind=row[12],
-        metadata=JsonText(text=row[13] or "", size=row[14]),
-        output=None if row[15] is None else JsonText(text=row[15], size=row[16]),
-        queue=row[17],
-        tags=texts(row[18]),
-        unique_key=row[19],
-        unique_states=unique_states(row[20]),
-        cancel_attempted_at=go_time(row[21]),
-        snoozes=whole(row[22]),
-        rescues=whole(row[23]),
-        errors=attempt_errors(row[24]),
-        logs=job_logs(row[25]),
-        attempted_by_dropped=row[26] or 0,
-        tags_dropped=row[27] or 0,
+        id=row.id,
+        state=state,
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        attempted_at=row.attempted_at,
+        created_at=row.created_at,
+        finalized_at=row.finalized_at,
+        scheduled_at=row.scheduled_at,
+        priority=row.priority,
+        args=JsonText(text=row.args or "", size=row.args_size),
+        attempted_by=texts(row.attempted_by),
+        kind=row.kind,
+        metadata=JsonText(text=row.metadata or "", size=row.metadata_size),
+        output=None if row.output is None else JsonText(text=row.output, size=row.output_size),
+        queue=row.queue,
+        tags=texts(row.tags),
+        unique_key=row.unique_key,
+        unique_states=unique_states(row.unique_states),
+        cancel_attempted_at=go_time(row.cancel_attempted_at),
+        snoozes=whole(row.snoozes),
+        rescues=whole(row.rescues),
+        errors=attempt_errors(row.errors),
+        logs=job_logs(row.logs),
+        attempted_by_dropped=row.attempted_by_dropped or 0,
+        tags_dropped=row.tags_dropped or 0,
     )
 
 
-def queue_row(row: Sequence[Any]) -> QueueRow:
-    """The first six columns of a queue: name, created_at, metadata and its size, paused_at,
-    updated_at.
-    """
-    metadata = JsonText(text="{}", size=2) if row[2] is None else JsonText(text=row[2], size=row[3])
+def queue_row(row: Any) -> QueueRow:
+    """Return a queue from its columns; its metadata are an empty object where there is no row."""
+    size = row.metadata_size
     return QueueRow(
-        name=row[0], created_at=row[1], metadata=metadata, paused_at=row[4], updated_at=row[5]
+        name=row.name,
+        created_at=row.created_at,
+        metadata=JsonText(text=row.metadata or "{}", size=2 if size is None else size),
+        paused_at=row.paused_at,
+        updated_at=row.updated_at,
     )
 
 
-def queue_list_row(row: Sequence[Any]) -> QueueListRow:
-    """A row of `queue_list`."""
+def queue_list_row(row: Any) -> QueueListRow:
+    """Return a row of `queue_list`."""
     return QueueListRow(
         queue=queue_row(row),
-        available=row[6],
-        running=row[7],
-        scheduled=row[8],
-        retryable=row[9],
-        oldest_waiting_at=row[10],
+        available=row.available,
+        running=row.running,
+        scheduled=row.scheduled,
+        retryable=row.retryable,
+        oldest_waiting_at=row.oldest_waiting_at,
     )
 
 
 def attempt_errors(text: str | None) -> tuple[AttemptError, ...]:
-    """From JSON lists of `at`, `attempt`, `error` and `trace`, all text or null."""
+    """Return errors from JSON lists of `at`, `attempt`, `error` and `trace`, all text or null."""
     return tuple(
         AttemptError(
             at=go_time(at),
@@ -139,7 +144,7 @@ def attempt_errors(text: str | None) -> tuple[AttemptError, ...]:
 
 
 def job_logs(text: str | None) -> tuple[JobLog, ...]:
-    """From JSON lists of `attempt`, `log` and the log's whole size."""
+    """Return logs from JSON lists of `attempt`, `log` and the log's whole size."""
     return tuple(
         JobLog(attempt=whole(attempt), log=log, size=size)
         for attempt, log, size in json.loads(text or "[]")
@@ -147,8 +152,8 @@ def job_logs(text: str | None) -> tuple[JobLog, ...]:
 
 
 def go_time(text: str | None) -> datetime | None:
-    """A time as Go writes it in JSON (up to nine decimals, any offset), in UTC; None for all
-    else.
+    """Return a time that is written as Go's JSON has it (up to nine decimals, any offset), in UTC;
+    None for all else.
     """
     match = _GO_TIME.fullmatch(text) if text else None
     if match is None:
@@ -175,12 +180,12 @@ def go_time(text: str | None) -> datetime | None:
 
 
 def whole(text: str | None) -> int:
-    """A whole number from JSON text; 0 for anything else, as River counts it."""
+    """Return a whole number from JSON text; 0 for anything else, as River counts it."""
     return int(text) if text and _WHOLE.fullmatch(text) else 0
 
 
 def unique_states(bits: str | None) -> tuple[JobState, ...]:
-    """The states in a `bit(8)` as text, in the order of a job's life."""
+    """Return the states in a `bit(8)` as text, in the order of a job's life."""
     if not bits or len(bits) != len(_UNIQUE_BITS):
         return ()
     chosen = {state for state, bit in zip(_UNIQUE_BITS, bits, strict=True) if bit == "1"}
@@ -188,9 +193,12 @@ def unique_states(bits: str | None) -> tuple[JobState, ...]:
 
 
 def texts(values: Any) -> tuple[str, ...]:
-    """A text array, flat and without nulls."""
+    """Return a text array, flat and without nulls."""
     if values is None:
         return ()
-    if isinstance(values, list):
-        return tuple(text for value in values for text in texts(value))
-    return (str(values),)
+    if not isinstance(values, list):
+        return (str(values),)
+    for value in values:
+        if type(value) is not str:
+            return tuple(text for nested in values for text in texts(nested))
+    return tuple(values)

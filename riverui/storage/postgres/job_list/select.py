@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobRow
-from riverui.domain.numbers import is_bigint
+from riverui.domain.numbers import MAX_SMALLINT, is_bigint
 from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.params import JobSelectParams
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.engine.job_rows import job_rows
-from riverui.storage.postgres.statements import Row, Statements, instant
-from riverui.storage.sql import Queries, number
-from riverui.storage.where import Where, numbered
+from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
+from riverui.storage.postgres.rows import Rows
+from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.sql import Fragment, Parameter, join, word
+from riverui.storage.where import Where
 
 _CONDITIONS_FAULT = ("22", "42")
 """Classes of SQLSTATE for values that do not fit and SQL that is none."""
 _NO_PRIVILEGE = "42501"
-_WHERE = "/*where*/"
-"""Holds the place of a program's own conditions; not written as a slot, so that it is left where it
-is.
-"""
 _TIMES = frozenset({"attempted_at", "finalized_at", "scheduled_at"})
 
 
@@ -29,101 +26,108 @@ class JobSelect(Statements):
     """Operations on the jobs that a JobSelectParams names."""
 
     async def job_row_list(self, params: JobSelectParams) -> Sequence[JobRow]:
-        """Whole jobs in the order asked for; see JobSelectParams."""
-        terms, parameters = _terms(params, self._queries)
-        direction = " desc" if params.descending else ""
-        order = ", ".join(f"j.{name}{direction}" for name in dict.fromkeys((params.order, "id")))
-        rows = await self._selected(
-            "job_row_list",
-            parameters,
-            params.where,
-            terms=" ".join([*terms, *_place(params, self._queries, parameters)]),
-            order=order,
-            columns=self._queries.text("job_columns"),
+        """Return whole jobs in the order asked for; see JobSelectParams."""
+        return job_rows(
+            await self._selected(
+                "job_row_list", params, [*_terms(params), *_place(params)], **_order(params)
+            )
         )
-        return job_rows(rows)
 
     async def job_row_delete_many(self, params: JobSelectParams) -> Sequence[JobRow]:
-        """Deletes what matches but running and locked jobs, up to `limit` by id; gives the rows
+        """Delete what matches but running and locked jobs, up to `limit` by id; return the rows
         deleted.
         """
-        terms, parameters = _terms(params, self._queries)
-        rows = await self._selected(
-            "job_row_delete_many",
-            parameters,
-            params.where,
-            terms=" ".join(terms),
-            columns=self._queries.text("job_columns"),
-            names=self._queries.text("job_column_names"),
-        )
-        return job_rows(rows)
+        return job_rows(await self._selected("job_row_delete_many", params, _terms(params)))
 
     async def _selected(
-        self, name: str, parameters: Mapping[str, Any], where: Sequence[Where], /, **clauses: str
-    ) -> list[Row]:
-        """The rows of one block; BadRequest with the database's words for conditions that it
+        self, block: str, params: JobSelectParams, terms: list[Fragment], **slots: Fragment
+    ) -> Rows:
+        """Return the rows of one block; BadRequest with the database's words for conditions that it
         refuses.
         """
-        if not where:
-            return await self._rows(name, parameters, **clauses)
-        clauses["terms"] += f" and {_WHERE}"
-        text, names = number(self._queries.text(name, **clauses))
-        # A program's own text comes in last, so that nothing in it is taken for one of our slots or
-        # names.
-        conditions, values = numbered(where, len(names) + 1)
-        text = text.replace(_WHERE, conditions)
+        for condition in params.where:
+            terms += (word("and"), where_fragment(condition))
+        values = {"limit": params.limit}
         try:
-            return await self._ask(name, text, [*(parameters[key] for key in names), *values])
+            return await self._rows(block, values, columns=JOB_COLUMNS, terms=join(terms), **slots)
         except (BadRequest, DatabaseError) as error:
             state = getattr(error.__cause__, "sqlstate", None) or ""
-            if state.startswith(_CONDITIONS_FAULT) and state != _NO_PRIVILEGE:
+            refused = state.startswith(_CONDITIONS_FAULT) and state != _NO_PRIVILEGE
+            if params.where and refused:
                 raise BadRequest(
                     f"The database rejects the condition: {error.__cause__}"
                 ) from error
             raise
 
 
-def _terms(params: JobSelectParams, queries: Queries) -> tuple[list[str], dict[str, Any]]:
+def where_fragment(condition: Where) -> Fragment:
+    """Return a condition in brackets, its named args as the values of parameters.
+
+    The text is a program's own: nothing in it is taken for a slot or a parameter of ours.
+    """
+    parts = enumerate(condition.split())
+    pieces = [Parameter(part) if place % 2 else part for place, part in parts]
+    # The bracket stands on a line of its own, in case that the condition ends in a comment.
+    return Fragment(("(\n", *pieces, "\n)"), condition.named_args)
+
+
+def _order(params: JobSelectParams) -> dict[str, Fragment]:
+    slots = {"desc": word("desc")} if params.descending else {}
+    if params.order == "id":
+        return slots
+    return {**slots, "by_time": Fragment("job_row_order", column=word(params.order), **slots)}
+
+
+def _terms(params: JobSelectParams) -> list[Fragment]:
     if params.order != "id" and params.order not in _TIMES:
         raise BadRequest(f"Jobs cannot be ordered by “{params.order}”.")
-    parameters: dict[str, Any] = {"limit": params.limit}
-    given: list[tuple[str, Any]] = []
+    terms: list[Fragment] = []
+
+    def add(block: str, value: Any) -> None:
+        terms.append(Fragment(block, {"value": value}))
+
     if params.ids:
-        ids = [asked for asked in params.ids if is_bigint(asked)]
-        given.append(("ids", array_literals.numbers(ids)))
+        add(
+            "job_select_ids",
+            array_literals.numbers([asked for asked in params.ids if is_bigint(asked)]),
+        )
     if params.kinds:
-        given.append(("kinds", array_literals.texts(params.kinds)))
+        add("job_select_kinds", array_literals.texts(params.kinds))
     if params.priorities:
-        priorities = [priority for priority in params.priorities if 0 <= priority < 2**15]
-        given.append(("priorities", array_literals.numbers(priorities)))
+        priorities = [priority for priority in params.priorities if 0 <= priority <= MAX_SMALLINT]
+        add("job_select_priorities", array_literals.numbers(priorities))
     if params.queues:
-        given.append(("queues", array_literals.texts(params.queues)))
+        add("job_select_queues", array_literals.texts(params.queues))
     if len(params.states) == 1:
-        given.append(("state", params.states[0].value))
+        add("job_select_state", params.states[0].value)
     elif params.states:
-        given.append(("states", array_literals.texts([state.value for state in params.states])))
+        states = [state.value for state in params.states]
+        add("job_select_states", array_literals.texts(states))
     if params.tags_all:
-        given.append(("tags_all", array_literals.texts(params.tags_all)))
+        add("job_select_tags_all", array_literals.texts(params.tags_all))
     if params.tags_any:
-        given.append(("tags_any", array_literals.texts(params.tags_any)))
+        add("job_select_tags_any", array_literals.texts(params.tags_any))
     if params.metadata is not None:
-        given.append(("metadata", array_literals.storable_text(params.metadata)))
-    parameters.update(given)
-    terms = [queries.text(f"job_select_{name}") for name, _ in given]
+        add("job_select_metadata", array_literals.check_text(params.metadata))
     if params.states and FINALIZED.issuperset(params.states):
-        terms.append(queries.text("job_select_finalized"))
-    return terms, parameters
+        terms.append(Fragment("job_select_finalized"))
+    return terms
 
 
-def _place(params: JobSelectParams, queries: Queries, parameters: dict[str, Any]) -> list[str]:
-    """Where the page begins. Nulls come last, and first when descending: Postgres's own order."""
+def _place(params: JobSelectParams) -> list[Fragment]:
+    """Return where the page begins. Nulls come last, and first when descending: Postgres's own
+    order.
+    """
     if params.after is None:
         return []
-    at, parameters["after_id"] = params.after
-    side = "before" if params.descending else "after"
+    at, after_id = params.after
+    down = params.descending
     if params.order == "id":
-        return [queries.text(f"job_select_{side}_id")]
+        block = "job_select_before_id" if down else "job_select_after_id"
+        return [Fragment(block, {"after_id": after_id})]
+    column = word(params.order)
     if at is None:
-        return [queries.text(f"job_select_{side}_null", column=params.order)]
-    parameters["after_at"] = instant(at)
-    return [queries.text(f"job_select_{side}", column=params.order)]
+        block = "job_select_before_null" if down else "job_select_after_null"
+        return [Fragment(block, {"after_id": after_id}, column=column)]
+    block = "job_select_before" if down else "job_select_after"
+    return [Fragment(block, {"after_at": instant(at), "after_id": after_id}, column=column)]

@@ -5,8 +5,11 @@
 select /* columns: */ j.id /* :columns */
 from /* schema */river_job j
 where true /* terms */
-order by /* order: */ j.id /* :order */
+order by /* by_time */ j.id /* desc */
 limit :limit::bigint;
+
+-- part: job_row_order (job_row_list.by_time)
+j./* column: */scheduled_at/* :column */ /* desc */,;
 
 -- name: job_row_delete_many
 -- River: JobDeleteMany.
@@ -23,58 +26,58 @@ gone as (
   where j.id = any(array(select c.id from chosen c))
   returning /* columns: */ j.id /* :columns */
 )
-select /* names: */ x.id /* :names */ from gone x order by x.id;
+select /* columns: */ j.id /* :columns */ from gone j order by j.id;
 
--- name: job_select_ids
-and j.id = any(:ids::bigint[]);
+-- part: job_select_ids (job_row_list.terms)
+and j.id = any(:value::bigint[]);
 
--- name: job_select_kinds
-and j.kind = any(:kinds::text[]);
+-- part: job_select_kinds (job_row_list.terms)
+and j.kind = any(:value::text[]);
 
--- name: job_select_priorities
-and j.priority = any(:priorities::smallint[]);
+-- part: job_select_priorities (job_row_list.terms)
+and j.priority = any(:value::smallint[]);
 
--- name: job_select_queues
-and j.queue = any(:queues::text[]);
+-- part: job_select_queues (job_row_list.terms)
+and j.queue = any(:value::text[]);
 
--- name: job_select_states
-and j.state = any(:states::text[]::/* schema */river_job_state[]);
+-- part: job_select_states (job_row_list.terms)
+and j.state = any(:value::text[]::/* schema */river_job_state[]);
 
--- name: job_select_state
+-- part: job_select_state (job_row_list.terms)
 -- Equality lets an index give the order as well.
-and j.state = :state::text::/* schema */river_job_state;
+and j.state = :value::text::/* schema */river_job_state;
 
--- name: job_select_finalized
+-- part: job_select_finalized (job_row_list.terms)
 -- Follows from the states, and is what lets the planner use River's partial index.
 and j.finalized_at is not null;
 
--- name: job_select_tags_all
-and j.tags::text[] @> :tags_all::text[];
+-- part: job_select_tags_all (job_row_list.terms)
+and j.tags::text[] @> :value::text[];
 
--- name: job_select_tags_any
-and j.tags::text[] && :tags_any::text[];
+-- part: job_select_tags_any (job_row_list.terms)
+and j.tags::text[] && :value::text[];
 
--- name: job_select_metadata
-and j.metadata @> :metadata::jsonb;
+-- part: job_select_metadata (job_row_list.terms)
+and j.metadata @> :value::jsonb;
 
--- name: job_select_after_id
+-- part: job_select_after_id (job_row_list.terms)
 and j.id > :after_id::bigint;
 
--- name: job_select_before_id
+-- part: job_select_before_id (job_row_list.terms)
 and j.id < :after_id::bigint;
 
--- name: job_select_after
+-- part: job_select_after (job_row_list.terms)
 -- Nulls come last.
 and (
   j./* column: */scheduled_at/* :column */ is null
   or (j./* column: */scheduled_at/* :column */, j.id) > (:after_at::timestamptz, :after_id::bigint)
 );
 
--- name: job_select_before
+-- part: job_select_before (job_row_list.terms)
 and (j./* column: */scheduled_at/* :column */, j.id) < (:after_at::timestamptz, :after_id::bigint);
 
--- name: job_select_after_null
+-- part: job_select_after_null (job_row_list.terms)
 and j./* column: */scheduled_at/* :column */ is null and j.id > :after_id::bigint;
 
--- name: job_select_before_null
+-- part: job_select_before_null (job_row_list.terms)
 and (j./* column: */scheduled_at/* :column */ is not null or j.id < :after_id::bigint);

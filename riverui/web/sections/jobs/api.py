@@ -16,9 +16,9 @@ from starlette.responses import Response
 from riverui.actions import jobs as actions
 from riverui.actions.job_verbs import JOB_VERBS
 from riverui.actions.verbs import JobVerb
-from riverui.domain.jobs import JobMinimalRow
+from riverui.domain.jobs import JobTextRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
-from riverui.storage.interface.params import JobCursor, JobListParams, JobMinimalPage
+from riverui.storage.interface.params import JobCursor, JobListParams, JobTextPage
 from riverui.web.api import operations, requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
 from riverui.web.api.job_models import Ids, Job, JobMinimal, Query
@@ -145,7 +145,7 @@ def _with_parameters(model: type[B], verb: JobVerb) -> type[B]:
 
 async def _rows(
     request: Request, selection: Selection, wanted: JobListParams
-) -> tuple[list[JobMinimalRow], JobCursor | None]:
+) -> tuple[list[JobTextRow], JobCursor | None]:
     """Return as many rows as there are, however far the search has to go, and where more may
     follow.
 
@@ -153,7 +153,7 @@ async def _rows(
     Where all of it takes longer than an action may, who asks as River UI's clients do is told so
     (QueryTimeout), and who knows of cursors gets what was found so far.
     """
-    rows: list[JobMinimalRow] = []
+    rows: list[JobTextRow] = []
     if not wanted.limit:
         return rows, None
     config = dashboard(request).config
@@ -190,9 +190,9 @@ async def _rows(
             raise QueryTimeout(f"Only some of the jobs could be searched in {seconds:g} s.")
 
 
-async def _page(request: Request, wanted: JobListParams, *, args: int) -> JobMinimalPage:
+async def _page(request: Request, wanted: JobListParams, *, args: int) -> JobTextPage:
     async with dashboard(request).driver.reading() as executor:
-        return await executor.job_minimal_list(wanted, args=args)
+        return await executor.job_text_list(wanted, args=args)
 
 
 ENDPOINTS = (

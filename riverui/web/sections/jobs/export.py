@@ -13,14 +13,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from riverui.domain.jobs import FINALIZED, JobMinimalRow
+from riverui.domain.jobs import FINALIZED, JobTextRow
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import (
     Field,
     JobFilter,
     JobListParams,
-    JobMinimalPage,
     JobOrder,
+    JobTextPage,
     Op,
     Term,
 )
@@ -83,8 +83,8 @@ async def show(request: Request) -> Response:
 
 
 async def _pages(
-    request: Request, selection: Selection, wanted: JobListParams, page: JobMinimalPage
-) -> AsyncIterator[Sequence[JobMinimalRow]]:
+    request: Request, selection: Selection, wanted: JobListParams, page: JobTextPage
+) -> AsyncIterator[Sequence[JobTextRow]]:
     while True:
         if page.rows:
             yield page.rows
@@ -100,7 +100,7 @@ async def _pages(
         page = await _page(request, wanted)
 
 
-async def _page(request: Request, wanted: JobListParams) -> JobMinimalPage:
+async def _page(request: Request, wanted: JobListParams) -> JobTextPage:
     """Return the page, or a smaller one where it cannot be read in time; the args of a job that
     cannot be read by itself are left out.
     """
@@ -108,7 +108,7 @@ async def _page(request: Request, wanted: JobListParams) -> JobMinimalPage:
     while True:
         try:
             async with dashboard(request).driver.reading() as executor:
-                return await executor.job_minimal_list(wanted, args=args, unpacked=_UNPACKED)
+                return await executor.job_text_list(wanted, args=args, unpacked=_UNPACKED)
         except QueryTimeout:
             if wanted.limit > 1 or wanted.window > _LEAST_WINDOW:
                 window = max(_LEAST_WINDOW, wanted.window // 10)
@@ -140,14 +140,14 @@ async def _frozen(request: Request, selection: Selection) -> Selection:
     return replace(selection, filter=JobFilter(states=found.states, terms=(*found.terms, until)))
 
 
-def _next_size(size: int, rows: Sequence[JobMinimalRow]) -> int:
+def _next_size(size: int, rows: Sequence[JobTextRow]) -> int:
     read = sum(len(row.args) for row in rows)
     if read > _LARGE:
         return max(1, size // 4)
     return min(_MOST, size * 2) if read < _SMALL else size
 
 
-def _line(row: JobMinimalRow, redaction: Redaction) -> JobMinimal:
+def _line(row: JobTextRow, redaction: Redaction) -> JobMinimal:
     """Return a job without secrets, and without the names of what is cut."""
     if "args" not in row.cut:
         row = row._replace(args=redaction.text(row.args))

@@ -169,11 +169,11 @@ _Piece = Callable[[Executor, int], Awaitable[TextPiece | None]]
 
 
 async def _field_piece(job_id: int, field: str, executor: Executor, start: int) -> TextPiece | None:
-    return await executor.job_get_text(job_id, field, start=start, size=_PIECE_BYTES)
+    return await executor.job_text_piece(job_id, field, start=start, size=_PIECE_BYTES)
 
 
 async def _log_piece(job_id: int, attempt: int, executor: Executor, start: int) -> TextPiece | None:
-    return await executor.job_get_log(job_id, attempt, start=start, size=_PIECE_BYTES)
+    return await executor.job_log_piece(job_id, attempt, start=start, size=_PIECE_BYTES)
 
 
 async def _whole(request: Request, missing: str, read: _Piece) -> Response:

@@ -76,7 +76,7 @@ async def autocomplete(request: Request) -> Response:
             f"Invalid facet {serializers.dump(facet[:40])}. Valid facets are: {', '.join(facets)}"
         )
     async with dashboard(request).driver.reading() as executor:
-        find = executor.job_kind_page if facet == "job_kind" else executor.queue_name_page
+        find = executor.job_kind_list if facet == "job_kind" else executor.queue_row_name_list
         names = await find(match=match, after=after, exclude=exclude, limit=_NAMES)
     return serializers.reply(Names(data=list(names)))
 

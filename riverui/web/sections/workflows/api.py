@@ -125,7 +125,7 @@ async def cancel(request: Request) -> Response:
         await _need_workflows(executor)
     rows = await actions.cancel(board.driver, workflow_id, time_limit=board.config.action_timeout)
     _note(request, "cancel", rows)
-    return serializers.reply(Cancelled(cancelled_jobs=[JobMinimal.of(row.job) for row in rows]))
+    return serializers.reply(Cancelled(cancelled_jobs=[JobMinimal.of(row) for row in rows]))
 
 
 async def retry(request: Request) -> Response:
@@ -142,7 +142,7 @@ async def retry(request: Request) -> Response:
         time_limit=board.config.action_timeout,
     )
     _note(request, f"retry {asked.mode}", rows)
-    return serializers.reply(Retried(retried_jobs=[JobMinimal.of(row.job) for row in rows]))
+    return serializers.reply(Retried(retried_jobs=[JobMinimal.of(row) for row in rows]))
 
 
 async def signals(request: Request) -> Response:

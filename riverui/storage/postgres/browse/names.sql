@@ -1,17 +1,32 @@
 -- What a person might search for: distinct names by loose scans, or from the newest jobs only.
 
 -- name: job_kind_list
+-- River: JobKindList, as a loose scan.
 with recursive kinds as (
-  (select j.kind, 1 as n from /* schema */river_job j order by j.kind limit 1)
+  (
+    select j.kind, 1 as n from /* schema */river_job j
+    where j.kind > :after::text
+    order by j.kind limit 1
+  )
   union all
   select x.kind, k.n + 1
   from kinds k
   cross join lateral (select j.kind from /* schema */river_job j where j.kind > k.kind order by j.kind limit 1) x
   where k.n < :most::bigint
 )
-select kind, n from kinds where kind ilike any(:patterns::text[]) order by kind limit :limit::bigint;
+select k.kind from kinds k
+where k.kind ilike :pattern::text and not k.kind = any(:exclude::text::text[])
+order by k.kind
+limit :limit::bigint;
 
--- name: job_queue_names
+-- name: queue_row_name_list
+-- River: QueueNameList.
+select q.name from /* schema */river_queue q
+where q.name > :after::text and q.name ilike :pattern::text and not q.name = any(:exclude::text::text[])
+order by q.name
+limit :limit::bigint;
+
+-- name: job_queue_name_list
 -- Distinct queues of jobs in some states.
 select distinct b.queue
 from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
@@ -30,7 +45,7 @@ cross join lateral (
   )
   select queue from queues
 ) b
-where b.queue ilike any(:patterns::text[])
+where b.queue ilike :pattern::text
 order by b.queue
 limit :limit::bigint;
 
@@ -39,7 +54,7 @@ select distinct t.tag
 from (select j.tags from /* schema */river_job j order by j.id desc limit 10000) newest
 -- A job with thousands of tags has none that a person would look for.
 cross join lateral unnest(case when pg_column_size(newest.tags) <= 8192 then newest.tags::text[] end) as t (tag)
-where t.tag ilike any(:patterns::text[])
+where t.tag ilike :pattern::text
 order by t.tag
 limit :limit::bigint;
 
@@ -74,7 +89,7 @@ from (
     where pg_column_size(j.attempted_by) <= 32768
   )
 ) w
-where w.name ilike any(:patterns::text[])
+where w.name ilike :pattern::text
 order by w.name
 limit :limit::bigint;
 
@@ -90,7 +105,10 @@ paths as (
   select f.key as path, f.value, 1 as depth
   from newest
   cross join lateral jsonb_each(
-    case when pg_column_size(newest.value) <= 8192 and jsonb_typeof(newest.value) = 'object' then newest.value else '{}' end
+    case
+      when pg_column_size(newest.value) <= 8192 and jsonb_typeof(newest.value) = 'object' then newest.value
+      else '{}'
+    end
   ) f
   where f.key !~ '[."\\]'
   union all
@@ -101,6 +119,6 @@ paths as (
 )
 select distinct path
 from paths
-where path ilike any(:patterns::text[]) and path not in ('output', 'river:log') and jsonb_typeof(value) <> 'object'
+where path ilike :pattern::text and path not in ('output', 'river:log') and jsonb_typeof(value) <> 'object'
 order by path
 limit :limit::bigint;

@@ -80,4 +80,4 @@ def test_what_postgres_cannot_store(bad: str) -> None:
         with pytest.raises(BadRequest):
             written(["fine", bad, "fine"])
     with pytest.raises(BadRequest):
-        array_literals.storable_text(bad)
+        array_literals.check_text(bad)

@@ -1,0 +1,174 @@
+"""Jobs with their JSON as text, as much of it as an answer may hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from riverui.domain.jobs import FINALIZED, ErrorText, JobTextRow
+from riverui.domain.numbers import is_bigint
+from riverui.storage.interface.params import JobListParams, JobOrder, JobTextPage
+from riverui.storage.postgres.job_list.plan import JobListPlan, JobListPlans, read_page
+from riverui.storage.postgres.job_list.rows import CUT, known_state, texts, whole
+from riverui.storage.sql import EMPTY, Fragment, word
+
+JOB_TEXT_COLUMNS = {
+    "columns": Fragment("job_text_columns"),
+    "long_columns": Fragment("job_text_long_columns"),
+}
+"""Slots of a statement that reads a JobTextRow with its errors and metadata."""
+
+_LIST_LIMITS = {"arrays": 250_000, "tags": 100}
+"""Of each job in a list: bytes of an array as stored, above which it is left out, and tags."""
+
+JOB_LIMITS = {
+    "args": 10_000_000,
+    "arrays": 2**30,
+    "errors": 1_000,
+    "error_size": 1_000_000,
+    "metadata": 10_000_000,
+    "tags": 1_000,
+}
+"""Of one job: characters of args, metadata and an error, and how many errors and tags."""
+
+TASK_LIMITS = {
+    "args": 20_000,
+    "arrays": 250_000,
+    "errors": 25,
+    "error_size": 10_000,
+    "metadata": 200_000,
+    "tags": 100,
+}
+"""The same of each task of a workflow, which may have thousands."""
+
+
+class JobTexts(JobListPlans):
+    """Reading jobs with their JSON to the letter."""
+
+    async def job_text_list(
+        self, params: JobListParams, *, args: int = 100_000, unpacked: int = 2**40
+    ) -> JobTextPage:
+        """Return one page of jobs by keyset, without errors and metadata; `lean` means nothing
+        here.
+
+        Args of more than `args` characters are left out. The page ends before it is full once its
+        args may take `unpacked` bytes; there is always one.
+        """
+        plan = _state_plan(params) or await self._plan(params)
+        if plan is None:
+            return JobTextPage(rows=(), more=False)
+        found = await self._rows(
+            "job_text_list",
+            {**plan.values, **_LIST_LIMITS, "args": args, "unpacked": unpacked},
+            **plan.slots,
+            columns=JOB_TEXT_COLUMNS["columns"],
+        )
+        rows, more, searched = read_page(found, params, plan, lambda row: _list_row(row, args))
+        first = found.first()
+        ended = searched is None and first is not None and first.found > len(found)
+        return JobTextPage(rows=rows, more=more or ended, searched=searched)
+
+    async def job_text_get(self, id: int) -> JobTextRow | None:
+        """Return one job with its newest errors and its metadata, as far as an answer may hold
+        them (`cut`), or None.
+        """
+        if not is_bigint(id):
+            return None
+        row = await self._row("job_text_get", {"id": id, **JOB_LIMITS}, **JOB_TEXT_COLUMNS)
+        return None if row is None else job_text_row(row, JOB_LIMITS)
+
+
+def job_text_row(row: Any, limits: Mapping[str, int]) -> JobTextRow | None:
+    """Return a row of JOB_TEXT_COLUMNS; None for a job in a state that a later River has added."""
+    job = _list_row(row, limits["args"])
+    if job is None:
+        return None
+    errors = json.loads(row.errors or "[]")
+    size = limits["error_size"]
+    complete = row.metadata is not None and len(row.metadata) <= limits["metadata"]
+    cut = list(job.cut)
+    if (row.errors_size or 0) > len(errors) or any(
+        len(text or "") > size for error in errors for text in error[2:]
+    ):
+        cut.append("errors")
+    if not complete:
+        cut.append("metadata")
+    return job._replace(
+        cut=tuple(cut),
+        errors=tuple(_error(size, *error) for error in errors),
+        metadata=row.metadata if complete else "{}",
+    )
+
+
+def _list_row(row: Any, most_args: int) -> JobTextRow | None:
+    """Return a row of the block `job_text_columns`; None for a job in an unknown state."""
+    state = known_state(row.state)
+    if state is None:
+        return None
+    complete = row.args is not None and len(row.args) <= most_args
+    cut: tuple[str, ...] = ()
+    if not complete or row.attempted_by_cut or row.tags_cut:
+        fields = {
+            "args": not complete,
+            "attempted_by": row.attempted_by_cut,
+            "tags": row.tags_cut,
+        }
+        cut = tuple(name for name, is_cut in fields.items() if is_cut)
+    return JobTextRow(
+        id=row.id,
+        args=row.args if complete else "{}",
+        attempt=row.attempt,
+        attempted_at=row.attempted_at,
+        attempted_by=texts(row.attempted_by),
+        created_at=row.created_at,
+        finalized_at=row.finalized_at,
+        kind=row.kind,
+        max_attempts=row.max_attempts,
+        priority=row.priority,
+        queue=row.queue,
+        scheduled_at=row.scheduled_at,
+        state=state,
+        tags=texts(row.tags),
+        cut=cut,
+    )
+
+
+def _error(
+    size: int, at: str | None, attempt: str | None, error: str | None, trace: str | None
+) -> ErrorText:
+    return ErrorText(
+        at=at,
+        attempt=whole(attempt),
+        error=CUT if error is None else error[:size],
+        trace=(trace or "")[:size],
+    )
+
+
+def _state_plan(params: JobListParams) -> JobListPlan | None:
+    """Return how to read whole states that have not ended, by id; None for any other list."""
+    states = params.filter.states
+    by_id = params.order in (JobOrder.ID, JobOrder.ID_DESC)
+    if (
+        not by_id
+        or not states
+        or FINALIZED.intersection(states)
+        or params.filter.terms
+        or params.cutoff
+    ):
+        return None
+    descending, cursor = params.order.descending, EMPTY
+    if params.cursor is not None:
+        descending = descending != params.cursor.before
+        cursor = Fragment(
+            "job_cursor_state_id",
+            {"cursor_id": params.cursor.id},
+            beyond=word("<" if descending else ">"),
+        )
+    scan = Fragment(
+        "job_scan_state_id",
+        {"states": [state.value for state in states]},
+        cursor=cursor,
+        **({"desc": word("desc")} if descending else {}),
+    )
+    return JobListPlan(scans=scan, limit=params.limit, by_id=True, descending=descending)

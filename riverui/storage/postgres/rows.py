@@ -1,0 +1,59 @@
+"""The rows of a statement, read by the names of their columns."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import repeat
+from typing import Any
+
+Row = tuple[Any, ...]
+
+
+class Rows(list[Row]):
+    """What a statement gave. Its columns are asked for by name, wherever they stand."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, rows: Iterable[Row] = (), names: Iterable[str] = ()) -> None:
+        super().__init__(rows)
+        self.names = tuple(names)
+        """The columns in their order; none of a statement that gives no rows."""
+
+    def records(self) -> list[Any]:
+        """Return the rows with their columns as attributes."""
+        return list(map(_record(self.names), self))
+
+    def first(self) -> Any:
+        """Return the first row with its columns as attributes, None where there is none."""
+        return _record(self.names)(self[0]) if self else None
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """Return each column's values in the order of the rows: the fastest for many rows."""
+        columns = zip(*self, strict=True) if self else repeat((), len(self.names))
+        return dict(zip(self.names, columns, strict=True))
+
+    def column(self, name: str) -> list[Any]:
+        """Return one column's values in the order of the rows."""
+        place = self.names.index(name)
+        return [row[place] for row in self]
+
+    def values(self) -> list[Any]:
+        """Return the values of the one column there is."""
+        return [value for (value,) in self]
+
+    def value(self) -> Any:
+        """Return the first of `values`, None without a row."""
+        if not self:
+            return None
+        (value,) = self[0]
+        return value
+
+
+@lru_cache(maxsize=512)
+def _record(names: tuple[str, ...]) -> Callable[[Row], Any]:
+    """Return what makes a row a named tuple; one class for each list of names."""
+    record: Any = namedtuple("Record", names)  # type: ignore[misc]
+    make: Callable[[Row], Any] = record._make
+    return make
