@@ -1,1 +1,1 @@
-"""Parts for other libraries, each imported only by who wants it."""
+"""Connect riverui to other libraries; each module is imported only by programs that use it."""

@@ -1,5 +1,4 @@
-"""OpenTelemetry for inserting and working, under the span, metric and attribute names of River's
-otelriver.
+"""Trace and measure inserts and attempts with OpenTelemetry, under the names of River's otelriver.
 
 Needs the extra `otel`. Names are those of otelriver 0.12, so that dashboards and alerts made for Go
 clients go on working. The instrumentation scope is `riverui`.
@@ -37,7 +36,7 @@ _TRACE_CONTEXT = TraceContextTextMapPropagator()
 
 
 class OpenTelemetryPlugin(Plugin):
-    """Spans `river.insert_many` and `river.work`, and their counts and durations as metrics.
+    """Makes spans `river.insert_many` and `river.work`, and metrics of their counts and durations.
 
     `duration_unit` is `s` or `ms`. `enable_work_span_job_kind_suffix` names spans
     `river.work/<kind>`. `enable_semantic_metrics` adds OpenTelemetry's own messaging metrics, which
@@ -72,7 +71,7 @@ class OpenTelemetryPlugin(Plugin):
         requests: Sequence[InsertRequest],
         do_inner: Callable[[Sequence[InsertRequest]], Awaitable[Sequence[InsertResult]]],
     ) -> Sequence[InsertResult]:
-        """A span and measurements around each insert."""
+        """Put a span around an insert and measure it."""
         results: Sequence[InsertResult] = ()
         began = time.perf_counter()
         with self._span("river.insert_many", SpanKind.PRODUCER) as span:
@@ -99,7 +98,7 @@ class OpenTelemetryPlugin(Plugin):
                 )
 
     async def work(self, job: JobRow, do_inner: Callable[[], Awaitable[None]]) -> None:
-        """A span and measurements around each attempt."""
+        """Put a span around an attempt and measure it."""
         began = time.perf_counter()
         name = f"river.work/{job.kind}" if self._suffix else "river.work"
         with self._span(
@@ -137,7 +136,7 @@ class OpenTelemetryPlugin(Plugin):
                 self._measure_work(time.perf_counter() - began, attributes)
 
     def metric_emit(self, metric: Metric) -> None:
-        """How long each fetch took, and how many jobs it gave."""
+        """Record how long a fetch took and how many jobs it returned."""
         if metric.name == "job_get_available_duration":
             self._instruments.fetch_duration.record(
                 metric.value * self._scale, {"queue": metric.queue}
@@ -183,7 +182,7 @@ class OpenTelemetryPlugin(Plugin):
 
 
 class _Instruments:
-    """otelriver's own metrics."""
+    """The metrics of otelriver itself."""
 
     def __init__(self, meter: Meter, unit: str) -> None:
         self.fetch_count = meter.create_histogram(
@@ -234,7 +233,7 @@ class _SemanticInstruments:
 
 
 def go_duration(span: timedelta) -> str:
-    """A span as Go writes it: `1h2m3.5s`, `45s`, `250ms`, `0s`."""
+    """Return a span of time as Go writes it: `1h2m3.5s`, `45s`, `250ms`, `0s`."""
     if timedelta(0) < span < timedelta(seconds=1):
         milliseconds = span / timedelta(milliseconds=1)
         return (
@@ -251,7 +250,9 @@ def go_duration(span: timedelta) -> str:
 
 
 def _status(error: BaseException) -> str:
-    """What would end a program, SystemExit say, is what Go calls a panic."""
+    """Return `error`, or `panic` for what would end a program, such as SystemExit: the nearest to
+    Go's panic.
+    """
     return "error" if isinstance(error, Exception | asyncio.CancelledError) else "panic"
 
 
@@ -262,7 +263,10 @@ def _record(span: Span, error: BaseException) -> None:
 
 
 def _links(job: JobRow) -> Sequence[Link]:
-    """To the span that inserted the job: not its parent, as the work may come days later."""
+    """Return a link to the span that inserted the job, if its metadata name one.
+
+    It is not the parent, as the work may come days later.
+    """
     if '"traceparent"' not in job.metadata:
         return ()
     carrier = {

@@ -1,1 +1,1 @@
-"""Job args: their kinds, their JSON both ways, and unique keys."""
+"""Kinds of job args, their JSON both ways, and unique keys."""

@@ -1,9 +1,9 @@
-"""From JSON values to typed Python ones: the way back from `gojson`, for dataclasses and what they
-hold.
+"""Read JSON values into typed Python ones, for dataclasses and what they hold: the way back from
+`gojson`.
 
-Keys are found whatever their case where none has that of the type, keys that the type does not know
-are ignored, missing ones take their default, and null where the type has no None counts as missing:
-so it is in Go, which writes null for empty slices and maps.
+As in Go, a key of other case is taken where none has that of the type, and keys that the type does
+not know are ignored. Missing ones take their default, and so does null where the type has no None:
+Go writes null for empty slices and maps.
 """
 
 from __future__ import annotations
@@ -37,10 +37,13 @@ from riverui.engine.args.gojson import Unfit
 Reader = Callable[[Any], Any]
 
 _MISSING: Any = object()
+"""Stands for a key that an object does not have, which null would not."""
+_MOST_SHOWN = 80
+"""Characters of a refused value in the message: enough to recognize it."""
 
 
 def refuse_constant(name: str) -> Any:
-    """For `parse_constant`: NaN and its like are no JSON, though Python reads them."""
+    """Raise ValueError for NaN and the like, which Python reads but JSON does not have."""
     raise ValueError(f"{name} is not valid JSON")
 
 
@@ -50,7 +53,7 @@ scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
 
 
 def parse(text: str) -> Any:
-    """JSON text as Python values; ValueError where it is none."""
+    """Return JSON text as Python values; ValueError where it is none."""
     try:
         value, end = scan(text, 0)
     except StopIteration:
@@ -62,12 +65,18 @@ def parse(text: str) -> Any:
 
 @per_type
 def reader(annotation: Any) -> Reader:
-    """How to read values of a type; TypeError for a type that no JSON can become."""
+    """Return how to read values of a type; TypeError for a type that no JSON can become.
+
+    The reader raises Unfit, with the path, for a value of another type.
+    """
     return _reader(annotation, {})
 
 
 def _reader(annotation: Any, building: dict[type, list[Reader]]) -> Reader:
-    """`building` holds the structs that are not finished yet: a type may contain itself."""
+    """Return how to read values of a type.
+
+    `building` holds the structs that are not finished yet, as a type may contain itself.
+    """
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _reader(inner[0], building)
@@ -142,7 +151,7 @@ def _text(parse: Callable[[str], Any], name: str) -> Reader:
         try:
             return parse(value)
         except (ValueError, InvalidOperation):
-            raise Unfit(f"expected {name}, got {value[:80]!r}") from None
+            raise Unfit(f"expected {name}, got {value[:_MOST_SHOWN]!r}") from None
 
     return read
 
@@ -219,13 +228,13 @@ def _one_of(choices: Mapping[Any, Any]) -> Reader:
             return known[type(value), value]
         except (KeyError, TypeError):
             names = ", ".join(repr(name) for name in choices)
-            raise Unfit(f"expected one of {names}, got {str(value)[:80]!r}") from None
+            raise Unfit(f"expected one of {names}, got {str(value)[:_MOST_SHOWN]!r}") from None
 
     return read
 
 
 def _union(members: Sequence[tuple[Any, Reader]]) -> Reader:
-    """The first member that takes the value."""
+    """Return how to read values of a union: by the first member that takes them."""
     others = [read for annotation, read in members if annotation is not NoneType]
     if len(others) == 1:
         read_other = others[0]
@@ -283,7 +292,7 @@ def _dict(read_key: Reader, read_value: Reader) -> Reader:
 
 
 def _key_reader(annotation: Any, building: dict[type, list[Reader]]) -> Reader:
-    """Keys are text in JSON, whatever they are in Python."""
+    """Return how to read keys of an object, which JSON has as text only."""
     return _text(int, "a whole number") if annotation is int else _reader(annotation, building)
 
 
@@ -293,12 +302,12 @@ class _Slot(NamedTuple):
     name: str
     attribute: str
     plain: type | None
-    """Values of this very type need no reader."""
+    """The type whose values are taken as they are; None where the reader sees all."""
     read: Reader
     nullable: bool
     required: bool
     empty: Any
-    """What null means where a list or an object is required."""
+    """What null becomes where a value is required: an empty list or object, or None."""
 
 
 def _struct(cls: Any, building: dict[type, list[Reader]]) -> Reader:
@@ -333,8 +342,9 @@ def _struct(cls: Any, building: dict[type, list[Reader]]) -> Reader:
 
 
 def _bare(hint: Any, required: bool) -> tuple[bool, Any]:
-    """Whether a TypedDict must have the field, and its type; it may not know itself while hints are
-    text.
+    """Return whether a TypedDict must have the field, and the field's type.
+
+    `required` is what the TypedDict says, which is wrong where its hints are text.
     """
     origin = get_origin(hint)
     return (
@@ -394,7 +404,7 @@ def _slots(cls: Any, slots: Sequence[_Slot]) -> Reader:
 
 
 def _in_other_case(value: Mapping[str, Any], name: str, names: frozenset[str]) -> Any:
-    """What stands under a key that differs from the name in case alone, the last one of several, as
+    """Return the value of a key that differs from the name in case alone; of several the last, as
     in Go.
     """
     lowered, found = name.lower(), _MISSING

@@ -1,4 +1,4 @@
-"""The fields of dataclasses, pydantic models and msgspec structs as their JSON has them."""
+"""List the fields of dataclasses, pydantic models and msgspec structs as their JSON has them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,23 @@ KIND = "kind"
 """
 
 
+_MOST_TYPES = 1024
+"""Types remembered for each function: more than a program has, so that those made at run time are
+forgotten in the end.
+"""
+
+
 class Unique:
     """Marks a field that counts for uniqueness by args: `account_id: Annotated[int, Unique]`."""
 
 
 def per_type(function: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Decorator: remembers the result for each type, of which a program has few."""
-    return lru_cache(maxsize=1024)(function)
+    """Decorate a function so that its result is remembered for each type."""
+    return lru_cache(maxsize=_MOST_TYPES)(function)
 
 
 class StructKind(Enum):
-    """Whose fields they are."""
+    """The libraries whose classes have fields."""
 
     DATACLASS = "dataclass"
     PYDANTIC = "pydantic"
@@ -36,7 +42,7 @@ class StructKind(Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StructField:
-    """One field."""
+    """One field of a class, as its JSON has it."""
 
     attribute: str
     name: str
@@ -44,13 +50,13 @@ class StructField:
     annotation: Any
     """The type hint as it was written, with `Annotated`; may still be text."""
     omit_empty: bool = False
-    """Go's `omitempty`."""
+    """Whether its JSON leaves out empty values, as Go's `omitempty` does."""
     init: bool = True
     required: bool = False
 
 
 def struct_kind(cls: type) -> StructKind | None:
-    """Which of the three it is; None for any other type."""
+    """Return whose class it is; None for any other type."""
     if dataclasses.is_dataclass(cls):
         return StructKind.DATACLASS
     if hasattr(cls, "model_fields") and hasattr(cls, "__pydantic_serializer__"):
@@ -62,7 +68,7 @@ def struct_kind(cls: type) -> StructKind | None:
 
 @per_type
 def fields_of(cls: Any) -> tuple[StructField, ...]:
-    """The fields that make up the JSON, in its order.
+    """Return the fields that make up the JSON, in its order; TypeError for a type without fields.
 
     A dataclass field may say its JSON name with Go's own words: `field(metadata={"json":
     "name,omitempty"})`, and `"-"` leaves it out. pydantic's aliases and msgspec's renames hold.
@@ -121,7 +127,7 @@ def _msgspec_fields(cls: Any) -> list[StructField | None]:
 
 
 def hints_of(cls: Any) -> dict[str, Any]:
-    """Annotations as types, `Annotated` kept; TypeError where a name in them means nothing here."""
+    """Return annotations as types, `Annotated` kept; TypeError where a name in them is unknown."""
     try:
         return get_type_hints(cls, include_extras=True)
     except NameError as error:
@@ -129,7 +135,7 @@ def hints_of(cls: Any) -> dict[str, Any]:
 
 
 def typed_fields(cls: Any) -> tuple[StructField, ...]:
-    """`fields_of`, with every annotation a type; TypeError where one cannot be resolved."""
+    """Return `fields_of` with every annotation a type; TypeError where one cannot be resolved."""
     fields = fields_of(cls)
     if not any(isinstance(field.annotation, str) for field in fields):
         return fields
@@ -138,7 +144,7 @@ def typed_fields(cls: Any) -> tuple[StructField, ...]:
 
 
 def unwrapped(annotation: Any) -> tuple[Any, bool]:
-    """The type itself without `Annotated` and None, and whether it is marked Unique."""
+    """Return the type without `Annotated` and None, and whether it is marked Unique."""
     unique = False
     while True:
         if get_origin(annotation) is Annotated:

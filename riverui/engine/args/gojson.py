@@ -1,8 +1,8 @@
-"""Python values as the text that Go's `json.Marshal` gives for their counterparts.
+"""Write Python values as the text that Go's `json.Marshal` makes of their counterparts.
 
 Compact, fields in their order, keys of dicts sorted (Go's maps), `<`, `>`, `&`, U+2028 and U+2029
-escaped, all else raw UTF-8, numbers as Go prints them. More than looks: unique keys are made of
-this very text.
+escaped, all else raw UTF-8, numbers as Go prints them. Unique keys are hashes of this text, so a
+byte of difference would make jobs of both languages differ.
 
 | Python | JSON |
 |---|---|
@@ -42,7 +42,7 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class Unfit(Exception):
-    """A value cannot be written or read; grows the path to it while it rises."""
+    """A value cannot be written or read; each level it passes adds its part of the path."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -50,7 +50,7 @@ class Unfit(Exception):
         self.path: list[str] = []
 
     def within(self, name: str) -> Unfit:
-        """The same, as seen from one level further out."""
+        """Return the same with the name of the next outer level in front of its path."""
         self.path.insert(0, name)
         return self
 
@@ -59,7 +59,7 @@ class Unfit(Exception):
 
 
 def dump(value: Any) -> str:
-    """The whole text; Unfit for what JSON or Postgres cannot hold."""
+    """Return a value as JSON text; Unfit for what JSON or Postgres cannot hold."""
     try:
         return finished(text_of(value))
     except RecursionError:
@@ -67,17 +67,17 @@ def dump(value: Any) -> str:
 
 
 def too_deep() -> Unfit:
-    """What a RecursionError means."""
+    """Return what to raise for a RecursionError."""
     return Unfit("it contains itself, or is nested too deeply")
 
 
 def text_of(value: Any) -> str:
-    """The text without the escapes and checks that `finished` does for the whole."""
+    """Return a value as JSON text that still needs `finished`; Unfit for what JSON cannot hold."""
     return (_WRITERS.get(type(value)) or writer(type(value)))(value)
 
 
 def finished(text: str) -> str:
-    """Go's escapes for HTML, and a look for what Postgres refuses."""
+    """Return JSON text with Go's escapes for HTML; Unfit for characters that Postgres refuses."""
     for character, escape in _HTML:
         if character in text:
             text = text.replace(character, escape)
@@ -92,14 +92,12 @@ def finished(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string as Go writes it, with its escapes."""
+    """Return a string as Go writes it, in quotes and with its escapes."""
     return finished(encode_basestring(text))
 
 
 def canonical(text: str) -> str:
-    """JSON text as Go would have written it from a struct with these fields; ValueError where it is
-    none.
-    """
+    """Return JSON text as Go writes it from a struct of such fields; ValueError for other text."""
     return finished(_as_found(json.loads(text)))
 
 
@@ -113,7 +111,7 @@ def _as_found(value: Any) -> str:
 
 
 def float_text(value: float) -> str:
-    """The shortest digits that give the number back, in Go's notation."""
+    """Return the shortest digits that read as the same number, in Go's notation; Unfit for NaN."""
     text = repr(value)
     if "e" not in text:
         if text.endswith(".0"):
@@ -127,7 +125,7 @@ def float_text(value: float) -> str:
 
 
 def time_text(value: datetime) -> str:
-    """RFC 3339 with the decimals that it needs; Unfit for a time without a zone."""
+    """Return a time in quotes, RFC 3339 with the decimals it needs; Unfit without a time zone."""
     offset = value.utcoffset()
     if offset is None:
         raise Unfit(
@@ -214,7 +212,7 @@ _WRITERS: Mapping[type, Writer] = {
 
 @per_type
 def writer(cls: Any) -> Writer:
-    """How to write values of a type that is not one of `_WRITERS` itself; see `text_of`."""
+    """Return how to write values of a type that `_WRITERS` does not name; see `text_of`."""
     if issubclass(cls, Enum):
         return lambda value: text_of(value.value)
     kind = struct_kind(cls)
@@ -272,7 +270,7 @@ def _dataclass_writer(cls: type) -> Writer:
 
 
 def _empty(value: Any) -> bool:
-    """What Go's `omitempty` leaves out: false, 0, nil, and what has no elements."""
+    """Return whether Go's `omitempty` leaves a value out: false, 0, nil, what has no elements."""
     if value is None or value is False:
         return True
     if isinstance(value, int | float):
@@ -281,10 +279,9 @@ def _empty(value: Any) -> bool:
 
 
 def _alongside(dumped: Any, original: Any) -> str:
-    """Writes what a library made of `original`, by which structs, dicts and times can still be told
-    apart.
+    """Return as JSON what a library made of `original`, which tells structs, dicts and times apart.
 
-    Only the library knows what its reader takes back, so its own forms of other values stay.
+    Other values keep the library's own form: only it knows what its reader takes back.
     """
     if isinstance(dumped, dict):
         pairs = (_struct_pairs if struct_kind(type(original)) else _dict_pairs)(dumped, original)
@@ -305,7 +302,7 @@ def _alongside(dumped: Any, original: Any) -> str:
 
 
 def _struct_pairs(dumped: dict[str, Any], original: Any) -> Iterable[tuple[str, Any, Any]]:
-    """Keys in the struct's order, without the kind."""
+    """Yield key, value and original value in the struct's order, without the kind."""
     attributes = {field.name: field.attribute for field in fields_of(type(original))}
     for key, inner in dumped.items():
         if key in attributes:
@@ -315,7 +312,7 @@ def _struct_pairs(dumped: dict[str, Any], original: Any) -> Iterable[tuple[str, 
 
 
 def _dict_pairs(dumped: dict[str, Any], original: Any) -> Iterable[tuple[str, Any, Any]]:
-    """Sorted keys."""
+    """Return key, value and original value, by key."""
     same = isinstance(original, Mapping) and len(original) == len(dumped)
     originals = dict(zip(dumped, original.values() if same else dumped.values(), strict=True))
     return ((key, dumped[key], originals[key]) for key in sorted(dumped))

@@ -1,4 +1,4 @@
-"""Job args: which kind they are, and their JSON both ways.
+"""Tell the kind of job args, and write and read their JSON.
 
 Args are an instance of a dataclass, a pydantic model or a msgspec struct with a class attribute
 `kind`; whatever has `kind` and `to_json()`, as in River's insert-only Python client; or `JsonArgs`.
@@ -74,7 +74,7 @@ class JsonArgs:
 
 
 def kind_of(args: object) -> str:
-    """The kind of args, or of a type of args; ArgsError where there is none that River takes."""
+    """Return the kind of args, or of a type of args; ArgsError where River would not take it."""
     kind = getattr(args, KIND, None)
     if type(kind) is str and 0 < len(kind) <= MOST_KIND_CHARACTERS:
         return kind
@@ -99,8 +99,8 @@ def _kind(args: object, kind: object) -> str:
 
 
 def check_instance(args: object) -> None:
-    """ArgsError for a class of args in place of args, and for a dict or text that has no kind of
-    its own.
+    """Raise ArgsError for a class in place of its instance, and for a dict, text or the like that
+    has no kind.
     """
     if isinstance(args, type):
         raise ArgsError(f"{args.__name__} is a class: insert an instance, {args.__name__}(…)")
@@ -114,7 +114,7 @@ def check_instance(args: object) -> None:
 
 
 def encode(args: object) -> str:
-    """The args as Go's `json.Marshal` writes them; ArgsError with the path to what cannot be
+    """Return args as Go's `json.Marshal` writes them; ArgsError with the path to what cannot be
     written.
     """
     try:
@@ -124,13 +124,13 @@ def encode(args: object) -> str:
 
 
 def unwritable(args: object, error: Exception) -> ArgsError:
-    """What to raise for what an `encoder` raised."""
+    """Return the ArgsError for what an `encoder` raised."""
     why = gojson.too_deep() if isinstance(error, RecursionError) else error
     return ArgsError(f"args of {type(args).__name__} cannot be written as JSON: {why}")
 
 
 def unique_form(args: object, encoded: str) -> str:
-    """The text that unique keys are made from: `to_json()` may have chosen other spaces and
+    """Return the JSON that unique keys are made of: `to_json()` may write other spaces and
     escapes.
     """
     return gojson.canonical(encoded) if writes_itself(type(args)) else encoded
@@ -138,14 +138,15 @@ def unique_form(args: object, encoded: str) -> str:
 
 @per_type
 def writes_itself(cls: type) -> bool:
-    """Whether it has `to_json()`."""
+    """Return whether args of that type have `to_json()`."""
     return callable(getattr(cls, "to_json", None))
 
 
 @per_type
 def encoder(cls: type) -> Callable[[Any], str]:
-    """What `encode` does for args of that type, but for the translation of errors: see
-    `unwritable`.
+    """Return a function from args of that type to JSON text; ArgsError for a type without any.
+
+    What it raises, Unfit or RecursionError, goes through `unwritable`.
     """
     if writes_itself(cls):
         return lambda args: check_object(args.to_json())
@@ -169,7 +170,7 @@ def _object(text: str) -> str:
 
 
 def check_object(text: object) -> str:
-    """The text, if it is a JSON object that Postgres can keep; Unfit otherwise."""
+    """Return the text if it is a JSON object that Postgres can keep; Unfit otherwise."""
     if isinstance(text, bytes | bytearray):
         text = text.decode()
     if not isinstance(text, str):
@@ -188,9 +189,9 @@ def check_object(text: object) -> str:
 
 @per_type
 def decoder(cls: Any) -> Callable[[str], Any]:
-    """From JSON text to args of that type; ConfigError for a type that cannot be read.
+    """Return a function from JSON text to args of that type; ConfigError for one that has none.
 
-    What it gives raises ArgsError, with the path, for text that does not fit.
+    The function raises ArgsError, with the path, for text that does not fit.
     """
     try:
         read = _decoder(cls)
@@ -247,12 +248,12 @@ def insert_opts_of(args: object) -> Any:
 
 @per_type
 def has_insert_opts(cls: type) -> bool:
-    """Whether args of that type have options of their own."""
+    """Return whether args of that type have options of their own."""
     return callable(getattr(cls, "insert_opts", None))
 
 
 def kind_aliases_of(cls: type) -> tuple[str, ...]:
-    """Other kinds whose jobs have these args, from before the kind was renamed."""
+    """Return other kinds whose jobs have these args, from before the kind was renamed."""
     return tuple(_said(cls, "kind_aliases"))
 
 
@@ -268,8 +269,8 @@ def hooks_of(cls: type) -> tuple[object, ...]:
 
 
 def _said(cls: type, name: str) -> Any:
-    """A class attribute, or what a class or static method gives; nothing where a field has that
-    name.
+    """Return a class attribute, or what a class or static method of that name returns; nothing
+    where a field has the name.
     """
     if struct_kind(cls) is not None and any(field.attribute == name for field in fields_of(cls)):
         return ()

@@ -1,4 +1,4 @@
-"""Unique keys, byte for byte as River makes them.
+"""Make unique keys, byte for byte as River does (`internal/dbunique`).
 
 A key is the SHA-256 of `&kind=…&args=…&period=…&queue=…`, each part only where the options ask for
 it. The args are those of `gojson`: all of them with their top-level keys sorted, or the fields
@@ -28,9 +28,13 @@ Path = tuple[str, ...]
 
 _DEFAULT_STATES = frozenset(JobState) - {JobState.CANCELLED, JobState.DISCARDED}
 _REQUIRED_STATES = (JobState.AVAILABLE, JobState.PENDING, JobState.RUNNING, JobState.SCHEDULED)
+"""States that must count, as in River: otherwise a job could become a duplicate by itself."""
 _YEAR_1 = datetime(1, 1, 1, tzinfo=UTC)
+"""Go's zero time, from which `Time.Truncate` counts."""
 _SECOND = 1_000_000
+"""Microseconds: the unit of Python's datetimes."""
 _PLAIN_KEY = re.compile(r"[ !#-\[\]-\x7f]*")
+"""A key that needs no escapes: ASCII without control characters, quotes and backslashes."""
 
 
 class Uniqueness(NamedTuple):
@@ -48,7 +52,7 @@ class Uniqueness(NamedTuple):
 
 
 def uniqueness(opts: UniqueOpts | None) -> Uniqueness | None:
-    """None where the options ask for nothing; InsertError for what River refuses."""
+    """Return the options checked, None where they ask for nothing; InsertError as in River."""
     if opts is None:
         return None
     by_args = opts.by_args
@@ -90,12 +94,12 @@ def _states(by_state: Sequence[JobState | str] | None) -> set[JobState]:
 
 
 def unique_key(kind: str, unique: Uniqueness, args: str, queue: str, at: datetime) -> bytes:
-    """The key; `args` as of `unique_args`, `at` when the job is scheduled."""
+    """Return the key, 32 bytes; `args` as of `unique_args`, `at` when the job is scheduled."""
     return hashlib.sha256(key_text(kind, unique, args, queue, at).encode()).digest()
 
 
 def key_text(kind: str, unique: Uniqueness, args: str, queue: str, at: datetime) -> str:
-    """What the key is the hash of."""
+    """Return the text whose hash is the key."""
     text = "" if unique.exclude_kind else f"&kind={kind}"
     if unique.by_args:
         text += f"&args={args}"
@@ -114,7 +118,7 @@ def _period_start(at: datetime, period: int) -> str:
 
 
 def unique_args(encoded: str, args_type: type, keys: Sequence[str] = ()) -> str:
-    """The part of the args that counts, from their JSON (`args.unique_form`).
+    """Return the JSON of the args that count, cut from that of all (`job_args.unique_form`).
 
     Without `keys` it is the fields marked `Unique`, or everything where none is. Marked fields that
     the JSON does not have are left out, and with none left the text is empty, as River's is.
@@ -142,13 +146,13 @@ def _built(chosen: dict[str, Any]) -> str:
 
 
 def _key(key: str) -> str:
-    """As River writes keys: simple ones as they are, without Go's escapes for HTML."""
+    """Return a key in quotes as River writes it: a simple one without Go's escapes for HTML."""
     return f'"{key}"' if _PLAIN_KEY.fullmatch(key) else quoted(key)
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:
-    """Keys of an object and the text of their values; nothing for other JSON. The text is
-    compact.
+    """Yield the keys of an object, compact JSON, with the text of their values; nothing for other
+    JSON.
     """
     if text[0] != "{" or text == "{}":
         return
@@ -177,7 +181,7 @@ def _top_level(keys: Sequence[str]) -> tuple[Path, ...]:
 
 @per_type
 def _marked(cls: type) -> tuple[Path, ...]:
-    """Where the marked fields are, in River's order: by their keys joined with dots."""
+    """Return the paths of marked fields in River's order: by their keys joined with dots."""
     if struct_kind(cls) is None:
         return ()
     try:
@@ -190,9 +194,11 @@ def _marked(cls: type) -> tuple[Path, ...]:
 
 
 def _paths(cls: type, path: Path, seen: set[type]) -> list[Path]:
-    """A struct whose fields are marked counts by those; marked itself but not inside, as a whole.
+    """Return the paths of fields marked `Unique` in a struct and the structs inside it.
 
-    River looks into each type once, so a second field of the same type counts as a whole as well.
+    A struct with marked fields counts by those; one that is itself marked, and has none, as a
+    whole. River looks into each type once, so a second field of the same type counts as a whole as
+    well.
     """
     if cls in seen:
         return []
