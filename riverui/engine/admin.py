@@ -83,8 +83,8 @@ class AdminMethods:
     async def job_retry(self, id: int) -> JobRow:
         """Make a job available now, whatever became of it, unless it runs or is available already.
 
-        One that has used up its attempts gets another. UniqueConflict where its unique twin is
-        active.
+        One that has used up its attempts gets another. UniqueConflict where an existing job with
+        the same unique key is active.
         """
         async with self.driver.transaction() as tx:
             return await jobs.apply_one(tx, RETRY, id, pilot=self.pilot)

@@ -19,7 +19,7 @@ from riverui.engine.client_context import ClientContext
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind, Events, Subscription
 from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
-from riverui.engine.insert.insert_methods import Inserting
+from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.lead.elector import Terms
 from riverui.engine.lead.periodic import PeriodicJobs
 from riverui.engine.limits import EngineLimits
@@ -60,7 +60,7 @@ _MOST_HOST_BYTES = 60
 """Of a client's id, so that there is room for the time: River's figure."""
 
 
-class Client(Inserting, AdminMethods):
+class Client(InsertMethods, AdminMethods):
     """A client of one River database.
 
     `database` is a URL, a psycopg AsyncConnectionPool (never closed from here) or a Driver; None
@@ -102,7 +102,7 @@ class Client(Inserting, AdminMethods):
         self._stopped = asyncio.Event()
         """Set at the end of each life."""
         self._stopping: asyncio.Task[None] | None = None
-        self._init_inserting()
+        self._init_insert_methods()
 
     def __repr__(self) -> str:
         # Without the database's address, which may hold a password.

@@ -7,10 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from riverui.storage.interface.params import INSERT_ROWS
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineLimits:
     """The figures of one client."""
+
+    # Inserting
+    insert_rows: int = INSERT_ROWS
+    """Jobs in one statement: River's figure."""
 
     # Fetching
     fetch_rows: int = 1_000

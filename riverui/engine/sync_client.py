@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, cast
 
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.config import ClientConfig
-from riverui.engine.insert.insert_methods import Flow, only
+from riverui.engine.insert.insert_methods import InsertPipeline, only
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, InsertResult
-from riverui.engine.insert.job_builder import Batch, Inserter, NotifyLimiter
+from riverui.engine.insert.job_builder import Batch, JobBuilder, NotifyLimiter
 from riverui.engine.pilot import InsertBatch, Pilot
 from riverui.engine.work.context import completion_of
 from riverui.engine.work.worker import Job
@@ -67,9 +67,9 @@ class SyncClient:
         self.driver: SyncDriver
         self.driver, self._own_driver = sync_driver_of(database, schema=self.config.schema)
         self._clock = clock
-        inserter = Inserter(self.config, clock, NotifyLimiter(self.config.fetch_cooldown))
+        builder = JobBuilder(self.config, clock, NotifyLimiter(self.config.fetch_cooldown))
         self._pilot = Pilot(self.config.features)
-        self._flow = Flow(inserter, self.config.extensions)
+        self._pipeline = InsertPipeline(builder, self.config.extensions)
 
     def __repr__(self) -> str:
         return (
@@ -119,7 +119,7 @@ class SyncClient:
         async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
             return await self._pilot.insert_many(_sync(insert), InsertBatch(batch.rows, queues))
 
-        return _run(self._flow.insert(jobs, send))
+        return _run(self._pipeline.insert(jobs, send))
 
     def _copy(self, jobs: Iterable[object], insert: Callable[..., Sequence[JobInserted]]) -> int:
         sent = 0
@@ -130,7 +130,7 @@ class SyncClient:
             sent += len(batch.rows)
             return []
 
-        _run(self._flow.insert(jobs, send))
+        _run(self._pipeline.insert(jobs, send))
         return sent
 
     def job_complete_tx(self, tx: object, job: Job[Any]) -> None:
@@ -189,11 +189,11 @@ def _sync(insert: Callable[..., Sequence[JobInserted]]) -> Executor:
     return cast(Executor, _InsertsOnly(insert))
 
 
-def _run(flow: Coroutine[Any, Any, T]) -> T:
+def _run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine that never waits, because what it awaits is done at once."""
     try:
-        flow.send(None)
+        coroutine.send(None)
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]  # the coroutine's own type says what it is
-    flow.close()
+    coroutine.close()
     raise InsertError("a hook or middleware awaits something, which only the asyncio client can do")

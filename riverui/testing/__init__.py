@@ -1,4 +1,4 @@
-"""For tests of programs that use River: what was inserted, and how a job is worked.
+"""Help tests of programs that use River: check what was inserted, and work single jobs.
 
     async def test_signing_up(river):
         await sign_up(river, "ann@example.com")
@@ -45,11 +45,11 @@ from riverui.storage.interface import EngineExecutor
 from riverui.storage.interface.params import JobSelectParams
 from riverui.testing.transaction_client import (
     LONGEST,
-    StageDriver,
+    TransactionDriver,
     WorkContext,
     WorkResult,
-    rehearse,
     work_context,
+    work_in_transaction,
 )
 
 if TYPE_CHECKING:
@@ -84,10 +84,11 @@ variables.
 """
 
 _MOST = 10_000
+"""Jobs that a check reads: more than a test inserts."""
 
 
 class Options(TypedDict, total=False):
-    """What else is expected of a job."""
+    """Columns whose values are expected of a job besides its args."""
 
     max_attempts: int
     priority: int
@@ -116,8 +117,8 @@ async def require_inserted(
 async def require_inserted(
     database: Database, expected: Any, **options: Unpack[Options]
 ) -> Job[Any]:
-    """The one job of that kind; AssertionError where there is none, or several, or it is another
-    one.
+    """Return the one job of that kind; AssertionError where there is none, or several, or it
+    differs.
     """
     async with _looking(database) as executor:
         return await _inserted(executor, expected, options)
@@ -134,14 +135,16 @@ async def require_inserted_tx(
 async def require_inserted_tx(
     tx: object, expected: Any, *, schema: str | None = None, **options: Unpack[Options]
 ) -> Job[Any]:
-    """As require_inserted, of what an open transaction has inserted so far."""
+    """Return the one job of that kind among those an open transaction has inserted so far; see
+    require_inserted.
+    """
     return await _inserted(await _adopted(tx, schema), expected, options)
 
 
 async def require_not_inserted(
     database: Database, expected: Any, **options: Unpack[Options]
 ) -> None:
-    """AssertionError where a job of that kind matches all options."""
+    """Raise AssertionError where a job of that kind matches all options."""
     async with _looking(database) as executor:
         await _not_inserted(executor, expected, options)
 
@@ -149,13 +152,15 @@ async def require_not_inserted(
 async def require_not_inserted_tx(
     tx: object, expected: Any, *, schema: str | None = None, **options: Unpack[Options]
 ) -> None:
-    """As require_not_inserted, of what an open transaction has inserted so far."""
+    """Raise AssertionError where an open transaction has inserted such a job so far; see
+    require_not_inserted.
+    """
     await _not_inserted(await _adopted(tx, schema), expected, options)
 
 
 async def require_many_inserted(database: Database, expected: Sequence[Any]) -> Sequence[Job[Any]]:
-    """The jobs of the kinds expected, which must be just these, in this order; see Expected for
-    options.
+    """Return the jobs of the kinds expected; AssertionError unless they are just these, in this
+    order. Expected gives a job options.
     """
     async with _looking(database) as executor:
         return await _many_inserted(executor, expected)
@@ -164,7 +169,9 @@ async def require_many_inserted(database: Database, expected: Sequence[Any]) -> 
 async def require_many_inserted_tx(
     tx: object, expected: Sequence[Any], *, schema: str | None = None
 ) -> Sequence[Job[Any]]:
-    """As require_many_inserted, of what an open transaction has inserted so far."""
+    """Return the jobs expected of those an open transaction has inserted so far; see
+    require_many_inserted.
+    """
     return await _many_inserted(await _adopted(tx, schema), expected)
 
 
@@ -176,16 +183,16 @@ async def work(
     *,
     config: ClientConfig | None = None,
 ) -> WorkResult:
-    """Inserts a job, works it as a client would, and tells how it ended; `args` may be a job that
-    is there.
+    """Insert a job, work it as a client would, and return how it ended; `args` may be a job that is
+    there.
 
     All of it happens in a transaction that is rolled back, or in that of the fixture `river`. Jobs
     that the worker inserts through `client_from_context()` can be looked at in the latter.
     """
-    staged = isinstance(database, Client) and isinstance(database.driver, StageDriver)
-    async with _client(database) if staged else rolled_back(database, config) as client:
-        assert isinstance(client.driver, StageDriver)
-        return await rehearse(
+    in_transaction = isinstance(database, Client) and isinstance(database.driver, TransactionDriver)
+    async with _client(database) if in_transaction else rolled_back(database, config) as client:
+        assert isinstance(client.driver, TransactionDriver)
+        return await work_in_transaction(
             client.driver, config or client.config, _workers(worker), args, insert_opts
         )
 
@@ -198,27 +205,26 @@ async def work_tx(
     *,
     config: ClientConfig | None = None,
 ) -> WorkResult:
-    """As work, in a transaction of the caller's: the job sees its rows, and its end is up to the
-    caller.
-    """
+    """Work a job in a transaction of the caller's, who ends it; the job sees its rows. See work."""
     config = config or ClientConfig()
     driver = connect(schema=config.schema)
-    stage = StageDriver(driver, await driver.adopt(tx))
-    return await rehearse(stage, config, _workers(worker), args, insert_opts)
+    within = TransactionDriver(driver, await driver.adopt(tx))
+    return await work_in_transaction(within, config, _workers(worker), args, insert_opts)
 
 
 @asynccontextmanager
 async def rolled_back(
     database: Database = None, config: ClientConfig | None = None
 ) -> AsyncIterator[Client]:
-    """A client in a transaction that is rolled back: it inserts and administers, but cannot
+    """Lend a client in a transaction that is rolled back: it inserts and administers, but cannot
     start.
     """
     async with _client(database, config) as client:
         try:
             async with client.driver.transaction(timeout=LONGEST) as tx:
                 yield Client(
-                    StageDriver(client.driver, tx), replace(config or client.config, queues={})
+                    TransactionDriver(client.driver, tx),
+                    replace(config or client.config, queues={}),
                 )
                 raise _RollBack
         except _RollBack:
@@ -226,12 +232,12 @@ async def rolled_back(
 
 
 def resumable_step_after(opts: InsertOpts | None, step: str) -> InsertOpts:
-    """Options for `work`, so that the job goes on after that step."""
+    """Return options for `work` by which the job goes on after that step."""
     return _with_metadata(opts, {STEP: step})
 
 
 def resumable_step_at_cursor(opts: InsertOpts | None, step: str, cursor: Any) -> InsertOpts:
-    """Options for `work`, so that the job goes on inside that step with the cursor."""
+    """Return options for `work` by which the job goes on inside that step with the cursor."""
     return _with_metadata(opts, {STEP: step, CURSOR: {step: cursor}})
 
 
@@ -241,7 +247,7 @@ def _with_metadata(opts: InsertOpts | None, metadata: dict[str, Any]) -> InsertO
 
 
 class _RollBack(Exception):
-    """Ends a transaction as it should."""
+    """Raised to roll a transaction back on purpose."""
 
 
 def _workers(worker: Worker[Any] | Workers) -> Workers:
@@ -357,16 +363,16 @@ else:
 
     @pytest.fixture
     def river_database() -> Database:
-        """Which database `river` uses: override it."""
+        """Return the database that `river` uses: override it."""
         return None
 
     @pytest.fixture
     def river_config() -> ClientConfig:
-        """How the client of `river` is configured: override it."""
+        """Return how the client of `river` is configured: override it."""
         return ClientConfig()
 
     @pytest_asyncio.fixture
     async def river(river_database: Database, river_config: ClientConfig) -> AsyncIterator[Client]:
-        """A Client in a transaction that is rolled back after the test."""
+        """Lend a Client in a transaction that is rolled back after the test."""
         async with rolled_back(river_database, river_config) as client:
             yield client

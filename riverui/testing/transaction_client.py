@@ -1,6 +1,4 @@
-"""A client all of whose words are said inside one transaction, and a job worked there: what tests
-need.
-"""
+"""Keep a client inside one transaction and work a job there, so that tests leave nothing behind."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from riverui.engine.work.attempt import Attempt
 
 LONGEST = timedelta(minutes=10)
-"""How long a rehearsal may take, a debugger's pause included."""
+"""Time limit of a test's transaction: long enough for a pause in a debugger."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,20 +51,20 @@ class WorkResult:
 
 
 class WorkContext:
-    """What surrounds a job's code that a test calls directly, and what that code told."""
+    """What surrounds a job's code that a test calls directly, and what that code set."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
 
     @property
     def job(self) -> Job[Any]:
-        """The job that `current_job()` gives, to be handed to the code."""
+        """Return the job that `current_job()` returns, to be handed to the code."""
         assert self._attempt.job is not None
         return self._attempt.job
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What was set so far (`metadata_set`), the output (`record_output`) under the key
+        """Return what was set so far (`metadata_set`), the output (`record_output`) under the key
         `output`.
         """
         return read_object(self._attempt.metadata())
@@ -101,7 +99,7 @@ def work_context(client: Client, args: object = None) -> Iterator[WorkContext]:
         unique_key=None,
         unique_states=None,
     )
-    attempt = at_work.Attempt(row, None, _Stage())
+    attempt = at_work.Attempt(row, None, _Slot())
     attempt.job = Job(row, args)
     attempt_set, client_set = at_work.running.set(attempt), at_work.client.set(client)
     try:
@@ -112,10 +110,8 @@ def work_context(client: Client, args: object = None) -> Iterator[WorkContext]:
         at_work.client.reset(client_set)
 
 
-class StageDriver:
-    """A Driver that knows one transaction only. What would commit by itself becomes a savepoint in
-    it.
-    """
+class TransactionDriver:
+    """A Driver of one transaction, in which every other one becomes a savepoint."""
 
     def __init__(self, driver: Driver, executor: interface.Executor) -> None:
         self._driver = driver
@@ -125,81 +121,81 @@ class StageDriver:
 
     @property
     def capabilities(self) -> Collection[Capability[Any]]:
-        """The driver's, but what needs a connection of its own."""
+        """Return the driver's, except those that need a connection of their own."""
         return frozenset(self._driver.capabilities) - {LISTENING, MIGRATIONS, REINDEXING}
 
     @property
     def product(self) -> str:
-        """The database's name as people say it."""
+        """Return the name of the database product as people write it."""
         return self._driver.product
 
     @property
     def library(self) -> tuple[str, str]:
-        """Name and version of the package by which the database is reached."""
+        """Return name and version of the package by which the database is reached."""
         return self._driver.library
 
     @property
     def schema(self) -> str | None:
-        """The schema that holds River's tables."""
+        """Return the schema that holds River's tables; None for the search path's."""
         return self._driver.schema
 
     @property
     def database(self) -> str:
-        """The database's name."""
+        """Return the database's name."""
         return self._driver.database
 
     @property
     def read_only(self) -> str:
-        """Why the database takes no changes; empty where it does."""
+        """Return why the database takes no changes; empty where it does."""
         return self._driver.read_only
 
     @property
     def schema_in_use(self) -> str:
-        """The schema, or else the first of the search path."""
+        """Return the schema, or else the first of the search path."""
         return self._driver.schema_in_use
 
     def reading(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[interface.Executor]:
-        """The transaction."""
+        """Begin a savepoint in the transaction."""
         return self._turn()
 
     def transaction(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[Transaction]:
-        """A savepoint in the transaction."""
+        """Begin a savepoint in the transaction."""
         return self._turn()
 
     def autocommit(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[interface.Executor]:
-        """A savepoint in the transaction."""
+        """Begin a savepoint in the transaction."""
         return self._turn()
 
     def apart(self) -> Driver:
-        """Nothing: another connection would not see the transaction."""
+        """Raise NotImplementedError: another connection would not see the transaction."""
         raise NotImplementedError("a client inside a transaction has no other connection")
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[interface.Executor]:
-        """The transaction; nobody has it alone."""
+        """Lend the transaction, which others use meanwhile."""
         return nullcontext(self._executor)
 
     async def adopt(self, transaction: object) -> interface.Executor:
-        """Operations inside somebody's own transaction, or inside this one."""
+        """Return operations inside a transaction of the caller's, or inside this one."""
         if transaction is self._executor:
             return self._executor
         return await self._driver.adopt(transaction)
 
     async def ping(self) -> None:
-        """Asks the database beneath."""
+        """Check that the database answers."""
         await self._driver.ping()
 
     async def close(self) -> None:
-        """Leaves the transaction to whoever began it."""
+        """Do nothing: whoever began the transaction ends it."""
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[Transaction]:
-        """One task at a time: savepoints of several would get entangled."""
+        """Begin a savepoint for the task at hand; others wait, as theirs could not end in turn."""
         if self._speaker is (task := asyncio.current_task()):
             async with self._savepoint() as tx:
                 yield tx
@@ -230,36 +226,35 @@ class StageDriver:
 
 
 class _Interrupted(Exception):
-    """A cancellation on its way through a savepoint, which would take it for the end of
-    everything.
-    """
+    """Raised through a savepoint in place of a cancellation, which would end the transaction."""
 
 
-class _Stage:
-    """Room for one attempt."""
+class _Slot:
+    """Room for one attempt, as a producer gives it."""
 
     def __init__(self) -> None:
         self.free = asyncio.Event()
 
     def release(self, attempt: Attempt) -> None:
-        """The attempt is over."""
+        """Note that the attempt is over."""
         self.free.set()
 
     def stuck(self, attempt: Attempt) -> None:
-        """The test's own time limit will tell."""
+        """Do nothing: the test has a time limit of its own."""
 
 
-async def rehearse(
-    driver: StageDriver,
+async def work_in_transaction(
+    driver: TransactionDriver,
     config: ClientConfig,
     workers: Workers,
     job: JobArgs | JobRow,
     insert_opts: InsertOpts | None = None,
 ) -> WorkResult:
-    """Works one job, args or a row that is there already, as a client does: hooks, time limit,
-    outcome, all.
+    """Work one job as a client does, args or a row that is there, and return how it ended.
 
-    Uniqueness is not enforced, so that tests side by side do not wait for one another.
+    Hooks, middleware, time limit and outcome are those of a client. Uniqueness is not enforced, so
+    that tests side by side do not wait for one another. NotFound where the job does not exist, is
+    finished, or was deleted while it was worked.
     """
     errors: list[BaseException] = []
     handler = config.error_handler
@@ -296,8 +291,8 @@ async def _perform(client: Client, row: JobRow) -> None:
     runner = JobRunner(client.context(), threads=1)
     runner.start()
     try:
-        stage = _Stage()
-        runner.executor.start([runner.executor.attempt(row, stage)])
-        await stage.free.wait()
+        slot = _Slot()
+        runner.executor.start([runner.executor.attempt(row, slot)])
+        await slot.free.wait()
     finally:
         await runner.stop(LONGEST.total_seconds())

@@ -39,7 +39,7 @@ from riverui.engine.args.job_args import (
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
 from riverui.engine.insert.insert_opts import InsertOpts
-from riverui.engine.insert.job_builder import Inserter, NotifyLimiter
+from riverui.engine.insert.job_builder import JobBuilder, NotifyLimiter
 from riverui.errors import ArgsError, ConfigError
 
 
@@ -650,10 +650,10 @@ def test_types_that_cannot_be_args_are_refused_when_a_worker_is_made_for_them() 
     ],
 )
 def test_what_is_no_args_is_refused_with_what_to_write_instead(args: Any, words: str) -> None:
-    inserter = Inserter(
+    builder = JobBuilder(
         ClientConfig(), lambda: datetime.now(UTC), NotifyLimiter(timedelta(seconds=1))
     )
     with pytest.raises(ArgsError, match=words):
-        inserter.prepare(args)
+        builder.prepare(args)
     with pytest.raises(ArgsError, match=words):
-        inserter.batch([args])
+        builder.batch([args])

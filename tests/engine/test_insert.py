@@ -21,7 +21,7 @@ from riverui.engine.insert.insert_opts import (
     InsertRequest,
     UniqueOpts,
 )
-from riverui.engine.insert.job_builder import Inserter, NotifyLimiter
+from riverui.engine.insert.job_builder import JobBuilder, NotifyLimiter
 from riverui.engine.work.worker import Job, Workers
 from riverui.errors import ArgsError, InsertError, UnknownJobKind
 from riverui.storage.interface.params import JobInsertParams
@@ -61,16 +61,16 @@ class Scheduled:
         return InsertOpts(scheduled_at=LATER)
 
 
-def inserter(config: ClientConfig | None = None, *, enforce_unique: bool = True) -> Inserter:
+def builder(config: ClientConfig | None = None, *, enforce_unique: bool = True) -> JobBuilder:
     limiter = NotifyLimiter(timedelta(seconds=1))
-    return Inserter(config or ClientConfig(), lambda: NOW, limiter, enforce_unique=enforce_unique)
+    return JobBuilder(config or ClientConfig(), lambda: NOW, limiter, enforce_unique=enforce_unique)
 
 
 def row_of(
-    args: Any, opts: InsertOpts | None = None, *, by: Inserter | None = None
+    args: Any, opts: InsertOpts | None = None, *, by: JobBuilder | None = None
 ) -> JobInsertParams:
     """The row, which both ways must make alike."""
-    by = by or inserter()
+    by = by or builder()
     quick = by.batch([args if opts is None else InsertManyParams(args, opts)]).rows
     assert quick == by.finished([by.prepare(args, opts)]).rows
     return quick[0]
@@ -83,7 +83,7 @@ def test_a_job_without_any_options() -> None:
 
 
 def test_the_client_says_how_many_attempts() -> None:
-    assert row_of(Sort([]), by=inserter(ClientConfig(max_attempts=7))).max_attempts == 7
+    assert row_of(Sort([]), by=builder(ClientConfig(max_attempts=7))).max_attempts == 7
 
 
 def test_args_have_options_of_their_own() -> None:
@@ -202,9 +202,9 @@ def test_a_period_is_that_of_the_scheduled_time() -> None:
 def test_options_that_river_refuses(change: dict[str, Any], words: str) -> None:
     opts = replace(InsertOpts(), **change)
     with pytest.raises(InsertError, match=words):
-        inserter().batch([InsertManyParams(Sort([]), opts)])
+        builder().batch([InsertManyParams(Sort([]), opts)])
     with pytest.raises(InsertError, match=words):
-        inserter().prepare(Sort([]), opts)
+        builder().prepare(Sort([]), opts)
 
 
 def test_options_at_their_limits() -> None:
@@ -227,10 +227,10 @@ def test_kinds_without_a_worker_are_refused_where_there_are_workers() -> None:
     def sort(job: Job[Sort]) -> None: ...
 
     config = ClientConfig(workers=workers)
-    assert row_of(Sort([]), by=inserter(config)).kind == "sort"
+    assert row_of(Sort([]), by=builder(config)).kind == "sort"
     for insert in (
-        inserter(config).prepare,
-        lambda args: inserter(config).batch([Sort([]), args]),
+        builder(config).prepare,
+        lambda args: builder(config).batch([Sort([]), args]),
     ):
         with pytest.raises(
             UnknownJobKind, match="no worker for jobs of kind 'scheduled'"
@@ -238,12 +238,12 @@ def test_kinds_without_a_worker_are_refused_where_there_are_workers() -> None:
             insert(Scheduled())
         assert caught.value.kind == "scheduled"
     lax = ClientConfig(workers=workers, skip_unknown_job_check=True)
-    assert row_of(Scheduled(), by=inserter(lax)).kind == "scheduled"
+    assert row_of(Scheduled(), by=builder(lax)).kind == "scheduled"
 
 
 def test_every_job_of_a_batch_has_its_own_options() -> None:
     first = InsertOpts(queue="first")
-    rows, queues = inserter().batch(
+    rows, queues = builder().batch(
         [
             Sort(["a"]),
             InsertManyParams(Sort(["b"]), first),
@@ -266,17 +266,17 @@ def test_every_job_of_a_batch_has_its_own_options() -> None:
 
 
 def test_a_test_client_enforces_no_uniqueness() -> None:
-    row = row_of(Opinionated(), by=inserter(enforce_unique=False))
+    row = row_of(Opinionated(), by=builder(enforce_unique=False))
     assert row.unique_key is None
     assert row.unique_states == 0
 
 
 def request() -> InsertRequest:
-    return inserter().prepare(Opinionated(5))
+    return builder().prepare(Opinionated(5))
 
 
 def test_a_request_can_be_changed_until_it_is_a_row() -> None:
-    by, asked = inserter(), request()
+    by, asked = builder(), request()
     asked.encoded_args = '{"encrypted": "abc"}'
     asked.metadata["trace"] = "x"
     asked.tags.append("more")
@@ -299,7 +299,7 @@ def test_a_request_can_be_changed_until_it_is_a_row() -> None:
 
 
 def test_a_request_can_become_unique_or_stop_being_so() -> None:
-    by, asked = inserter(), request()
+    by, asked = builder(), request()
     asked.unique_opts = None
     assert by.finish(asked).unique_key is None
 
@@ -329,15 +329,15 @@ def test_a_request_is_checked_again(change: dict[str, Any], words: str | None) -
     for name, value in change.items():
         setattr(asked, name, value)
     if words is None:
-        assert inserter().finish(asked).metadata == "{}"
+        assert builder().finish(asked).metadata == "{}"
     else:
         with pytest.raises(InsertError, match=words):
-            inserter().finish(asked)
+            builder().finish(asked)
 
 
 def test_args_that_cannot_be_written_insert_nothing() -> None:
     with pytest.raises(ArgsError, match=r"strings\.0"):
-        inserter().batch([Sort(["fine"]), Sort([object()])])  # type: ignore[list-item]
+        builder().batch([Sort(["fine"]), Sort([object()])])  # type: ignore[list-item]
 
 
 @dataclass
@@ -354,15 +354,15 @@ def test_args_without_a_canonical_form_cannot_be_unique() -> None:
     opts = InsertOpts(unique_opts=UniqueOpts(by_args=True))
     assert row_of(Boundless()).args == '{"n": 1e999}'
     for insert in (
-        lambda: inserter().prepare(Boundless(), opts),
-        lambda: inserter().batch([InsertManyParams(Boundless(), opts)]),
+        lambda: builder().prepare(Boundless(), opts),
+        lambda: builder().batch([InsertManyParams(Boundless(), opts)]),
     ):
         with pytest.raises(ArgsError, match="no inf"):
             insert()
-    asked = inserter().prepare(Boundless())
+    asked = builder().prepare(Boundless())
     asked.unique_opts = opts.unique_opts
     with pytest.raises(InsertError, match="no inf"):
-        inserter().finish(asked)
+        builder().finish(asked)
 
 
 @dataclass
@@ -414,7 +414,7 @@ class Clock:
 
 
 def test_wake_ups_are_one_for_each_queue_with_work_to_do() -> None:
-    batch = inserter().batch(
+    batch = builder().batch(
         [
             InsertManyParams(Sort([]), InsertOpts(queue="b")),
             InsertManyParams(Sort([]), InsertOpts(queue="a")),

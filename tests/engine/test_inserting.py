@@ -20,7 +20,6 @@ from riverui.engine.args.job_args import JsonArgs
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook, Middleware, Plugin
-from riverui.engine.insert import insert_methods
 from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
@@ -28,6 +27,7 @@ from riverui.engine.insert.insert_opts import (
     InsertResult,
     UniqueOpts,
 )
+from riverui.engine.limits import EngineLimits
 from riverui.errors import ArgsError, DatabaseError, InsertError, UniqueConflict
 from riverui.storage.interface import Driver
 
@@ -135,12 +135,9 @@ async def test_nothing_to_insert(client: Client) -> None:
 
 
 async def test_a_batch_is_inserted_as_a_whole_or_not_at_all(
-    client: Client,
-    connection: AsyncConnection[DictRow],
-    rows: Rows,
-    monkeypatch: pytest.MonkeyPatch,
+    driver: Driver, connection: AsyncConnection[DictRow], rows: Rows
 ) -> None:
-    monkeypatch.setattr(insert_methods, "BATCH", 10)
+    client = Client(driver, limits=EngineLimits(insert_rows=10))
     with pytest.raises(ArgsError):
         await client.insert_many([*(Sort([str(n)]) for n in range(50)), Sort([object()])])  # type: ignore[list-item]
     assert await rows() == []
@@ -317,9 +314,9 @@ async def heard(database_url: str) -> AsyncIterator[Callable[[], Awaitable[list[
 
 
 async def test_workers_are_woken_once_for_each_queue(
-    client: Client, heard: Callable[[], Awaitable[list[Any]]], monkeypatch: pytest.MonkeyPatch
+    driver: Driver, heard: Callable[[], Awaitable[list[Any]]]
 ) -> None:
-    monkeypatch.setattr(insert_methods, "BATCH", 2)
+    client = Client(driver, limits=EngineLimits(insert_rows=2))
     params = [
         InsertManyParams(Sort([]), InsertOpts(queue=queue, scheduled_at=at))
         for queue, at in (

@@ -22,7 +22,7 @@ from riverui.engine.args.job_args import JsonArgs, Unique, decoder, encode, kind
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
-from riverui.engine.insert.job_builder import Inserter, NotifyLimiter
+from riverui.engine.insert.job_builder import JobBuilder, NotifyLimiter
 from riverui.storage.interface import Driver
 from tests.interop.worker import built
 
@@ -313,7 +313,7 @@ ARGS: Sequence[Any] = [
 
 def keys_of(jobs: Sequence[InsertManyParams]) -> list[str]:
     """Our unique keys."""
-    made = Inserter(ClientConfig(), lambda: AT, NotifyLimiter(timedelta(seconds=1))).batch(jobs)
+    made = JobBuilder(ClientConfig(), lambda: AT, NotifyLimiter(timedelta(seconds=1))).batch(jobs)
     return [(row.unique_key or b"").hex() for row in made.rows]
 
 

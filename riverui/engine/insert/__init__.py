@@ -1,1 +1,1 @@
-"""Inserting jobs: from args and options to rows, through hooks and middleware."""
+"""Insert jobs: args and options become rows, through hooks and middleware."""

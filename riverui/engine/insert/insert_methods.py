@@ -1,5 +1,5 @@
-"""Inserting through a client: hooks and middleware around, one transaction, one wake-up for each
-queue.
+"""A client's methods that insert jobs, and the pipeline behind them: middleware, hooks, rows, one
+transaction, at most one notification for each queue.
 """
 
 from __future__ import annotations
@@ -19,42 +19,46 @@ from riverui.engine.insert.insert_opts import (
     InsertRequest,
     InsertResult,
 )
-from riverui.engine.insert.job_builder import Batch, Inserter, NotifyLimiter
+from riverui.engine.insert.job_builder import Batch, JobBuilder, NotifyLimiter
+from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import InsertBatch, Pilot
 from riverui.errors import InsertError
 from riverui.storage.interface import NOTIFYING, TRANSACTION_STATUS, Driver, Executor
-from riverui.storage.interface.params import JobInserted
+from riverui.storage.interface.params import JobInserted, insert_parts
 
 if TYPE_CHECKING:
     from riverui.engine.config import ClientConfig
 
 Send = Callable[[Batch, Sequence[str]], Awaitable[Sequence[JobInserted]]]
-"""Brings rows to the database and wakes the queues named; gives nothing where rows are only
-counted.
+"""Write the rows of a batch, notify the queues named, and return one answer for each row; none
+where jobs are only counted.
 """
 
 _Insert = Callable[[Sequence[InsertRequest]], Awaitable[Sequence[InsertResult]]]
 _Outer = Callable[[Sequence[InsertRequest], _Insert], Awaitable[Sequence[InsertResult]]]
 
-BATCH = 5000
-"""Rows in one statement, as many as River sends."""
 
+class InsertPipeline:
+    """Runs middleware and hooks around an insert, builds its rows and hands them to a `send`.
 
-class Flow:
-    """What goes on around an insert. It waits for nothing but hooks, middleware and `send`."""
+    It awaits nothing else, so that SyncClient can run it without an event loop.
+    """
 
-    def __init__(self, inserter: Inserter, extensions: Extensions) -> None:
-        self.inserter = inserter
+    def __init__(self, builder: JobBuilder, extensions: Extensions) -> None:
+        self.builder = builder
         self._extensions = extensions
 
     async def insert(self, jobs: Iterable[object], send: Send) -> Sequence[InsertResult]:
-        """Args and InsertManyParams; all of them or none."""
+        """Insert args and InsertManyParams, all or none; return one result for each, in order.
+
+        ArgsError, InsertError or UnknownJobKind for a job that is wrong.
+        """
         jobs = list(jobs)
         if not jobs:
             return []
         if not self._watched(jobs):
-            return await self._send(self.inserter.batch(jobs), send)
-        prepare = self.inserter.prepare
+            return await self._send(self.builder.batch(jobs), send)
+        prepare = self.builder.prepare
         requests = [
             prepare(job.args, job.insert_opts)
             if isinstance(job, InsertManyParams)
@@ -66,13 +70,13 @@ class Flow:
     async def insert_requests(
         self, requests: Sequence[InsertRequest], send: Send
     ) -> Sequence[InsertResult]:
-        """Requests made earlier: middleware around all of them, then hooks for each."""
+        """Insert requests made earlier: run middleware around all of them, then hooks for each."""
 
         async def insert(requests: Sequence[InsertRequest]) -> Sequence[InsertResult]:
             for request in requests:
                 for hook in (*self._extensions.insert_begin, *self._of(request).insert_begin):
                     await settle(hook.insert_begin(request))
-            return await self._send(self.inserter.finished(requests), send)
+            return await self._send(self.builder.finished(requests), send)
 
         wrapped: _Insert = insert
         for middleware in reversed(self._middleware(requests)):
@@ -82,7 +86,7 @@ class Flow:
     async def _send(self, batch: Batch, send: Send) -> Sequence[InsertResult]:
         if not batch.rows:
             return []
-        limiter = self.inserter.limiter
+        limiter = self.builder.limiter
         queues = [queue for queue in batch.queues if limiter.allow(queue)]
         try:
             return list(map(_result, await send(batch, queues)))
@@ -91,7 +95,7 @@ class Flow:
             raise
 
     def _watched(self, jobs: Sequence[object]) -> bool:
-        """Whether any hook or middleware looks at these jobs."""
+        """Return whether any hook or middleware looks at these jobs."""
         if self._extensions.insert_begin or self._extensions.insert_many:
             return True
         types = {type(job.args if isinstance(job, InsertManyParams) else job) for job in jobs}
@@ -105,7 +109,7 @@ class Flow:
         )
 
     def _middleware(self, requests: Sequence[InsertRequest]) -> list[Middleware]:
-        """The client's, then that of each kind's args; outermost first."""
+        """Return the client's middleware, then that of each kind's args; outermost first."""
         of_kinds = {request.kind: self._of(request).insert_many for request in requests}
         return [*self._extensions.insert_many, *chain.from_iterable(of_kinds.values())]
 
@@ -120,19 +124,19 @@ def _around(outer: _Outer, inner: _Insert) -> _Insert:
 
 
 def only(results: Sequence[InsertResult]) -> InsertResult:
-    """The result of the one job that was to be inserted."""
+    """Return the result of the one job that was to be inserted; InsertError for more or none."""
     if len(results) != 1:
         raise InsertError(f"a middleware returned {len(results)} results for one job")
     return results[0]
 
 
-class Inserting:
-    """The inserting half of a Client.
+class InsertMethods:
+    """The methods of a Client that insert jobs.
 
-    Methods with `_tx` work in a transaction of the caller's, who commits it: a psycopg
-    AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection. The others have one of their
+    Those with `_tx` work in a transaction of the caller's, who commits it: a psycopg
+    AsyncConnection, or a SQLAlchemy AsyncSession or AsyncConnection. The others begin one of their
     own. Jobs are args, or InsertManyParams to give options with them; a batch is inserted as a
-    whole or not at all. ArgsError, InsertError and UnknownJobKind tell what is wrong with a job.
+    whole or not at all. ArgsError, InsertError and UnknownJobKind say what is wrong with a job.
     """
 
     clock: Callable[[], datetime]
@@ -140,40 +144,43 @@ class Inserting:
     driver: Driver
     extensions: Extensions
     pilot: Pilot
+    _limits: EngineLimits
 
-    def _init_inserting(self) -> None:
+    def _init_insert_methods(self) -> None:
         self.notify_limiter = NotifyLimiter(self.config.fetch_cooldown)
         self.enforce_unique(True)
 
     def enforce_unique(self, enforce: bool) -> None:
-        """Whether unique jobs are; for tests, which work the same jobs side by side."""
-        inserter = Inserter(self.config, self.clock, self.notify_limiter, enforce_unique=enforce)
-        self._flow = Flow(inserter, self.extensions)
+        """Enforce the uniqueness of jobs, or ignore it: for tests, which work the same jobs side by
+        side.
+        """
+        builder = JobBuilder(self.config, self.clock, self.notify_limiter, enforce_unique=enforce)
+        self._pipeline = InsertPipeline(builder, self.extensions)
 
     async def insert(self, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
-        """Inserts a job; or gives the one that is there already, where it is unique."""
+        """Insert a job, or return the one that is there already where it is unique."""
         return only(await self.insert_many([InsertManyParams(args, insert_opts)]))
 
     async def insert_tx(
         self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None
     ) -> InsertResult:
-        """Inserts a job in a transaction of the caller's."""
+        """Insert a job in a transaction of the caller's."""
         return only(await self.insert_many_tx(tx, [InsertManyParams(args, insert_opts)]))
 
     async def insert_many(
         self, jobs: Iterable[JobArgs | InsertManyParams]
     ) -> Sequence[InsertResult]:
-        """Inserts jobs; one result for each, in order. Duplicates among them are told as such."""
-        return await self._flow.insert(jobs, self._send)
+        """Insert jobs and return one result for each, in order; duplicates are marked as such."""
+        return await self._pipeline.insert(jobs, self._send)
 
     async def insert_many_tx(
         self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]
     ) -> Sequence[InsertResult]:
-        """Inserts jobs in a transaction of the caller's."""
-        return await self._flow.insert(jobs, _sending(await self.driver.adopt(tx), self.pilot))
+        """Insert jobs in a transaction of the caller's; see insert_many."""
+        return await self._pipeline.insert(jobs, self._sending(await self.driver.adopt(tx)))
 
     async def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
-        """COPYs jobs, and gives only their number; UniqueConflict where a unique job is there
+        """COPY jobs and return only their number; UniqueConflict where a unique job is there
         already.
         """
         sent = 0
@@ -183,19 +190,19 @@ class Inserting:
             # A COPY alone, as most are, is its own transaction.
             alone = not queues and not self.pilot.inserts
             opened = self.driver.autocommit if alone else self.driver.transaction
-            async with opened(timeout=_patience(batch.rows)) as executor:
+            async with opened(timeout=_timeout_for(batch.rows)) as executor:
                 await self.pilot.insert_many(executor, InsertBatch(batch.rows, queues, fast=True))
             sent += len(batch.rows)
             self._wake_all(batch.queues, notified=queues)
             return []
 
-        await self._flow.insert(jobs, send)
+        await self._pipeline.insert(jobs, send)
         return sent
 
     async def insert_many_fast_tx(
         self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]
     ) -> int:
-        """COPYs jobs in a transaction of the caller's, on psycopg; see insert_many_fast."""
+        """COPY jobs in a transaction of the caller's, on psycopg; see insert_many_fast."""
         executor = await self.driver.adopt(tx)
         sent = 0
 
@@ -205,32 +212,33 @@ class Inserting:
             sent += len(batch.rows)
             return []
 
-        await self._flow.insert(jobs, send)
+        await self._pipeline.insert(jobs, send)
         return sent
 
     def prepare_insert(self, args: object, insert_opts: InsertOpts | None = None) -> InsertRequest:
-        """A job for `insert_requests`, all its options resolved and checked."""
-        return self._flow.inserter.prepare(args, insert_opts)
+        """Return a job for `insert_requests`, all its options resolved and checked."""
+        return self._pipeline.builder.prepare(args, insert_opts)
 
     async def insert_requests(
         self, requests: Sequence[InsertRequest], *, numbered: Callable[[int], None] | None = None
     ) -> Sequence[InsertResult]:
-        """Inserts what `prepare_insert` made, as insert_many does.
+        """Insert what `prepare_insert` returned, as insert_many does.
 
-        `numbered` is told the number of the transaction before it is committed, so that whoever
-        misses the answer can ask what became of it (TRANSACTION_STATUS, where the database has it).
+        `numbered` is called with the number of the transaction before it is committed, so that
+        whoever misses the answer can ask what became of it (TRANSACTION_STATUS, where the database
+        has it).
         """
         if numbered is None:
-            return await self._flow.insert_requests(requests, self._send)
+            return await self._pipeline.insert_requests(requests, self._send)
         woken: list[tuple[Sequence[str], Sequence[str]]] = []
-        async with self.driver.transaction(timeout=_patience(requests)) as executor:
-            insert = _sending(executor, self.pilot)
+        async with self.driver.transaction(timeout=_timeout_for(requests)) as executor:
+            insert = self._sending(executor)
 
             async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
                 woken.append((batch.queues, queues))
                 return await insert(batch, queues)
 
-            results = await self._flow.insert_requests(requests, send)
+            results = await self._pipeline.insert_requests(requests, send)
             if TRANSACTION_STATUS in executor.capabilities:
                 numbered(await TRANSACTION_STATUS.on(executor).transaction_id())
         for queues, notified in woken:
@@ -238,8 +246,8 @@ class Inserting:
         return results
 
     async def notify_inserts(self, executor: Executor, queues: Iterable[str]) -> None:
-        """Wakes the workers of those queues when the executor's transaction commits; not all too
-        often.
+        """Notify the workers of those queues when the executor's transaction commits, each queue at
+        most once in `fetch_cooldown`.
         """
         if NOTIFYING not in executor.capabilities:
             return
@@ -251,37 +259,39 @@ class Inserting:
             )
 
     async def _send(self, batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
-        if len(batch.rows) <= BATCH and not self.pilot.inserts:
-            async with self.driver.autocommit(timeout=_patience(batch.rows)) as executor:
+        if len(batch.rows) <= self._limits.insert_rows and not self.pilot.inserts:
+            async with self.driver.autocommit(timeout=_timeout_for(batch.rows)) as executor:
                 inserted = await executor.job_insert_many(batch.rows, notify=queues)
         else:
-            async with self.driver.transaction(timeout=_patience(batch.rows)) as executor:
-                inserted = await _sending(executor, self.pilot)(batch, queues)
+            async with self.driver.transaction(timeout=_timeout_for(batch.rows)) as executor:
+                inserted = await self._sending(executor)(batch, queues)
         self._wake_all(batch.queues, notified=queues)
         return inserted
+
+    def _sending(self, executor: Executor) -> Send:
+        """Return a `send` that writes through an executor, in statements of `insert_rows` jobs."""
+        pilot, most = self.pilot, self._limits.insert_rows
+
+        async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
+            if len(batch.rows) <= most:
+                return await pilot.insert_many(executor, InsertBatch(batch.rows, queues))
+            inserted: list[JobInserted] = []
+            for rows, notify in insert_parts(batch.rows, queues, most):
+                inserted += await pilot.insert_many(executor, InsertBatch(rows, notify))
+            return inserted
+
+        return send
 
     def _wake_all(self, queues: Sequence[str], *, notified: Sequence[str]) -> None:
         for queue in queues:
             self._wake(queue, notified=queue in notified)
 
     def _wake(self, queue: str, *, notified: bool) -> None:
-        """Tells the producer of that queue, if this client has one, and a notification does not."""
+        """Wake the producer of that queue, if this client has one and no notification does."""
 
 
-def _sending(executor: Executor, pilot: Pilot) -> Send:
-    async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
-        if len(batch.rows) <= BATCH:
-            return await pilot.insert_many(executor, InsertBatch(batch.rows, queues))
-        inserted: list[JobInserted] = []
-        for start in range(0, len(batch.rows), BATCH):
-            part = InsertBatch(batch.rows[start : start + BATCH], queues)
-            inserted += await pilot.insert_many(executor, part)
-            queues = ()
-        return inserted
-
-    return send
-
-
-def _patience(rows: Sized) -> timedelta:
-    """How long an insert of so many jobs may take on a busy server."""
+def _timeout_for(rows: Sized) -> timedelta:
+    """Return the time limit of an insert: 10 s, which a busy server may need for any, and 1 s more
+    for each 1,000 rows.
+    """
     return timedelta(seconds=10 + len(rows) / 1000)

@@ -1,4 +1,4 @@
-"""What a program says about jobs to insert, and what it is told of them."""
+"""Options of jobs to insert, requests that hooks see, and results of inserts."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from riverui.engine.args.job_args import JobArgs
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UniqueOpts:
-    """What makes a job unique (River's UniqueOpts). Nothing set: not unique."""
+    """What makes a job unique (River's UniqueOpts); where nothing is set it is not."""
 
     by_args: bool | Sequence[str] | None = False
-    """All args, or the fields marked `Unique`; or top-level keys by name, as River's Python client
-    has it.
+    """True: all args, or only the fields marked `Unique` where any is. A list: these top-level
+    keys, as in River's Python client.
     """
     by_period: timedelta | int | None = None
-    """Counted from year 1 in UTC; an int is seconds, as River's Python client has it."""
+    """At least a second, counted from year 1 in UTC; an int is seconds, as in River's Python
+    client.
+    """
     by_queue: bool | None = False
     by_state: Sequence[JobState | str] | None = None
     """Must include available, pending, running and scheduled; default: all but cancelled and
     discarded.
     """
     exclude_kind: bool = False
+    """Whether jobs of other kinds count as well; needs one of the others beside it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,19 +37,19 @@ class InsertOpts:
     """How to insert a job; None leaves it to the args' own `insert_opts()`, then to the client."""
 
     max_attempts: int | None = None
-    """From 1; what is above 32,767 counts as that."""
+    """At least 1; more than 32,767, all that the column holds, counts as that."""
     metadata: dict[str, Any] | None = None
-    """Only of the call, as in River: that of the args' own options is not looked at."""
+    """Taken from the call alone, as in River; that of the args' own options is ignored."""
     pending: bool = False
-    """Only of the call as well."""
+    """Taken from the call alone as well."""
     priority: int | None = None
-    """1 (first) to 4."""
+    """1 (worked first) to 4."""
     queue: str | None = None
-    """Up to 64 of a–z, 0–9, and single `_`, `-` or `|` between them."""
+    """Up to 64 characters: a–z, 0–9, and single `_`, `-` or `|` between them."""
     scheduled_at: datetime | None = None
-    """Aware; a job scheduled for the past waits for the scheduler as well."""
+    """An aware datetime; a job scheduled for the past waits for the scheduler as well."""
     tags: Sequence[str] | None = None
-    """Each 3 to 255 of A–Z, a–z, 0–9, `_`, and `-` inside. They replace those of the args."""
+    """Each 3 to 255 characters: A–Z, a–z, 0–9, `_`, and `-` inside. They replace the args' own."""
     unique_opts: UniqueOpts | None = None
     """Replaces that of the args as a whole."""
 
@@ -71,18 +74,17 @@ class InsertRequest:
     """JSON text of an object."""
     created_at: datetime
     scheduled_at: datetime | None
-    """None is now."""
+    """None for now."""
     max_attempts: int
     metadata: dict[str, Any]
     priority: int
     queue: str
     state: JobState
-    """What it starts in; a changed `scheduled_at` does not change it."""
+    """The state it starts in; a changed `scheduled_at` does not change it."""
     tags: list[str]
     unique_opts: UniqueOpts | None
     unique_args: str | None = None
-    """The part of the args that counts for uniqueness, from before `encoded_args` could be changed.
-    """
+    """JSON of the args that count for uniqueness, made before hooks could change `encoded_args`."""
 
 
 class InsertResult(NamedTuple):
@@ -93,5 +95,5 @@ class InsertResult(NamedTuple):
 
     @property
     def unique_skipped_as_duplicated(self) -> bool:
-        """The official client's spelling."""
+        """Return the same under the name that River's Python client uses."""
         return self.unique_skipped_as_duplicate

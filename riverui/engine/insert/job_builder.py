@@ -1,5 +1,5 @@
-"""From job args and options to rows: River's precedence, limits and checks, in one place for every
-client.
+"""Build rows from job args and options, for every client, by River's precedence, limits and checks
+(River's client.go, `insertParamsFromConfigArgsAndOptions`).
 """
 
 from __future__ import annotations
@@ -39,11 +39,17 @@ from riverui.errors import InsertError, UnknownJobKind
 from riverui.storage.interface.params import JobInsertParams
 
 _TAG = re.compile(r"\w[\w-]+\w", re.ASCII)
+"""A tag: River's pattern."""
 _LONGEST_TAG = 255
+"""Characters in a tag: River's figure."""
+_MOST_QUEUES = 1_000
+"""Queues whose wake-ups are remembered before old ones are dropped: more than a program has, so
+that only names made up without end are cleaned away.
+"""
 
 
 class NotifyLimiter:
-    """Lets at most one wake-up for each queue through in each `cooldown`, as River's clients do.
+    """Allows at most one wake-up for each queue in each `cooldown`, as River's clients do.
 
     What it holds back is not sent later: whoever waits for such a job finds it at the next poll.
     """
@@ -54,32 +60,32 @@ class NotifyLimiter:
         self._sent: dict[str, float] = {}
 
     def allow(self, queue: str) -> bool:
-        """Whether to send one now; then it counts as sent."""
+        """Return whether to send a wake-up now; if so, it counts as sent."""
         now = self._clock()
         sent = self._sent.get(queue)
         if sent is not None and now - sent <= self._cooldown:
             return False
-        if len(self._sent) >= 1000:
+        if len(self._sent) >= _MOST_QUEUES:
             self._sent = {name: at for name, at in self._sent.items() if now - at <= self._cooldown}
         self._sent[queue] = now
         return True
 
     def take_back(self, queues: Iterable[str]) -> None:
-        """Those wake-ups were not sent after all."""
+        """Forget wake-ups that were not sent after all."""
         for queue in queues:
             self._sent.pop(queue, None)
 
 
 class Batch(NamedTuple):
-    """Rows to insert."""
+    """Rows to insert together."""
 
     rows: Sequence[JobInsertParams]
     queues: Sequence[str]
-    """Those that get a job to work at once."""
+    """Names of those that get an available job, each once."""
 
 
 class _Resolved(NamedTuple):
-    """Options of call, args and client as one, checked."""
+    """The options of call, args and client put together, and checked."""
 
     max_attempts: int
     metadata: dict[str, Any]
@@ -92,8 +98,8 @@ class _Resolved(NamedTuple):
     unique_opts: UniqueOpts | None
 
 
-class Inserter:
-    """All of an insert but the database and the hooks."""
+class JobBuilder:
+    """Builds rows for one client; it neither calls hooks nor reaches the database."""
 
     def __init__(
         self,
@@ -109,7 +115,7 @@ class Inserter:
         self._enforce_unique = enforce_unique
 
     def prepare(self, args: object, insert_opts: InsertOpts | None = None) -> InsertRequest:
-        """One job with all options resolved; ArgsError, InsertError, or UnknownJobKind."""
+        """Return one job with all options resolved; ArgsError, InsertError or UnknownJobKind."""
         check_instance(args)
         kind = kind_of(args)
         self._check_known(kind)
@@ -137,8 +143,9 @@ class Inserter:
         )
 
     def finish(self, request: InsertRequest) -> JobInsertParams:
-        """The row of a request that hooks may have changed; InsertError or ArgsError where they
-        broke it.
+        """Return the row of a request that hooks may have changed.
+
+        InsertError or ArgsError where what they made of it cannot be inserted.
         """
         unique = uniqueness(request.unique_opts) if self._enforce_unique else None
         scheduled_at = _aware(request.scheduled_at) or request.created_at
@@ -169,8 +176,10 @@ class Inserter:
         )
 
     def batch(self, jobs: Iterable[object]) -> Batch:
-        """Rows of args and InsertManyParams at once: the quick way, when nobody looks at the
-        requests.
+        """Return the rows of args and InsertManyParams, without requests: the quick way where no
+        hook or middleware looks at them.
+
+        They equal those of `prepare` and `finish`. ArgsError, InsertError or UnknownJobKind.
         """
         now = self._clock()
         rows: list[JobInsertParams] = []
@@ -224,7 +233,7 @@ class Inserter:
         return Batch(rows, list(queues))
 
     def finished(self, requests: Sequence[InsertRequest]) -> Batch:
-        """The rows of requests."""
+        """Return the rows of requests; see `finish`."""
         rows = [self.finish(request) for request in requests]
         return Batch(
             rows, list(dict.fromkeys(row.queue for row in rows if row.state is JobState.AVAILABLE))

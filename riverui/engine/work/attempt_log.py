@@ -6,7 +6,7 @@ import asyncio
 from typing import Protocol
 
 from riverui.domain.jobs import JobRow
-from riverui.engine.work.outcome import storable
+from riverui.engine.work.outcome import make_storable
 
 
 class LoggedAttempt(Protocol):
@@ -37,7 +37,7 @@ class AttemptLog:
         """Add a line, cut where the log is full; return whether anything was added."""
         if self.full:
             return False
-        encoded = storable(line + "\n", self._most).encode()
+        encoded = make_storable(line + "\n", self._most).encode()
         room = self._most - self.size
         if len(encoded) > room:
             self.full = True

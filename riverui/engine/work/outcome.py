@@ -165,8 +165,8 @@ def attempt_error(row: JobRow, started_at: datetime, error: BaseException) -> st
         {
             "at": started_at,
             "attempt": row.attempt,
-            "error": storable(error_text(error)),
-            "trace": "" if isinstance(error, JobCancel) else storable(trace_text(error)),
+            "error": make_storable(error_text(error)),
+            "trace": "" if isinstance(error, JobCancel) else make_storable(trace_text(error)),
         }
     )
 
@@ -205,7 +205,7 @@ def trace_text(error: BaseException) -> str:
         return ""
 
 
-def storable(text: str, most: int = MOST_ERROR) -> str:
+def make_storable(text: str, most: int = MOST_ERROR) -> str:
     """Return a text as Postgres can keep it: no NUL, no half surrogates, and its middle left out
     above `most`.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -252,6 +252,21 @@ class JobInserted(NamedTuple):
 
     row: JobRow
     duplicate: bool
+
+
+INSERT_ROWS = 5_000
+"""Jobs that one statement inserts: River's figure."""
+
+
+def insert_parts(
+    jobs: Sequence[JobInsertParams], notify: Sequence[str], most: int
+) -> Iterator[tuple[Sequence[JobInsertParams], Sequence[str]]]:
+    """Yield jobs by up to `most`, each part with the queues to notify: all of them with the first.
+
+    The caller sends every part in one transaction, which notifies when it commits.
+    """
+    for start in range(0, len(jobs), most):
+        yield jobs[start : start + most], () if start else notify
 
 
 MAX_ATTEMPTED_BY = 100

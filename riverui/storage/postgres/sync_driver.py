@@ -19,7 +19,13 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.interface.params import JobInserted, JobInsertParams, JobSetStateParams
+from riverui.storage.interface.params import (
+    INSERT_ROWS,
+    JobInserted,
+    JobInsertParams,
+    JobSetStateParams,
+    insert_parts,
+)
 from riverui.storage.postgres.client_timeout import GRACE_SECONDS, hang_up
 from riverui.storage.postgres.engine.job_insert import insert_many, insert_many_fast
 from riverui.storage.postgres.engine.job_work import set_state_many
@@ -34,8 +40,6 @@ _T = TypeVar("_T")
 _PARAMETER = re.compile(r"\$(\d+)")
 _LIFETIME = 1800.0
 """Seconds after which a connection is not used again: poolers, DNS and secrets move on."""
-_BATCH = 5000
-"""Rows in one statement, as many as River sends."""
 
 
 class _SyncConnection(Protocol):
@@ -82,7 +86,7 @@ class PostgresSyncDriver:
         try:
             limit = self._limit + len(jobs) / 1000
             with self._connection() as connection, _client_timeout(connection, limit):
-                if not fast and len(jobs) <= _BATCH:
+                if not fast and len(jobs) <= INSERT_ROWS:
                     return self._insert(_PsycopgConnection(connection), jobs, notify, fast=False)
                 with connection.transaction():
                     return self._insert(_PsycopgConnection(connection), jobs, notify, fast=fast)
@@ -125,12 +129,10 @@ class PostgresSyncDriver:
             self._drive(connection, insert_many_fast(jobs, schema=self._schema, notify=notify))
             return []
         inserted: list[JobInserted] = []
-        for start in range(0, len(jobs), _BATCH):
-            batch = jobs[start : start + _BATCH]
+        for rows, queues in insert_parts(jobs, notify, INSERT_ROWS):
             inserted += self._drive(
-                connection, insert_many(batch, schema=self._schema, notify=notify)
+                connection, insert_many(rows, schema=self._schema, notify=queues)
             )
-            notify = ()
         return inserted
 
     def _drive(self, connection: _SyncConnection, steps: Steps[_T]) -> _T:
