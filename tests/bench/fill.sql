@@ -10,7 +10,8 @@ select id, state, attempt, 25, attempted_at, created_at,
   jsonb_build_object('user_id', (a * 50000)::int, 'order_id', id, 'amount', round((b * 900)::numeric, 2),
     'source', (array['web', 'api', 'cron'])[1 + floor(c * 3)::int], 'region', 'eu-' || (b * 4)::int,
     'email', 'user' || (a * 50000)::int || '@example.com', 'note', md5(id::text) || md5((id * 7)::text)),
-  case when attempt > 0 then array_fill('worker-' || (b * 12)::int || '_2026_11_21T06_00_00_000000', array[attempt]) end,
+  case when attempt > 0 then array_fill('worker-' || (b * 12)::int || '_2026_11_21T06_00_00_000000', array[attempt])
+    end,
   case when state in ('discarded', 'retryable') or (state = 'completed' and c > 0.97) then (
     select array_agg(jsonb_build_object('at', attempted_at - n * interval '90 seconds', 'attempt', n, 'trace', '',
       'error', (array['timeout', 'connection refused', 'bad gateway'])[1 + n %% 3] || ': upstream ' || md5(id::text))
@@ -18,9 +19,11 @@ select id, state, attempt, 25, attempted_at, created_at,
     from generate_series(1, least(attempt, 5)) n) end,
   case when c < 0.02 and created_at < now() - interval '23 hours' then 'kind_retired'
     else 'kind_' || lpad(floor(40 * a * a * a)::int::text, 2, '0') end,
-  case when b < 0.85 then '{}' when b < 0.97 then jsonb_build_object('trace_id', md5(id::text), 'tenant', (a * 900)::int)
+  case when b < 0.85 then '{}'
+    when b < 0.97 then jsonb_build_object('trace_id', md5(id::text), 'tenant', (a * 900)::int)
     else jsonb_build_object('output', jsonb_build_object('rows', id %% 1000), 'river:log', jsonb_build_array(
-      jsonb_build_object('attempt', 1, 'log', repeat('level=INFO msg="a step of the work is done"' || chr(10), 8)))) end,
+      jsonb_build_object('attempt', 1, 'log',
+        repeat('level=INFO msg="a step of the work is done"' || chr(10), 8)))) end,
   (%(queues)s::text[])[1 + floor(8 * a * b)::int],
   case when c < 0.6 then '{}' when c < 0.9 then array[(array['daily', 'import', 'vip'])[1 + floor(b * 3)::int]]
     else array['tenant-' || (b * 2000)::int, 'daily'] end::varchar(255)[],
