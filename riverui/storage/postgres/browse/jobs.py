@@ -147,7 +147,7 @@ class Jobs(JobListPlans):
         self, id: int, attempt: int, *, start: int = 0, size: int
     ) -> TextPiece | None:
         """Return `size` bytes from `start` of the log of one attempt, its entries joined; None
-        without one.
+        where it has none.
 
         Entries that name no whole number count as attempt 0.
         """
@@ -162,7 +162,7 @@ class Jobs(JobListPlans):
         """Return `size` bytes from `start` of the JSON of `args`, `metadata`, `output`, `errors` or
         `job`.
 
-        None without such a job, or without output.
+        It is None where there is no such job, or no output.
         """
         block = _TEXTS.get(field)
         if block is None:

@@ -120,7 +120,7 @@ class Pro(Statements):
     ) -> Sequence[int]:
         """Let ended tasks run again, those of `waiting` after others; return the ids changed.
 
-        UniqueConflict where a task's key is taken.
+        Raise UniqueConflict where a task's unique key is taken.
         """
         parameters = {"ids": list(ids), "waiting": list(waiting), "reset": reset}
         return sorted((await self._rows("workflow_retry", parameters)).values())

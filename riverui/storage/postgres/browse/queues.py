@@ -46,7 +46,9 @@ class Queues(Statements):
     async def queue_kind_count(
         self, name: str, *, cap: int
     ) -> Sequence[tuple[str, Mapping[JobState, Count]]]:
-        """Kinds of the queue's unfinished jobs, counted among at most `cap` rows of each state."""
+        """Return the kinds of the queue's unfinished jobs, counted among at most `cap` rows of each
+        state.
+        """
         if not is_storable(name):
             return []
         rows = await self._rows(
@@ -66,7 +68,9 @@ class Queues(Statements):
     async def queue_list(
         self, *, match: str = "", cap: int, limit: int = 200
     ) -> Sequence[QueueListRow]:
-        """Queues by name: those with a row and those that only have waiting or running jobs."""
+        """Return the queues by name: those with a row and those that only have waiting or running
+        jobs.
+        """
         pattern = contains_pattern(match)
         names = await self._rows(
             "job_queue_name_list",
@@ -79,7 +83,7 @@ class Queues(Statements):
         return [queue_list_row(row) for row in rows.records()]
 
     async def queue_failure_list(self, name: str, *, limit: int = 10) -> Sequence[JobListRow]:
-        """The queue's newest failed jobs: discarded and retryable, newest attempt first."""
+        """Return the queue's newest failed jobs: discarded and retryable, newest attempt first."""
         if not is_storable(name):
             return []
         rows = await self._rows(
@@ -92,48 +96,52 @@ class Queues(Statements):
         return [row for row in found if row is not None]
 
     async def queue_pause(self, name: str) -> Sequence[str]:
-        """River's QueuePause, `*` for every queue; gives the queues it changed. NotFound without a
-        row.
+        """Pause the queue, with `*` every queue, as River's QueuePause does, and return the names
+        of the queues that changed; raise NotFound where the queue has no row.
         """
         return await self._set_paused("queue_pause", "pause", name)
 
     async def queue_row_get(self, name: str) -> QueueRow | None:
-        """The `river_queue` row alone; None where there is none."""
+        """Return the `river_queue` row alone, None where there is none."""
         row = await self._row("queue_row_get", {"name": name}) if is_storable(name) else None
         return None if row is None else queue_row(row)
 
     async def queue_resume(self, name: str) -> Sequence[str]:
-        """River's QueueResume, `*` for every queue; gives the queues it changed. NotFound without a
-        row.
+        """Resume the queue, with `*` every queue, as River's QueueResume does, and return the names
+        of the queues that changed; raise NotFound where the queue has no row.
         """
         return await self._set_paused("queue_resume", "resume", name)
 
     async def queue_upsert(self, name: str, *, now: datetime | None = None) -> QueueRow:
-        """Creates the queue's row or sets its updated_at; never touches metadata or paused_at."""
+        """Create the queue's row or set its updated_at; metadata and paused_at stay as they are."""
         return queue_row(await self._row("queue_upsert", {"name": name, "now": now}))
 
     async def queue_upsert_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
-        """As queue_upsert, for distinct queues in one statement; their rows in any order."""
+        """Do as queue_upsert for distinct queues in one statement, and return their rows in any
+        order.
+        """
         rows = await self._rows("queue_upsert_many", {"names": list(names)})
         return [queue_row(row) for row in rows.records()]
 
     async def queue_row_get_many(self, names: Sequence[str]) -> Sequence[QueueRow]:
-        """The rows of those of the queues that have one, in any order."""
+        """Return the rows of those of the queues that have one, in any order."""
         rows = await self._rows("queue_row_get_many", {"names": list(names)})
         return [queue_row(row) for row in rows.records()]
 
     async def queue_with_available_list(self, names: Sequence[str]) -> Collection[str]:
-        """Those of the queues that have a job to be fetched, of whatever kind."""
+        """Return those of the queues that have a job to be fetched, of whatever kind."""
         rows = await self._prepared("queue_with_available_list", {"names": list(names)})
         return set(rows.values())
 
     async def queue_row_list(self, *, after: str = "", limit: int = 100) -> Sequence[QueueRow]:
-        """Queue rows by name."""
+        """Return the rows of queues by name."""
         rows = await self._rows("queue_row_list", {"after": after, "limit": limit})
         return [queue_row(row) for row in rows.records()]
 
     async def queue_update(self, name: str, *, metadata: str) -> QueueRow:
-        """Replaces the metadata (JSON text) and tells the workers; NotFound without a row."""
+        """Replace the metadata (JSON text) and tell the workers; raise NotFound where the queue has
+        no row.
+        """
         told = json.dumps(name, ensure_ascii=False)
         payload = f'{{"action":"metadata_changed","metadata":{metadata},"queue":{told}}}'
         row = await self._row(
@@ -145,14 +153,14 @@ class Queues(Statements):
         return queue_row(row)
 
     async def queue_delete_expired(self, *, updated_before: datetime, limit: int) -> Sequence[str]:
-        """Removes rows of queues that nobody has reported since; their names."""
+        """Remove the rows of queues that no client has reported since, and return their names."""
         rows = await self._rows(
             "queue_delete_expired", {"updated_before": updated_before, "limit": limit}
         )
         return sorted(rows.values())
 
     async def notify_many(self, topic: str, payloads: Sequence[str]) -> None:
-        """Sends each payload on the schema's channel of that topic."""
+        """Send each payload on the schema's channel of that topic."""
         if payloads:
             told = {
                 "schema": self._schema,
@@ -176,13 +184,15 @@ class Queues(Statements):
 
     async def queue_set_concurrency(self, name: str, concurrency: str | None) -> QueueRow:
         """Put the limits (a JSON object as text) into the queue's metadata, or take them out for
-        None, and tell the workers; return its row. NotFound without a row.
+        None, and tell the workers; return its row. Raise NotFound where the queue has no row.
         """
         values = {"name": name, "concurrency": concurrency, "schema": self._schema}
         return await self._changed("queue_set_concurrency", name, values)
 
     async def queue_touch(self, name: str) -> QueueRow:
-        """Set the queue's updated_at and nothing else; return its row. NotFound without a row."""
+        """Set the queue's updated_at and nothing else; return its row. Raise NotFound where the
+        queue has no row.
+        """
         return await self._changed("queue_touch", name, {"name": name})
 
     async def _changed(self, block: str, name: str, values: Mapping[str, Any]) -> QueueRow:

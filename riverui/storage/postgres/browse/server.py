@@ -26,8 +26,8 @@ class Server(Statements):
     """Operations on what lies around River's tables."""
 
     async def migration_list(self) -> Sequence[MigrationRow]:
-        """Applied migrations of every line, by line and version; empty without a migration
-        table.
+        """Return the applied migrations of every line, by line and version; none without a
+        migration table.
         """
         if not (await self._rows("migration_table_exists")).value():
             return []
@@ -35,14 +35,16 @@ class Server(Statements):
         return [MigrationRow(**row._asdict()) for row in rows.records()]
 
     async def transaction_id(self) -> int:
-        """The number of the transaction that this is part of, by which it is known afterwards."""
+        """Return the number of the transaction that this is part of, by which it is known
+        afterwards.
+        """
         return int((await self._rows("transaction_id")).value())
 
     async def transaction_committed(self, id: int) -> bool | None:
-        """Whether that transaction was kept; None while it is not decided.
+        """Return whether that transaction was kept, None while it is not decided.
 
-        True also for one so old that the server has forgotten it, False for one it has never heard
-        of.
+        It is True also for one so old that the server has forgotten it, and False for one that it
+        has never heard of.
         """
         try:
             status = (await self._rows("transaction_status", {"id": id})).value()
@@ -52,7 +54,7 @@ class Server(Statements):
         return None if status == "in progress" else status != "aborted"
 
     async def server_get(self) -> ServerRow:
-        """Facts about the server for the About page."""
+        """Return the facts about the server for the About page."""
         row = await self._row("server_get", {"schema": self._schema})
         settings = (await self._rows("server_settings", {"names": list(_SETTINGS)})).records()
         return ServerRow(

@@ -85,7 +85,7 @@ def contains_pattern(match: str) -> str:
 
 
 def compile_filter(filter: JobFilter, cutoff: JobCutoff | None = None) -> Conditions:
-    """Return the filter in SQL; BadRequest where a field cannot be compared that way."""
+    """Return the filter in SQL; raise BadRequest where a field cannot be compared that way."""
     states: tuple[JobState, ...] | None = filter.states or None
     compiled: list[Condition] = []
     impossible = False

@@ -42,8 +42,8 @@ class JobSelect(Statements):
     async def _selected(
         self, block: str, params: JobSelectParams, terms: list[Fragment], **slots: Fragment
     ) -> Rows:
-        """Return the rows of one block; BadRequest with the database's words for conditions that it
-        refuses.
+        """Return the rows of one block; raise BadRequest with the database's words for conditions
+        that it refuses.
         """
         for condition in params.where:
             terms += (word("and"), where_fragment(condition))
