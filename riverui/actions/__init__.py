@@ -1,0 +1,1 @@
+"""What people and programs do to jobs, queues and workflows: one transaction each."""

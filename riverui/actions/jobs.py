@@ -115,7 +115,9 @@ async def apply_one(
 
 
 async def delete_one(executor: Executor, id: int, *, pilot: JobPilot = PLAIN) -> JobRow:
-    """Do River's JobDelete; return the job that was. NotFound, JobRunning."""
+    """Do River's JobDelete; return the job that was. Raise NotFound where there is none, and
+    JobRunning while it runs.
+    """
     if pilot.delete is PLAIN.delete:
         for deleted in await executor.job_row_delete_many(JobSelectParams(ids=(id,), limit=1)):
             return deleted
@@ -128,7 +130,7 @@ async def delete_one(executor: Executor, id: int, *, pilot: JobPilot = PLAIN) ->
 
 
 async def get(executor: Executor, id: int) -> JobRow:
-    """Return the whole job. NotFound."""
+    """Return the whole job; raise NotFound where there is none."""
     row = await executor.job_row_get(id)
     if row is None:
         raise _not_found(id)
@@ -137,7 +139,9 @@ async def get(executor: Executor, id: int) -> JobRow:
 
 async def update(executor: Executor, id: int, *, metadata: str) -> JobRow:
     """Do River's JobUpdate: merge an object (JSON text) into the metadata; return the job
-    afterwards. NotFound.
+    afterwards.
+
+    Raise NotFound where there is none.
     """
     row = await executor.job_update(id, metadata=metadata)
     if row is None:

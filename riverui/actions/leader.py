@@ -8,7 +8,7 @@ from riverui.storage.interface import NOTIFYING, Executor
 
 
 async def request_resign(executor: Executor) -> None:
-    """Asks the leader, whoever it is, to resign; clients that do not listen hear nothing of it."""
+    """Ask the leader, whoever it is, to resign; clients that do not listen hear nothing of it."""
     message = {"action": "request_resign", "leader_id": ""}
     await NOTIFYING.on(executor).notify_many(
         "river_leadership", [json.dumps(message, separators=(",", ":"))]

@@ -72,7 +72,7 @@ async def apply_all(
 
 
 async def get(executor: Executor, name: str) -> QueueRow:
-    """Return the queue's row. NotFound where no client has served it lately."""
+    """Return the queue's row; raise NotFound where no client has served it lately."""
     row = await executor.queue_row_get(name)
     if row is None:
         raise NotFound(f"Queue not found: {name}.")
@@ -82,16 +82,19 @@ async def get(executor: Executor, name: str) -> QueueRow:
 async def set_concurrency(
     driver: Driver, name: str, limits: str | None, *, time_limit: timedelta | None = None
 ) -> QueueRow:
-    """Sets River Pro's limits of a queue (a JSON object as text), None lifts them; all else in its
-    metadata stays. NotFound.
+    """Set River Pro's limits of a queue (a JSON object as text) or lift them with None; return its
+    row.
+
+    All else in its metadata stays. Raise NotFound where the queue has no row.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
         return await transaction.queue_set_concurrency(name, limits)
 
 
 async def touch(driver: Driver, name: str, *, time_limit: timedelta | None = None) -> QueueRow:
-    """What River's QueueUpdate does with nothing to update: the queue counts as seen just now.
-    NotFound.
+    """Do what River's QueueUpdate does with nothing to update: count the queue as seen just now.
+
+    Return its row; raise NotFound where it has none.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
         return await transaction.queue_touch(name)

@@ -16,8 +16,10 @@ from riverui.storage.interface.job_actions import SkipReason
 async def cancel(
     driver: Driver, id: str, *, time_limit: timedelta | None = None
 ) -> Sequence[JobTextRow]:
-    """Cancels what has not ended (running tasks are asked to stop); those jobs afterwards, by
-    id.
+    """Cancel what has not ended, asking running tasks to stop; return those jobs as they are then,
+    by id.
+
+    Raise LockTimeout where another transaction holds one of them.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
         pro = WORKFLOWS.on(transaction)
@@ -36,10 +38,10 @@ async def cancel(
 async def retry(
     driver: Driver, id: str, mode: str, *, reset: bool, time_limit: timedelta | None = None
 ) -> Sequence[JobTextRow]:
-    """Lets ended tasks run again (see `to_retry`), `reset` as if they never had; those jobs
-    afterwards.
+    """Let ended tasks run again (see `to_retry`), with `reset` as if they never had; return those
+    jobs as they are then.
 
-    UniqueConflict.
+    Raise UniqueConflict where an active job has the same unique key.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
         pro = WORKFLOWS.on(transaction)
@@ -51,5 +53,5 @@ async def retry(
 
 
 def tasks(rows: Sequence[JobTextRow]) -> list[Task]:
-    """The jobs of a workflow as its tasks."""
+    """Return the jobs of a workflow as its tasks."""
     return [Task(job=row, metadata=read_object(row.metadata)) for row in rows]

@@ -19,11 +19,15 @@ from riverui.engine.lead.periodic import PeriodicJob
 from riverui.errors import DatabaseError
 
 _TICK = 0.5
-"""Seconds."""
+"""Seconds between two rounds of orders: the dashboard looks every few seconds."""
 _NEW_PER_SECOND = 1.8
+"""New jobs in the mean: as many as the shop's workers get done."""
 _BURST = 40
+"""Push notifications of one campaign: enough for a queue that one sees grow and shrink."""
 _HELD_EVERY = timedelta(seconds=12)
+"""Between two payments that are put on hold."""
 _HELD_AT_ONCE = 4
+"""Payments on hold, so that there are always some pending jobs to try the buttons on."""
 
 
 class Customers:

@@ -18,7 +18,9 @@ from riverui.demo.shop import BY_NAME, KINDS, LANGUAGE, QUEUES, Kind, client_ids
 from riverui.domain.jobs import FINALIZED, JobState
 
 PAUSED_FOR = timedelta(minutes=38)
+"""How long ago the paused queue was paused: long enough for jobs to pile up in it."""
 _DAY = timedelta(hours=24)
+"""How far the past reaches back: as long as River keeps completed jobs."""
 _DEPLOYED = timedelta(hours=7)
 """How long ago the workers were last replaced."""
 _MARK = "\ue000"
@@ -29,8 +31,8 @@ _UNIQUE_STATES = "11110101"
 
 
 def encode(value: object) -> str:
-    """JSON text in which decimals keep all their digits, which the standard encoder alone cannot
-    do.
+    """Return JSON text in which decimals keep all their digits, which the standard encoder alone
+    cannot do.
     """
     return _MARKED.sub(r"\1", json.dumps(value, default=_plain, ensure_ascii=False))
 
@@ -95,8 +97,8 @@ def new_job(kind: Kind, now: datetime, rng: Random) -> dict[str, Any]:
 def history(
     now: datetime, rng: Random, *, jobs: int, since: datetime | None = None
 ) -> Iterator[Row]:
-    """The shop's last day of so many jobs, oldest first: most are long done, some wait, and one is
-    stuck.
+    """Return the shop's last day of so many jobs, oldest first: most are long done, some wait, and
+    one is stuck.
 
     `since` leaves out what is there already.
     """

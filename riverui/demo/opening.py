@@ -19,6 +19,7 @@ from riverui.storage.interface import Driver
 from riverui.storage.interface.params import JobSelectParams, JobSetStateParams
 
 _RESCUED_AFTER = timedelta(minutes=10)
+"""When a running job counts as lost: longer than any of the shop's, and soon enough to be seen."""
 
 
 @contextmanager

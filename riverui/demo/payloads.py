@@ -66,6 +66,7 @@ def _order(rng: Random) -> Args:
 
 
 def email_args(rng: Random) -> Args:
+    """Return the args of an email."""
     return {
         "template": rng.choice(
             (
@@ -83,6 +84,7 @@ def email_args(rng: Random) -> Args:
 
 
 def email_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by an email."""
     return [
         (
             "INFO",
@@ -103,6 +105,7 @@ def email_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def webhook_args(rng: Random) -> Args:
+    """Return the args of a call of a customer's webhook."""
     number, url = rng.choice(_ENDPOINTS)
     return {
         "customer": {
@@ -126,6 +129,7 @@ def webhook_args(rng: Random) -> Args:
 
 
 def webhook_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by a call of a customer's webhook."""
     endpoint = args.get("endpoint")
     url = endpoint.get("url") if isinstance(endpoint, dict) else ""
     return [
@@ -136,6 +140,7 @@ def webhook_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def push_args(rng: Random) -> Args:
+    """Return the args of a push notification."""
     return {
         "title": rng.choice(_TITLES),
         "device_tokens": [_hex(rng, 32) for _ in range(rng.randrange(1, 3))],
@@ -145,6 +150,7 @@ def push_args(rng: Random) -> Args:
 
 
 def push_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by a push notification."""
     return [
         (
             "INFO",
@@ -155,6 +161,7 @@ def push_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def index_args(rng: Random) -> Args:
+    """Return the args of an update of the search index."""
     return {
         "index": "products_v7",
         "document_ids": [_id(rng) for _ in range(rng.randrange(1, 6))],
@@ -163,6 +170,7 @@ def index_args(rng: Random) -> Args:
 
 
 def index_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by an update of the search index."""
     return [
         ("INFO", "bulk request", {"index": args.get("index"), "reason": args.get("reason")}),
         ("INFO", "refreshed", {"took": f"{rng.randrange(4, 180)}ms", "errors": False}),
@@ -170,6 +178,7 @@ def index_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def fraud_args(rng: Random) -> Args:
+    """Return the args of a check for fraud."""
     return {
         "order_id": _id(rng),
         "ip": f"203.0.113.{rng.randrange(1, 255)}",
@@ -182,6 +191,7 @@ def fraud_args(rng: Random) -> Args:
 
 
 def fraud_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by a check for fraud."""
     return [
         ("INFO", "scoring order", {"order_id": args.get("order_id"), "model": "gbm-2026-10"}),
         ("WARN", "slow feature store", {"elapsed": f"{rng.randrange(400, 1900)}ms"}),
@@ -190,12 +200,14 @@ def fraud_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def fraud_output(rng: Random, args: Mapping[str, object]) -> object:
+    """Return what is recorded by a check for fraud."""
     score = Decimal(rng.randrange(10**6)) / 10**6
     verdict = "review" if score > Decimal("0.9") else "pass"
     return {"score": score, "verdict": verdict, "model": "gbm-2026-10"}
 
 
 def payment_args(rng: Random) -> Args:
+    """Return the args of a capture of a payment."""
     return {
         "payment_id": _id(rng),
         "provider": rng.choice(("payfold", "cardinal", "sepa-direct")),
@@ -209,6 +221,7 @@ def payment_args(rng: Random) -> Args:
 
 
 def payment_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by a capture of a payment."""
     return [
         (
             "INFO",
@@ -224,6 +237,7 @@ def payment_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def payment_output(rng: Random, args: Mapping[str, object]) -> object:
+    """Return what is recorded by a capture of a payment."""
     amount = args.get("amount")
     return {
         "captured": amount["value"] if isinstance(amount, dict) else None,
@@ -233,6 +247,7 @@ def payment_output(rng: Random, args: Mapping[str, object]) -> object:
 
 
 def renewal_args(rng: Random) -> Args:
+    """Return the args of a renewal of a subscription."""
     return {
         "subscription_id": _id(rng),
         "plan": rng.choice(("team-annual", "team-monthly", "business-annual")),
@@ -242,6 +257,7 @@ def renewal_args(rng: Random) -> Args:
 
 
 def renewal_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by a renewal of a subscription."""
     return [
         (
             "INFO",
@@ -253,6 +269,7 @@ def renewal_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def invoice_args(rng: Random) -> Args:
+    """Return the args of an invoice."""
     return {
         "invoice": f"INV-{rng.randrange(10**5, 10**6)}",
         "order": _order(rng),
@@ -266,6 +283,7 @@ def invoice_args(rng: Random) -> Args:
 
 
 def invoice_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by an invoice."""
     return [
         ("INFO", "rendering", {"invoice": args.get("invoice")}),
         ("DEBUG", "embedded fonts", {"fonts": 3}),
@@ -278,6 +296,7 @@ def invoice_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def file_output(rng: Random, args: Mapping[str, object]) -> object:
+    """Return what is recorded by a job that writes a file."""
     return {
         "url": f"s3://shop-documents/{_hex(rng, 2)}/{_hex(rng, 16)}.pdf",
         "bytes": rng.randrange(40_000, 9_000_000),
@@ -286,6 +305,7 @@ def file_output(rng: Random, args: Mapping[str, object]) -> object:
 
 
 def image_args(rng: Random) -> Args:
+    """Return the args of an image to scale."""
     return {
         "asset_id": _id(rng),
         "source": f"s3://shop-media/products/{_hex(rng, 10)}.jpg",
@@ -296,6 +316,7 @@ def image_args(rng: Random) -> Args:
 
 
 def image_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by an image to scale."""
     width = rng.randrange(2_000, 6_000)
     return [
         ("INFO", f"opened {args.get('source')}", {"pixels": f"{width}x{width * 3 // 4}"}),
@@ -308,6 +329,7 @@ def image_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def image_output(rng: Random, args: Mapping[str, object]) -> object:
+    """Return what is recorded by an image to scale."""
     return {
         "files": [
             {"width": width, "bytes": rng.randrange(9_000, 400_000)} for width in (320, 640, 1280)
@@ -316,6 +338,7 @@ def image_output(rng: Random, args: Mapping[str, object]) -> object:
 
 
 def video_args(rng: Random) -> Args:
+    """Return the args of a video to transcode."""
     return {
         "video_id": _id(rng),
         "source": f"s3://shop-media/clips/{_hex(rng, 10)}.mov",
@@ -329,6 +352,7 @@ def video_args(rng: Random) -> Args:
 
 
 def video_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by a video to transcode."""
     speed = rng.uniform(0.8, 2.4)
     passes = [
         (
@@ -347,6 +371,7 @@ def video_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def report_args(rng: Random) -> Args:
+    """Return the args of a report."""
     return {
         "report": rng.choice(("sales_by_region", "vat_summary", "slow_movers", "returns")),
         "range": {"from": "2026-10-01", "to": "2026-10-31"},
@@ -357,6 +382,7 @@ def report_args(rng: Random) -> Args:
 
 
 def report_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by a report."""
     total = rng.randrange(20_000, 400_000)
     steps: list[Line] = [
         ("INFO", "read rows", {"rows": total * part // 10, "of": total}) for part in range(1, 11)
@@ -369,6 +395,7 @@ def report_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def import_args(rng: Random) -> Args:
+    """Return the args of an import of products."""
     return {
         "file": f"s3://shop-imports/{_hex(rng, 8)}/products.csv",
         "rows": rng.randrange(2_000, 200_000),
@@ -378,6 +405,7 @@ def import_args(rng: Random) -> Args:
 
 
 def import_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by an import of products."""
     return [
         ("INFO", f"reading {args.get('file')}", {"rows": args.get("rows")}),
         ("WARNING", "row 1187: price is not a number, skipped", {"value": "12,90 EUR"}),
@@ -387,14 +415,17 @@ def import_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def cleanup_args(rng: Random) -> Args:
+    """Return the args of a clean-up."""
     return {"older_than": "336h", "batch_size": 5_000}
 
 
 def cleanup_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by a clean-up."""
     return [("INFO", "deleted expired sessions", {"count": rng.randrange(200, 5_000)})]
 
 
 def ledger_args(rng: Random) -> Args:
+    """Return the args of a check of the ledger."""
     return {
         "ledger": rng.choice(("EUR-main", "USD-main", "CHF-main")),
         "date": f"2026-11-{rng.randrange(1, 29):02}",
@@ -403,6 +434,7 @@ def ledger_args(rng: Random) -> Args:
 
 
 def ledger_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
+    """Return what is logged by a check of the ledger."""
     return [
         ("INFO", "summing entries", {"ledger": args.get("ledger"), "date": args.get("date")}),
         ("INFO", "balanced", {"difference": "0.0000"}),
@@ -410,6 +442,7 @@ def ledger_lines(rng: Random, args: Mapping[str, object]) -> list[Line]:
 
 
 def ledger_output(rng: Random, args: Mapping[str, object]) -> object:
+    """Return what is recorded by a check of the ledger."""
     return {
         "entries": rng.randrange(2_000, 90_000),
         "total": args.get("expected_total"),

@@ -28,8 +28,11 @@ from riverui.web.config import DashboardConfig, ServeConfig, is_loopback
 
 _DATABASE = "shop"
 _HISTORY = 8_000
+"""Jobs of the shop's last day: inserted within a second, and enough for pages to turn."""
 _SEED = 20_261_121
+"""Of the dice, so that each demo begins with the same past."""
 _GRACE_SECONDS = 1
+"""Seconds that requests have to end at Ctrl-C: whoever looks on does not wait longer."""
 
 
 def demo(config: ServeConfig, *, any_port: bool, data_dir: Path | None, fresh: bool) -> int:
@@ -121,5 +124,6 @@ class DemoServer(Server):
     words = ""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to serve, then print the words."""
         await super().startup(sockets)
         click.echo(self.words)

@@ -17,7 +17,9 @@ from riverui.demo.shop import QUEUES
 from riverui.storage.sql import number, read_blocks
 
 _FIRST_ID = 4_812_000
+"""The id of the first job, as in a database that has been used for long."""
 _INSERTED_AT_ONCE = 1_000
+"""Rows of one statement: some megabytes of JSON."""
 
 Connection = AsyncConnection[dict[str, Any]]
 

@@ -31,7 +31,9 @@ PORT = 5432
 USER = "riverui"
 
 _NEW_USER_NAMESPACE = 0x10000000
+"""Linux's CLONE_NEWUSER, for unshare(2)."""
 _DIE_WITH_PARENT = 1
+"""Linux's PR_SET_PDEATHSIG, for prctl(2)."""
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath, "TZ": "UTC"}
 _SETTINGS = (
     "jit=off",
@@ -46,6 +48,7 @@ _PATIENCE = 8.0
 """Seconds to retry a start: for 1-2 s after its postmaster was killed, a cluster counts as in use.
 """
 _READY_WITHIN = 60.0
+"""Seconds for a server to take connections: after a crash it has its log to replay first."""
 
 
 class Refused(Exception):
@@ -230,8 +233,8 @@ def _copy(binaries: Path, place: Path) -> Path:
 
 
 def _cluster(runner: Runner, home: Path, *, fresh: bool) -> Path:
-    """The folder of the database cluster, made at the first start; one for each major version of
-    Postgres.
+    """Return the folder of the database cluster, made at the first start; one for each major
+    version of Postgres.
     """
     version = runner.run("postgres", "-V")
     if not (major := re.search(r"\) (\d+)", version)):
@@ -305,8 +308,8 @@ def _serves(pid: int, cluster: Path) -> bool:
 
 @contextlib.contextmanager
 def _socket_folder(runner: Runner, home: Path) -> Iterator[Path]:
-    """A private folder with a short name, as sockets' paths must be short; `home/socket` links to
-    it.
+    """Yield a private folder with a short name, as sockets' paths must be short; `home/socket`
+    links to it.
     """
     link = home / "socket"
     if link.is_symlink():

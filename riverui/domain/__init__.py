@@ -1,0 +1,3 @@
+"""What jobs, queues, schedules and retries are: plain data and calculations, without input or
+output.
+"""

@@ -10,7 +10,9 @@ LAST = datetime.max.replace(tzinfo=UTC)
 
 
 def rfc3339_nano(at: datetime) -> str:
-    """An aware time as Go's encoding/json has it: decimals without trailing zeros, `Z` for UTC."""
+    """Return an aware time as Go's encoding/json writes it: decimals without trailing zeros, `Z`
+    for UTC.
+    """
     text = at.isoformat()
     clock, zone = text[:-6], text[-6:]
     if "." in clock:

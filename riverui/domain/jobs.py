@@ -265,8 +265,8 @@ def matters_at(
     attempted_at: datetime | None,
     finalized_at: datetime | None,
 ) -> datetime:
-    """When it finished, started or is due, by its state; `scheduled_at` where that time is
-    missing.
+    """Return when the job finished, started or is due, by its state; `scheduled_at` where that time
+    is missing.
     """
     if state in FINALIZED:
         return finalized_at or scheduled_at
@@ -289,5 +289,5 @@ STATE_BITS = {
 
 
 def state_bits(states: Iterable[JobState]) -> int:
-    """The states as one number, a bit each."""
+    """Return the states as one number, a bit each."""
     return sum(STATE_BITS[state] for state in set(states))

@@ -14,14 +14,17 @@ _KIND = re.compile(r"\w[\w\-\[\]<>/.·:+]+", re.ASCII)
 
 
 def is_queue_name(name: str) -> bool:
-    """Lower-case letters and digits, in between single underscores, hyphens or bars; at most 64
-    bytes.
+    """Return whether River takes this as a queue's name.
+
+    It takes lower-case letters and digits, in between single underscores, hyphens or bars; at most
+    64 bytes.
     """
     return 0 < len(name) <= MOST_QUEUE_NAME_BYTES and _QUEUE.fullmatch(name) is not None
 
 
 def is_kind(name: str) -> bool:
-    """Two or more letters, digits, underscores and (not first) `-[]<>/.·:+`; so are ids of periodic
-    jobs.
+    """Return whether River takes this as a kind, or as the id of a periodic job.
+
+    It takes two or more letters, digits, underscores and (not first) `-[]<>/.·:+`.
     """
     return len(name) <= MOST_KIND_CHARACTERS and _KIND.fullmatch(name) is not None

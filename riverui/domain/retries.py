@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 from riverui.domain.jobs import JobRow
 
 _JITTER = 0.1
+"""Share of the delay by which it varies, as in River, so that jobs that failed together part."""
 _MOST = (2**63 - 1) / 1e9
 """Seconds in Go's longest duration, about 292 years: River's cap."""
 
 
 def default_retry(job: JobRow, *, now: datetime | None = None) -> datetime:
-    """River's policy: the fourth power of the number of failures, this one included, in seconds ±10
-    %.
+    """Return when River tries a failed job again: after the fourth power of its failures, this one
+    included, in seconds ±10 %.
 
     Errors are counted, not attempts, since `job.errors` does not hold the newest one yet.
     """
@@ -22,7 +23,7 @@ def default_retry(job: JobRow, *, now: datetime | None = None) -> datetime:
 
 
 def retry_delay(failures: int) -> timedelta:
-    """How long to wait after so many failures."""
+    """Return how long to wait after so many failures."""
     seconds = min(float(failures**4), _MOST)
     if seconds < _MOST:
         seconds = min(seconds * random.uniform(1 - _JITTER, 1 + _JITTER), _MOST)  # noqa: S311

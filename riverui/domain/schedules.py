@@ -23,13 +23,13 @@ class Schedule(Protocol):
     """Says when the next time is; any object will do."""
 
     def next(self, after: datetime) -> datetime:
-        """The first time after `after`; both are aware. NEVER for none."""
+        """Return the first time after `after`, both of them aware; NEVER where there is none."""
         ...
 
 
 def next_time(schedule: Schedule, after: datetime) -> datetime:
-    """What any schedule says; ValueError where that is no later time, for whoever waits for it in a
-    loop.
+    """Return what any schedule says; raise ValueError where that is no later time, for whoever
+    waits for it in a loop.
     """
     found = schedule.next(after)
     if found.tzinfo is None or found <= after:
@@ -52,7 +52,7 @@ class PeriodicInterval:
             )
 
     def next(self, after: datetime) -> datetime:
-        """`after` and the interval."""
+        """Return `after` plus the interval."""
         try:
             return after + self.interval
         except OverflowError:
@@ -64,7 +64,7 @@ class NeverSchedule:
     """Does not come at all."""
 
     def next(self, after: datetime) -> datetime:
-        """NEVER."""
+        """Return NEVER."""
         return NEVER
 
 
@@ -73,7 +73,7 @@ class DailyMidnight:
     """Midnight UTC, the schedule of River's reindexer."""
 
     def next(self, after: datetime) -> datetime:
-        """The next midnight."""
+        """Return the next midnight."""
         tomorrow = after.astimezone(UTC) + timedelta(days=1)
         return tomorrow.replace(hour=0, minute=0, second=0, microsecond=0)
 
@@ -91,7 +91,7 @@ class CronSchedule:
     __slots__ = ("_every", "_expression", "text", "zone")
 
     def __init__(self, text: str, timezone: str | tzinfo = UTC) -> None:
-        """`timezone` is for an expression that does not name one."""
+        """Read the expression; `timezone` is for one that does not name its own."""
         self.text = text
         words = text.split()
         if words and words[0].startswith(("TZ=", "CRON_TZ=")):
@@ -108,7 +108,7 @@ class CronSchedule:
         return f"CronSchedule({self.text!r}, {str(self.zone)!r})"
 
     def next(self, after: datetime) -> datetime:
-        """The first time after `after`, in UTC; both on whole seconds."""
+        """Return the first time after `after`, in UTC; both on whole seconds."""
         if after.tzinfo is None:
             raise ValueError("a schedule needs a time with a time zone")
         at = after.astimezone(UTC).replace(microsecond=0)
@@ -131,6 +131,7 @@ class CronSchedule:
 
 
 _MOST_NANOSECONDS = 2**63 - 1
+"""Nanoseconds of Go's longest duration, about 292 years: it reads none beyond it."""
 
 _NANOSECONDS = {
     "ns": 1,
@@ -175,8 +176,8 @@ _DESCRIPTORS = {
 
 
 def go_duration(text: str) -> timedelta:
-    """A span as Go writes it (`1h30m`, `1.5h`, `250ms`), to the microsecond; ValueError for
-    anything else.
+    """Return a span that is written as in Go (`1h30m`, `1.5h`, `250ms`), to the microsecond; raise
+    ValueError for anything else.
     """
     rest = text.removeprefix("+")
     if rest == "0":
@@ -195,7 +196,7 @@ def go_duration(text: str) -> timedelta:
 
 
 def _every(duration: str, text: str) -> timedelta:
-    """As robfig/cron: whole seconds, one at least."""
+    """Return the interval as robfig/cron takes it: whole seconds, one at least."""
     try:
         every = go_duration(duration)
     except ValueError as error:
@@ -213,7 +214,9 @@ def _zone(name: str) -> tzinfo:
 
 
 def _expression(words: list[str], text: str) -> str:
-    """The expression in plain numbers, for cronsim, whose own reading differs from robfig's."""
+    """Return the expression in plain numbers, for cronsim, whose own reading differs from
+    robfig's.
+    """
     if len(words) == 1 and words[0].startswith("@"):
         if words[0] not in _DESCRIPTORS:
             known = ", ".join([*_DESCRIPTORS, "@every 1h30m"])
@@ -239,7 +242,9 @@ def _expression(words: list[str], text: str) -> str:
 
 
 def _field(word: str, field: _Field) -> str:
-    """`*` where the field does not restrict (then the days must both match), else its numbers."""
+    """Return `*` where the field does not restrict (then the days must both match), else its
+    numbers.
+    """
     numbers: set[int] = set()
     free = False
     for part in word.lower().split(","):
@@ -285,8 +290,8 @@ def _offset(zone: tzinfo, at: datetime) -> timedelta:
 
 
 def _clock_change(zone: tzinfo, after: datetime, until: datetime) -> datetime | None:
-    """The first second in (after, until] with another offset than `after`; looks at one instant a
-    day.
+    """Return the first second in (after, until] with another offset than `after`; looks at one
+    instant a day.
     """
     if zone is UTC:
         return None

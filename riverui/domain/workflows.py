@@ -86,7 +86,8 @@ class Task(NamedTuple):
 
 
 def to_retry(tasks: Iterable[Task], mode: str) -> tuple[list[int], list[int]]:
-    """Ids of the jobs that a retry makes available, and of those that must wait for others first.
+    """Return the ids of the jobs that a retry makes available, and of those that must wait for
+    others first.
 
     Only ended tasks are retried: of `all`, every one; else the failed ones, and with
     `failed_and_downstream` those that follow from them.
