@@ -65,10 +65,11 @@ class AdminMethods:
     async def job_move(
         self, id: int, *, queue: str | None = None, priority: int | None = None
     ) -> JobRow:
-        """Gives a waiting job another queue, another priority (1 to 4), or both.
+        """Give a waiting job another queue, another priority (1 to 4), or both.
 
-        JobRunning while it is worked; BadRequest once it has finished, or where the queue's name or
-        the priority is none. Its unique key stays as it is, also where that is of its queue.
+        Raise JobRunning while it is worked, and BadRequest once it has finished, or where the
+        queue's name or the priority is none. Its unique key stays as it is, also where that is of
+        its queue.
         """
         async with self.driver.transaction() as tx:
             return await jobs.apply_one(tx, MOVE, id, _move(queue, priority), pilot=self.pilot)
@@ -76,7 +77,7 @@ class AdminMethods:
     async def job_move_tx(
         self, tx: object, id: int, *, queue: str | None = None, priority: int | None = None
     ) -> JobRow:
-        """Gives a waiting job another queue or priority when the transaction commits."""
+        """Give a waiting job another queue or priority when the transaction commits."""
         executor = await self.driver.adopt(tx)
         return await jobs.apply_one(executor, MOVE, id, _move(queue, priority), pilot=self.pilot)
 

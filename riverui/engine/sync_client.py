@@ -104,13 +104,15 @@ class SyncClient:
         return self._insert(jobs, partial(self.driver.insert_many_tx, tx))
 
     def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
-        """COPY jobs, and return only their number; UniqueConflict where a unique job is there
-        already.
+        """Insert jobs by COPY and return only their number; raise UniqueConflict where a unique job
+        is there already.
         """
         return self._copy(jobs, self.driver.insert_many)
 
     def insert_many_fast_tx(self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
-        """COPY jobs in a transaction of the caller's, on psycopg; see insert_many_fast."""
+        """Insert jobs by COPY in a transaction of the caller's, on psycopg; see
+        insert_many_fast.
+        """
         return self._copy(jobs, partial(self.driver.insert_many_tx, tx))
 
     def _insert(
@@ -177,7 +179,7 @@ class _InsertsOnly:
     async def job_insert_many_fast(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> int:
-        """COPY jobs."""
+        """Insert jobs by COPY."""
         self._insert(jobs, notify=notify, fast=True)
         return len(jobs)
 

@@ -1,0 +1,1 @@
+"""River's tables: the interface to them, and the drivers behind it."""

@@ -68,7 +68,7 @@ class Where:
         return [*parts, self.sql[place:]]
 
     def _names(self) -> Iterator[str]:
-        """The names in the text; ValueError where it is not whole in itself."""
+        """Return the names in the text; raise ValueError where it is not whole in itself."""
         open_brackets = 0
         for match in _TOKEN.finditer(self.sql):
             if match["unclear"]:

@@ -180,8 +180,8 @@ class InsertMethods:
         return await self._pipeline.insert(jobs, self._sending(await self.driver.adopt(tx)))
 
     async def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
-        """COPY jobs and return only their number; UniqueConflict where a unique job is there
-        already.
+        """Insert jobs by COPY and return only their number; raise UniqueConflict where a unique job
+        is there already.
         """
         sent = 0
 
@@ -202,7 +202,9 @@ class InsertMethods:
     async def insert_many_fast_tx(
         self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]
     ) -> int:
-        """COPY jobs in a transaction of the caller's, on psycopg; see insert_many_fast."""
+        """Insert jobs by COPY in a transaction of the caller's, on psycopg; see
+        insert_many_fast.
+        """
         executor = await self.driver.adopt(tx)
         sent = 0
 

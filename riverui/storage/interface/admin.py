@@ -52,7 +52,8 @@ class QueueAdminExecutor(Protocol):
 
     async def queue_update(self, name: str, *, metadata: str) -> QueueRow:
         """Replace the metadata (JSON text) and tell the workers; return the row. NotFound without
-        one."""
+        one.
+        """
         ...
 
 

@@ -40,7 +40,8 @@ class JobBrowseExecutor(Protocol):
 
     async def job_count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
         """Count all eight states in one statement: exact up to `cap`, AT_LEAST beyond, `completed`
-        ESTIMATED where the driver offers ESTIMATES."""
+        ESTIMATED where the driver offers ESTIMATES.
+        """
         ...
 
     async def job_count_exact(self, state: JobState) -> Count:

@@ -80,7 +80,8 @@ class WorkflowExecutor(Protocol):
         self, ids: Sequence[int], *, waiting: Sequence[int], reset: bool
     ) -> Sequence[int]:
         """Let ended tasks run again, those of `waiting` after others; return the ids changed.
-        UniqueConflict.
+
+        Raise UniqueConflict where a task's unique key is taken.
         """
         ...
 

@@ -71,6 +71,7 @@ class WideTimes(Loader):
     format = Format.BINARY
 
     def load(self, data: Buffer) -> datetime:
+        """Return the time that the eight bytes hold: microseconds since the year 2000."""
         microseconds = int.from_bytes(data, "big", signed=True)
         try:
             return _MIDNIGHT + timedelta(microseconds=microseconds)

@@ -11,15 +11,17 @@ class Indexes(Statements):
     """Operations on indexes; not for use inside a transaction, but for the list."""
 
     async def index_list(self) -> Sequence[str]:
-        """Names of the indexes on River's tables, artefacts of broken rebuilds included."""
+        """Return the names of the indexes on River's tables, artefacts of broken rebuilds
+        included.
+        """
         return (await self._rows("index_list", {"schema": self._schema})).values()
 
     async def index_reindex(self, name: str) -> None:
-        """REINDEX INDEX CONCURRENTLY; not inside a transaction."""
+        """Run REINDEX INDEX CONCURRENTLY; not inside a transaction."""
         await self._run(f"reindex index concurrently {self._index(name)}")
 
     async def index_drop(self, name: str) -> None:
-        """DROP INDEX CONCURRENTLY IF EXISTS; not inside a transaction."""
+        """Run DROP INDEX CONCURRENTLY IF EXISTS; not inside a transaction."""
         await self._run(f"drop index concurrently if exists {self._index(name)}")
 
     def _index(self, name: str) -> str:

@@ -50,7 +50,9 @@ _new_inserted = partial(tuple.__new__, JobInserted)
 def insert_many(
     jobs: Sequence[JobInsertParams], *, schema: str | None, notify: Sequence[str]
 ) -> Steps[Sequence[JobInserted]]:
-    """River's JobInsertFastMany with its notifications, in one statement; see EngineExecutor."""
+    """Insert as River's JobInsertFastMany does, with its notifications, in one statement; see
+    EngineExecutor.
+    """
     if not jobs:
         return []
     given = _columns(jobs)
@@ -78,13 +80,13 @@ def insert_many(
 
 
 def insert_payload(queue: str) -> str:
-    """What is sent on `river_insert` for one queue."""
+    """Return what is sent on `river_insert` for one queue."""
     return _encode({"queue": queue})
 
 
 def _first_of_each(jobs: Sequence[JobInsertParams]) -> tuple[list[JobInsertParams], list[int]]:
-    """The jobs without those whose key an earlier one takes, and where among them each job's row
-    is.
+    """Return the jobs without those whose key an earlier one takes, and where among them each job's
+    row is.
 
     One statement must not meet the same row twice, or Postgres refuses all of it.
     """
@@ -254,7 +256,7 @@ def insert_many_fast(
     notify: Sequence[str],
     copies: bool = True,
 ) -> Steps[int]:
-    """River's JobInsertFastManyNoReturning, then its notifications; see EngineExecutor.
+    """Insert as River's JobInsertFastManyNoReturning does, then notify; see EngineExecutor.
 
     Without `copies`, for a driver that has no COPY, an INSERT does the same.
     """

@@ -47,7 +47,7 @@ class JobWork(Statements):
     async def job_insert_many_fast(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> int:
-        """COPY jobs and return how many; UniqueConflict where a key is taken.
+        """Insert jobs by COPY and return how many; raise UniqueConflict where a key is taken.
 
         Two statements: for a transaction.
         """
@@ -158,7 +158,9 @@ def _which(params: JobFetchParams) -> dict[str, Any]:
 
 
 def set_state_many(changes: Sequence[JobSetStateParams]) -> Steps[Rows]:
-    """River's JobSetStateIfRunningMany; see EngineExecutor.job_set_state_many."""
+    """End attempts as River's JobSetStateIfRunningMany does; see
+    EngineExecutor.job_set_state_many.
+    """
     values = {
         "ids": array_literals.numbers([change.id for change in changes]),
         "states": array_literals.texts([change.state for change in changes]),

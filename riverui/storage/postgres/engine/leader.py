@@ -13,13 +13,15 @@ class Leader(Statements):
     """Operations on river_leader."""
 
     async def leader_get(self) -> LeaderRow | None:
-        """Who leads; None when nobody does."""
+        """Return who leads; None when nobody does."""
         return _leader(await self._row("leader_get"))
 
     async def leader_attempt_elect(
         self, leader_id: str, *, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
-        """Becomes leader where nobody is, or where a term has run out; None when somebody is."""
+        """Become leader where nobody is, or where a term has run out; return None when
+        somebody is.
+        """
         parameters: dict[str, Any] = {
             "leader_id": leader_id,
             "ttl": ttl.total_seconds(),
@@ -30,14 +32,14 @@ class Leader(Statements):
     async def leader_attempt_reelect(
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
-        """Prolongs that very term; None when it is lost."""
+        """Prolong that very term; return None when it is lost."""
         return await self._prolong("leader_attempt_reelect", leader_id, elected_at, ttl, now)
 
     async def leader_resume(
         self, leader_id: str, *, elected_at: datetime, ttl: timedelta, now: datetime | None = None
     ) -> LeaderRow | None:
-        """Goes on with that very term, also where it has run out; None where somebody else has led
-        since.
+        """Go on with that very term, also where it has run out; return None where somebody else has
+        led since.
         """
         return await self._prolong("leader_resume", leader_id, elected_at, ttl, now)
 
@@ -53,7 +55,7 @@ class Leader(Statements):
         return _leader(await self._row(block, parameters))
 
     async def leader_resign(self, leader_id: str, *, elected_at: datetime) -> bool:
-        """Ends that very term and tells the other clients; whether there was one to end."""
+        """End that very term and tell the other clients; return whether there was one to end."""
         parameters: dict[str, Any] = {
             "leader_id": leader_id,
             "elected_at": elected_at,
