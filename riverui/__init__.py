@@ -199,8 +199,8 @@ def create_app(
     no_auth: bool = False,
     hosts: frozenset[str] | None = None,
 ) -> Starlette:
-    """The dashboard of a River database as an ASGI app, to be served alone or mounted under any
-    prefix.
+    """Return the dashboard of a River database as an ASGI app, to be served alone or mounted under
+    any prefix.
 
     `database` is a URL, the host app's psycopg AsyncConnectionPool (never closed from here), a
     Client or its Driver; None leaves it to libpq's `PG*` variables. It is reached at first use, so
@@ -211,7 +211,7 @@ def create_app(
     Access, to None for nobody, or to a Response to send instead), `basic_auth` (user and password),
     `htpasswd` (a file), or `no_auth` where the app around it already decides. `api_tokens` (lines
     as `riverui token` prints them, or the Path of a file of them) let in programs besides, or
-    alone. ConfigError tells what cannot be used.
+    alone. Raise ConfigError for what cannot be used.
     """
     from psycopg_pool import AsyncConnectionPool
 

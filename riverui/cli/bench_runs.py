@@ -110,8 +110,8 @@ class Benchmark:
         )
 
     async def prepare(self, *, consent: bool) -> None:
-        """Empties river_job; BenchRefused, without consent, where other jobs are in it or a client
-        leads.
+        """Empty river_job; raise BenchRefused, without consent, where other jobs are in it or a
+        client leads.
         """
         async with self._driver.autocommit() as executor:
             if not consent:
@@ -122,7 +122,7 @@ class Benchmark:
             await BENCHMARKS.on(executor).job_truncate()
 
     async def run(self, *, total: int = 0, duration: float = 0.0) -> Tally:
-        """Inserts `total` jobs and works them down; with 0, inserts and works on and on.
+        """Insert `total` jobs and work them down; with 0, insert and work on and on.
 
         It ends after `duration` seconds (0 for never), or at a signal.
         """

@@ -157,8 +157,8 @@ class ServeConfig:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address; a name other than localhost is not trusted
-    to be one.
+    """Return whether only this machine can reach the address; a name other than localhost is not
+    trusted to be one.
     """
     if host == "localhost":
         return True

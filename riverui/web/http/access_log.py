@@ -21,6 +21,7 @@ class AccessLog:
         self._silent_healthchecks = silent_healthchecks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and log it once it is answered."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -71,6 +71,7 @@ class GateMiddleware:
         self._public = tuple(route for route in routes if route.right == PUBLIC)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, or refuse it where the gate does."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

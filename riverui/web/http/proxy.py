@@ -26,6 +26,7 @@ class Prefix:
         self._prefix = prefix
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request below the path on, answer others with the way there."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -51,6 +52,7 @@ class RootPath:
         self._root_path = root_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with the path that the proxy stripped."""
         if scope["type"] == "http":
             scope = _below(scope, self._root_path)
         await self._app(scope, receive, send)
@@ -69,6 +71,7 @@ class TrustedProxy:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with what the proxy says about where it came from."""
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             proto = _last(headers, "x-forwarded-proto").lower()

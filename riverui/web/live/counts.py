@@ -260,7 +260,7 @@ class Counts:
             self._slow = asyncio.create_task(self._count_slowly())
 
     async def _count_slowly(self) -> None:
-        """Counts big states exactly, one at a time and seldom, for as long as somebody looks."""
+        """Count big states exactly, one at a time and seldom, for as long as somebody looks."""
         while time.monotonic() - self._looked < _WATCHED:
             now = time.monotonic()
             big = [

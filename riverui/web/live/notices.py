@@ -20,8 +20,9 @@ _PURPOSE = "notice"
 _SECONDS = 60
 """For how long a notice waits for the page that shows it: a redirect takes less."""
 _DETAILS = 5
+"""Details of a notice."""
 _TEXT = 300
-"""Details of a notice, and characters of each text: a cookie holds some 4,000 bytes."""
+"""Characters of each text of a notice: a cookie holds some 4,000 bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

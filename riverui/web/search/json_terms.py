@@ -66,7 +66,7 @@ def scan_path(text: str, at: int, *, example: str) -> tuple[tuple[PathPart, ...]
 
 def scan_quoted(text: str, at: int) -> tuple[str, int]:
     """Return the text between the quote at `at` and the next one, and where that ends. Raises
-    PathError.
+    PathError where it does not end.
     """
     start = at
     pieces: list[str] = []

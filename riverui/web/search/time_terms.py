@@ -39,11 +39,10 @@ class Moment:
 
 
 def compare(op: Op, text: str, now: datetime) -> tuple[Op, datetime]:
-    """Return the condition that one side of a time term means. A span without a sign is an age:
-    `<1h` is within the last hour, `>1h` before. With a sign it is an instant: `<+1h` is before one
-    hour from now.
+    """Return the condition that one side of a time term means.
 
-    With a sign it is an instant: `<+1h` is before one hour from now.
+    A span without a sign is an age: `<1h` is within the last hour, `>1h` before. With a sign it is
+    an instant: `<+1h` is before one hour from now.
     """
     span = _SPAN.fullmatch(text)
     if span and not span.group(1):

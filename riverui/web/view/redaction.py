@@ -1,4 +1,4 @@
-"""Takes secrets out of JSON that leaves the house, by the names of the keys that hold them."""
+"""Takes secrets out of JSON that is shown or sent, by the names of the keys that hold them."""
 
 from __future__ import annotations
 

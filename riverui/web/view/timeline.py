@@ -18,6 +18,7 @@ RESCUE_ERROR = "Stuck job rescued by JobRescuer"
 
 _CANCEL_ERROR = "JobCancelError"
 _INSTANT = timedelta(seconds=1)
+"""Times closer together than this count as one: they come from several clocks."""
 _LINES = 1_500
 """Lines of one attempt's log, the last ones."""
 _SHOWN = 100

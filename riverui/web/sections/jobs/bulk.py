@@ -45,6 +45,7 @@ _SECONDS = 15 * 60
 _LOOKED_AT = 200
 """Matching jobs that the preview looks at for its kinds."""
 _SAMPLES = 5
+"""Jobs that the preview shows, so that one sees at a glance what is meant."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +75,7 @@ class BulkPreview:
 
 
 async def index(request: Request) -> Response:
-    """What a verb would do to all jobs of a list."""
+    """Answer with what a verb would do to all jobs of a list."""
     verb = _verb(request.query_params.get("verb", ""))
     need(request, verb.right)
     board, now = dashboard(request), datetime.now(UTC)
@@ -122,7 +123,7 @@ async def index(request: Request) -> Response:
 
 
 async def start(verb: JobVerb, request: Request) -> Response:
-    """Starts to do a verb to all jobs of a preview."""
+    """Start to do a verb to all jobs of a preview."""
     board = dashboard(request)
     posted = await form(request)
     try:
@@ -176,8 +177,8 @@ ROUTES = (
 
 
 def _token(request: Request, verb: JobVerb, text: str, cutoff: JobCutoff, count: Count) -> str:
-    """What the preview promised, signed. Its id becomes the operation's, so sent twice it starts
-    only one.
+    """Return what the preview promised, signed. Its id becomes the operation's, so sent twice it
+    starts only one.
     """
     promised = {
         "id": secrets.token_urlsafe(9),

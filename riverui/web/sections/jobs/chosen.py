@@ -61,7 +61,7 @@ class JobsConfirm:
 
 
 async def act(verb: JobVerb, request: Request) -> Response:
-    """Does a verb to the chosen jobs; where it asks, only once the form has been sent."""
+    """Do a verb to the chosen jobs; where it asks, only once the form has been sent."""
     posted = await form(request)
     ids, home = _ids(posted), url(request, "jobs.index")
     next_url = local_path(request, posted.get("next"), default=home)

@@ -173,7 +173,7 @@ class JobsIndex:
 
 
 async def index(request: Request) -> Response:
-    """The job list."""
+    """Answer with the job list."""
     board, asked = dashboard(request), htmx(request)
     now = datetime.now(UTC)
     listing, canonical = addresses.read(
@@ -210,8 +210,8 @@ def _problem(request: Request, error: Exception) -> tuple[int, Problem]:
 
 
 async def _list(executor: Executor, listing: Listing, *, window: int) -> tuple[Listing, JobPage]:
-    """The rows, and the place where they really are: going back ends on the first page, which is
-    full.
+    """Return the rows, and the place where they really are: going back ends on the first page,
+    which is full.
     """
     params = JobListParams(
         filter=listing.filter,
@@ -405,8 +405,8 @@ def _actions(request: Request, listing: Listing) -> dict[JobVerb, str]:
 async def _matching(
     request: Request, listing: Listing, page: JobPage, snapshot: Snapshot
 ) -> Count | None:
-    """How many jobs match: from the rows or the shared counts where they tell, else counted up to
-    the cap.
+    """Return how many jobs match: from the rows or the shared counts where they tell, else counted
+    up to the cap.
     """
     if listing.cursor is None and not page.more and page.searched is None:
         return Count(value=len(page.rows))

@@ -96,8 +96,8 @@ async def step(request: Request) -> Response:
 
 
 def _read(request: Request) -> tuple[Listing, SearchProgress]:
-    """The list and its place, and what the search has behind it. BadRequest where the address is
-    not ours.
+    """Return the list and its place, and what the search has behind it; raise BadRequest where the
+    address is not ours.
     """
     given = request.query_params
     listing, canonical = addresses.read(
@@ -121,7 +121,7 @@ def _read(request: Request) -> tuple[Listing, SearchProgress]:
 
 
 def _standing(listing: Listing) -> SearchedWindow:
-    """The place where this step begins, for a search that does not get on."""
+    """Return the place where this step begins, for a search that does not get on."""
     assert listing.cursor is not None
     return SearchedWindow(rows=0, until=None, resume=listing.cursor)
 

@@ -26,7 +26,7 @@ class SuggestionsList:
 
 
 async def index(request: Request) -> Response:
-    """GET /suggest?q=…&at=…: options for the term under the caret."""
+    """Answer GET /suggest?q=…&at=… with options for the term under the caret."""
     text = request.query_params.get("q", "")
     caret = request.query_params.get("at", "")
     at = int(caret) if re.fullmatch(r"[0-9]{1,6}", caret) else len(text)

@@ -75,7 +75,7 @@ class OperationsShow:
 
 
 async def index(request: Request) -> Response:
-    """The operations of this process."""
+    """Answer with the operations of this process."""
     operations = dashboard(request).operations.list()
     return respond(
         request,
@@ -87,13 +87,13 @@ async def index(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """One operation."""
+    """Answer with one operation."""
     view = _view(request, _operation(request))
     return respond(request, OperationsShow(operation=view, self_url=view.url))
 
 
 async def stop(request: Request) -> Response:
-    """Stops an operation after the chunk at hand."""
+    """Stop an operation after the chunk at hand."""
     board, operation = dashboard(request), _operation(request)
     need(request, operation.verb.right)
     posted = await form(request)
