@@ -21,7 +21,7 @@ log = logging.getLogger("orchestrator")
 
 
 def main() -> None:
-    """Runs until Ctrl-C or SIGTERM; without DATABASE_URL on a Postgres of its own, gone at the
+    """Run until Ctrl-C or SIGTERM; without DATABASE_URL on a Postgres of its own, gone at the
     end.
     """
     # SIGTERM unwinds as Ctrl-C does.

@@ -55,7 +55,7 @@ class Settings:
 
 
 def orchestrator(settings: Settings) -> Starlette:
-    """The whole process as one ASGI app. Nothing is connected before its lifespan begins."""
+    """Return the whole process as one ASGI app. Nothing is connected before its lifespan begins."""
     deps = make_deps(settings)
     client = Client(deps.db, new_config(deps, soft_stop_timeout=settings.soft_stop))
     ingest = IngestPool(deps.drawers)
@@ -91,7 +91,7 @@ def orchestrator(settings: Settings) -> Starlette:
 
 
 def make_deps(settings: Settings) -> Deps:
-    """The real things, and stand-ins for what would need a network."""
+    """Return the real things, and stand-ins for what would need a network."""
     # The app's tables and River's live in one schema, in which the app's user finds them without a
     # prefix.
     pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
@@ -128,12 +128,12 @@ async def shut_down(client: Client, settings: Settings) -> None:
 
 
 async def about(request: Request) -> Response:
-    """What there is."""
+    """Answer with what there is."""
     return JSONResponse({"post": "/chats/{chat}/messages", "dashboard": "on its own host name"})
 
 
 async def post_message(request: Request) -> Response:
-    """Stores a message and what answering it has used: both, or neither."""
+    """Store a message and what answering it has used: both, or neither."""
     state = request.app.state
     deps: Deps = state.deps
     chat = request.path_params["chat"]

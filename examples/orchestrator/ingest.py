@@ -27,7 +27,7 @@ class IngestPool:
         self._workers: list[asyncio.Task[None]] = []
 
     def submit(self, workspace: str, text: str) -> bool:
-        """Takes a message without waiting; False where there is no place left."""
+        """Take a message without waiting; return False where there is no place left."""
         try:
             self._waiting.put_nowait((workspace, text))
         except asyncio.QueueFull:

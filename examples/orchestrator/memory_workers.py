@@ -102,7 +102,7 @@ async def recompute_centroids(deps: Deps) -> list[str]:
 
 
 async def seed_centroids(deps: Deps, within: timedelta = timedelta(seconds=30)) -> None:
-    """Fills the table after a fresh deploy, so that nobody waits for Sunday. Never fails."""
+    """Fill the table after a fresh deploy, so that nobody waits for Sunday. Never fails."""
     try:
         async with asyncio.timeout(within.total_seconds()):
             await recompute_centroids(deps)

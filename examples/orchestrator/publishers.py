@@ -18,7 +18,7 @@ class UsagePublisher:
     client: Client
 
     async def publish(self, transaction: Connection, event: UsageEvent) -> int:
-        """Inserts the job in the caller's transaction, kept or lost with all else in it; the job's
-        id.
+        """Insert the job in the caller's transaction, kept or lost with all else in it; return the
+        job's id.
         """
         return (await self.client.insert_tx(transaction, event)).job.id

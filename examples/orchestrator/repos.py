@@ -18,7 +18,7 @@ Connection = AsyncConnection[Any]
 
 
 async def create_tables(pool: Pool) -> None:
-    """Makes the tables that are missing."""
+    """Make the tables that are missing."""
     async with pool.connection() as connection:
         await connection.execute(Path(__file__).with_name("schema.sql").read_bytes())
 
@@ -42,7 +42,7 @@ class DrawerRepo(_Repo):
     async def add(
         self, workspace: str, content: str, *, memory_type: str | None, tier: str | None
     ) -> None:
-        """A new drawer: sorted by a quick path, or raw where neither type nor tier is known."""
+        """Add a drawer: sorted by a quick path, or raw where neither type nor tier is known."""
         async with self.pool.connection() as connection:
             await connection.execute(
                 """
@@ -59,7 +59,9 @@ class DrawerRepo(_Repo):
         return await self._drawers("where state = 'raw' order by id limit %s", limit)
 
     async def unlinked(self, limit: int = 100) -> list[Drawer]:
-        """Important drawers whose entities nobody has looked for, as they took a quick path."""
+        """Return important drawers whose entities nobody has looked for, as they took a quick
+        path.
+        """
         return await self._drawers(
             """
             where state = 'processed' and pipeline_tier <> 'llm' and entity_count = 0 and
@@ -70,7 +72,7 @@ class DrawerRepo(_Repo):
         )
 
     async def sorted_by_llm(self, memory_type: str) -> list[Drawer]:
-        """The newest drawers of a type that a model sorted; no others, lest centroids feed
+        """Return the newest drawers of a type that a model sorted; no others, lest centroids feed
         themselves.
         """
         return await self._drawers(
@@ -92,7 +94,7 @@ class DrawerRepo(_Repo):
             return [memory_type for (memory_type,) in await rows.fetchall()]
 
     async def mark_sorted(self, id: int, memory_type: str, importance: float) -> None:
-        """A model has sorted this drawer."""
+        """Note that a model has sorted this drawer."""
         async with self.pool.connection() as connection:
             await connection.execute(
                 """
@@ -104,8 +106,8 @@ class DrawerRepo(_Repo):
             )
 
     async def decay_and_prune(self, factor: float, floor: float) -> tuple[int, int]:
-        """Makes every drawer less important, removes what no longer matters; how many faded and
-        went.
+        """Make every drawer less important and remove what no longer matters; return how many faded
+        and went.
         """
         async with self.pool.connection() as connection:
             faded = await connection.execute(
@@ -151,7 +153,7 @@ class CentroidRepo(_Repo):
     """Table `memory_type_centroids`."""
 
     async def source_hash(self, memory_type: str) -> str | None:
-        """What the centroid was made from."""
+        """Return what the centroid was made from."""
         async with self.pool.connection() as connection:
             rows = await connection.execute(
                 "select source_hash from memory_type_centroids where memory_type = %s",
@@ -161,7 +163,7 @@ class CentroidRepo(_Repo):
             return row[0] if row else None
 
     async def upsert(self, memory_type: str, vector: Sequence[float], source_hash: str) -> None:
-        """Sets a type's centroid."""
+        """Set a type's centroid."""
         async with self.pool.connection() as connection:
             await connection.execute(
                 """
@@ -178,7 +180,7 @@ class MessageRepo(_Repo):
     """Table `messages`."""
 
     async def add(self, connection: Connection, chat: str, text: str, *, state: str) -> int:
-        """A new message, in the caller's transaction; its id."""
+        """Add a message in the caller's transaction; return its id."""
         rows = await connection.execute(
             "insert into messages (chat, text, state) values (%s, %s, %s) returning id",
             [chat, text, state],
@@ -188,7 +190,7 @@ class MessageRepo(_Repo):
         return int(row[0])
 
     async def fail_stale_pending(self, older_than: timedelta) -> int:
-        """Gives up on messages that have waited too long; how many."""
+        """Give up on messages that have waited too long; return how many."""
         async with self.pool.connection() as connection:
             failed = await connection.execute(
                 "update messages set state = 'failed' where state = 'pending' and created_at <"
@@ -202,7 +204,7 @@ class PricingRepo(_Repo):
     """Table `model_pricing`."""
 
     async def add(self, prices: Mapping[str, tuple[float, float]]) -> None:
-        """New rows, one a model; old ones stay, as past usage was billed by them."""
+        """Add rows, one a model; old ones stay, as past usage was billed by them."""
         async with self.pool.connection() as connection, connection.cursor() as cursor:
             await cursor.executemany(
                 "insert into model_pricing (model, input_usd, output_usd) values (%s, %s, %s)",

@@ -27,7 +27,7 @@ class Sort:
 
 @workers.work(Sort)
 async def sort(job: Job[Sort]) -> None:
-    """Logs them in order; the dashboard shows the log beside the job."""
+    """Log them in order; the dashboard shows the log beside the job."""
     log.info("sorted: %s", ", ".join(sorted(job.args.strings)))
 
 
@@ -40,7 +40,7 @@ client = Client(
 
 
 async def main() -> None:
-    """Inserts a job, through a client that has no queues and so works none."""
+    """Insert a job, through a client that has no queues and so works none."""
     async with Client(DATABASE_URL) as inserting:
         result = await inserting.insert(Sort(strings=["whale", "tiger", "bear"]))
         print(result.job.id)
