@@ -26,9 +26,11 @@ from riverui.web.http.context import Dashboard
 from riverui.web.http.gate import GateMiddleware
 from riverui.web.http.health import Health
 from riverui.web.http.paths import Urls
+from riverui.web.http.probe import Probe
 from riverui.web.http.routes import GuardedRoute, check_rights, not_found
 from riverui.web.http.static import StaticFiles
 from riverui.web.http.urls import url
+from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
 from riverui.web.live.measured_driver import MeasuredDriver
 from riverui.web.live.metrics import Metrics
@@ -66,28 +68,31 @@ def build_app(
     hosts: frozenset[str] | None = None,
     close_driver: bool = False,
     pilot: JobPilot = PLAIN,
+    limits: DashboardLimits | None = None,
 ) -> Starlette:
     """Return the dashboard of one database, to be served alone or mounted anywhere (it needs no
     lifespan).
 
     `hosts` are the only host names answered to, when given. Where a lifespan does reach the app,
     its end stops what runs in the background, and closes the driver if `close_driver`. `pilot`
-    carries out the verbs on jobs, a client's features among them. Raises
-    ConfigError for a `sign_in` that lets nobody in or cannot be used.
+    carries out the verbs on jobs, a client's features among them. Raises ConfigError for a
+    `sign_in` that lets nobody in or cannot be used.
     """
-    config = config or DashboardConfig()
-    health, static = Health(driver), StaticFiles(assets.STATIC)
+    config, limits = config or DashboardConfig(), limits or DashboardLimits()
+    health = Health(Probe(driver, timeout=limits.probe_seconds))
+    static = StaticFiles(assets.STATIC)
     routes = route_table(health, static)
-    counts = Counts(driver, config)
+    counts = Counts(driver, config, limits.counts)
     metrics = Metrics(driver, counts, config)
     dashboard = Dashboard(
         config=config,
         counts=counts,
         driver=MeasuredDriver(driver, metrics.transacted),
         environment=render.environment(),
+        limits=limits,
         metrics=metrics,
         navigation={item.name: item.navigation for item in SECTIONS if item.navigation},
-        operations=Operations(driver, config, pilot=pilot),
+        operations=Operations(driver, config, pilot=pilot, limits=limits.operations),
         pilot=pilot,
         rights=RIGHTS,
         searches=Searches(),

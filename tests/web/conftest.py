@@ -10,14 +10,23 @@ from starlette.applications import Starlette
 
 from riverui import create_app
 from riverui.storage.interface import Driver
+from riverui.web.app import build_app
 from riverui.web.auth.rights import READ_ONLY, Access
+from riverui.web.auth.sign_in import SignIn
+from riverui.web.limits import DashboardLimits
 from tests.web.stand_ins import browser
 
 
 @pytest.fixture
-async def app(driver: Driver) -> AsyncIterator[Starlette]:
-    """The dashboard, open to everybody."""
-    app = create_app(driver, no_auth=True)
+def limits() -> DashboardLimits:
+    """Give the dashboard's limits; a test parametrizes them where it needs others."""
+    return DashboardLimits()
+
+
+@pytest.fixture
+async def app(driver: Driver, limits: DashboardLimits) -> AsyncIterator[Starlette]:
+    """Yield the dashboard, open to everybody."""
+    app = build_app(driver, SignIn(no_auth=True), limits=limits)
     yield app
     await app.state.dashboard.operations.close()
     await app.state.dashboard.counts.close()

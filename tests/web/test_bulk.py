@@ -16,9 +16,11 @@ from starlette.applications import Starlette
 
 from riverui import create_app
 from riverui.storage.interface import Driver
+from riverui.web.app import build_app
+from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
+from riverui.web.limits import DashboardLimits
 from riverui.web.live.operations import Operations
-from riverui.web.sections.jobs import bulk
 from tests.factory import job
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
@@ -108,13 +110,14 @@ async def test_only_states_in_which_the_verb_does_something_are_touched(
     assert not form.all("button")
 
 
+@pytest.mark.parametrize("limits", [DashboardLimits(preview_jobs=2)])
 async def test_kinds_are_told_of_the_jobs_looked_at(
-    client: httpx2.AsyncClient, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:
-    for _ in range(3):
+    for _ in range(2):
         await job(connection, "discarded", kind="mail")
     assert "among" not in (await preview(client, "verb=retry&state=discarded")).text
-    monkeypatch.setattr(bulk, "_LOOKED_AT", 2)
+    await job(connection, "discarded", kind="mail")
     assert "mail 2 among 2 of them" in (await preview(client, "verb=retry&state=discarded")).text
 
 
@@ -158,7 +161,6 @@ async def test_tokens_that_are_not_ours_start_nothing(
     app: Starlette,
     client: httpx2.AsyncClient,
     connection: AsyncConnection[Any],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await job(connection, "retryable")
     token = dict((await preview(client, "verb=retry")).fields())["token"]
@@ -170,12 +172,29 @@ async def test_tokens_that_are_not_ours_start_nothing(
         assert answer.status_code == 400, bad
     # A preview of one verb is no leave for another.
     assert (await client.post("/jobs/bulk/delete", data={"token": token})).status_code == 400
-    monkeypatch.setattr(bulk, "_SECONDS", -1)
-    answer = await client.post("/jobs/bulk/retry", data={"token": token})
+    assert await states(connection) == ["retryable"]
+    assert app.state.dashboard.operations.list() == ()
+
+
+async def test_a_preview_expires(driver: Driver, connection: AsyncConnection[Any]) -> None:
+    await job(connection, "retryable")
+    config = DashboardConfig(secret_key="the same for both apps")
+    soon = build_app(driver, SignIn(no_auth=True), config)
+    async with browser(soon) as client:
+        token = dict((await preview(client, "verb=retry")).fields())["token"]
+    late = build_app(
+        driver, SignIn(no_auth=True), config, limits=DashboardLimits(preview_seconds=-1)
+    )
+    async with browser(late) as client:
+        answer = await client.post("/jobs/bulk/retry", data={"token": token})
     assert answer.status_code == 400
     assert "has expired" in answer.text
     assert await states(connection) == ["retryable"]
-    assert app.state.dashboard.operations.list() == ()
+    assert late.state.dashboard.operations.list() == ()
+    async with browser(soon) as client:
+        answer = await client.post("/jobs/bulk/retry", data={"token": token})
+    assert answer.status_code == 303
+    await soon.state.dashboard.operations.close()
 
 
 async def test_a_count_that_is_not_cheap_is_a_lower_bound(

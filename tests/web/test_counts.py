@@ -5,7 +5,8 @@ way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -18,8 +19,7 @@ from riverui.errors import DatabaseError, QueryTimeout
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, CountKind, JobFilter
 from riverui.web.config import DashboardConfig
-from riverui.web.live import counts as module
-from riverui.web.live.counts import Counts, Snapshot
+from riverui.web.live.counts import CountLimits, Counts, Snapshot
 from tests.factory import job
 
 EXACT = Count(value=3)
@@ -70,9 +70,12 @@ async def tally() -> Tally:
     return Tally()
 
 
-def counter(tally: Tally) -> Counts:
+def counter(
+    tally: Tally, *, clock: Callable[[], float] = time.monotonic, **limits: float
+) -> Counts:
     driver: Any = tally
-    return Counts(driver, DashboardConfig())
+    given: dict[str, Any] = limits
+    return Counts(driver, DashboardConfig(), CountLimits(**given), clock=clock)
 
 
 async def test_many_viewers_are_one_query(tally: Tally) -> None:
@@ -93,11 +96,8 @@ async def test_after_an_action_it_counts_anew(tally: Tally) -> None:
     assert (await counts.get()).of(JobState.RUNNING) == Count(value=7)
 
 
-async def test_a_slow_count_shows_the_last_one_meanwhile(
-    tally: Tally, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_LONGEST_WAIT", 0.01)
-    counts = counter(tally)
+async def test_a_slow_count_shows_the_last_one_meanwhile(tally: Tally) -> None:
+    counts = counter(tally, wait_seconds=0.01)
     await counts.get()
     tally.delay = 5
     counts.expire()
@@ -106,10 +106,9 @@ async def test_a_slow_count_shows_the_last_one_meanwhile(
     await counts.close()
 
 
-async def test_failure_is_told_and_the_last_count_kept_for_a_while(
-    tally: Tally, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counts = counter(tally)
+async def test_failure_is_told_and_the_last_count_kept_for_a_while(tally: Tally) -> None:
+    now = time.monotonic()
+    counts = counter(tally, clock=lambda: now)
     tally.error = QueryTimeout()
     assert await counts.get() == Snapshot(error=tally.error)
     tally.error = None
@@ -120,7 +119,7 @@ async def test_failure_is_told_and_the_last_count_kept_for_a_while(
     snapshot = await counts.get()
     assert snapshot.of(JobState.RUNNING) == EXACT
     assert snapshot.error is tally.error
-    monkeypatch.setattr(module, "_KEPT", 0)
+    now += 61
     assert (await counts.get()).counts is None
 
 
@@ -150,12 +149,9 @@ async def test_big_states_are_counted_exactly_in_the_background(tally: Tally) ->
     await counts.close()
 
 
-async def test_the_background_count_ends_when_nobody_looks(
-    tally: Tally, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_WATCHED", 0.0)
+async def test_the_background_count_ends_when_nobody_looks(tally: Tally) -> None:
     tally.counts = {**tally.counts, JobState.COMPLETED: ABOUT}
-    counts = counter(tally)
+    counts = counter(tally, watched_seconds=0.0)
     await counts.get()
     await asyncio.sleep(0.02)
     assert tally.asked == ["states"]
@@ -172,15 +168,14 @@ async def _exactly(counts: Counts, state: JobState) -> Count:
 
 
 async def test_a_figure_that_was_exact_stays_exact_where_nothing_speaks_against_it(
-    tally: Tally, monkeypatch: pytest.MonkeyPatch
+    tally: Tally,
 ) -> None:
     tally.counts = {**tally.counts, JobState.COMPLETED: ABOUT}
-    counts = counter(tally)
+    counts = counter(tally, exact_rest_seconds=0.0)
     known = await _exactly(counts, JobState.COMPLETED)
     assert (known.value, known.kind) == (9_980_095, CountKind.EXACT)
     # The next exact count fails: the figure is as good as it was.
     tally.error = QueryTimeout()
-    monkeypatch.setattr(module, "_EXACT_REST", 0.0)
     asked = len(tally.asked)
     async with asyncio.timeout(5):
         while "exact completed" not in tally.asked[asked:]:
@@ -193,7 +188,6 @@ async def test_a_figure_that_was_exact_stays_exact_where_nothing_speaks_against_
         **tally.counts,
         JobState.COMPLETED: Count(value=6_000_000, kind=CountKind.ESTIMATED),
     }
-    monkeypatch.setattr(module, "_EXACT_REST", 60.0)
     counts.expire()
     seen = (await counts.get()).of(JobState.COMPLETED)
     assert seen == Count(value=6_000_000, kind=CountKind.ESTIMATED)
@@ -260,12 +254,9 @@ async def test_programs_get_the_figures_of_the_moment_and_share_the_counting(tal
     assert len(tally.asked) == before
 
 
-async def test_a_count_that_costs_more_is_not_made_for_each_program(
-    tally: Tally, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_CHEAP", 0.001)
+async def test_a_count_that_costs_more_is_not_made_for_each_program(tally: Tally) -> None:
     tally.delay = 0.01
-    counts = counter(tally)
+    counts = counter(tally, cheap_seconds=0.001)
     await counts.thorough()
     await asyncio.gather(*(counts.thorough() for _ in range(50)))
     assert tally.asked == ["states"]

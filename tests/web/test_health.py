@@ -9,7 +9,10 @@ from starlette.applications import Starlette
 
 from riverui import create_app
 from riverui.errors import DatabaseUnavailable, LoginRefused, RiveruiError
+from riverui.web.app import build_app
+from riverui.web.auth.sign_in import SignIn
 from riverui.web.http.proxy import Prefix
+from riverui.web.limits import DashboardLimits
 from tests.web.stand_ins import DeadDriver, browser
 
 
@@ -44,14 +47,13 @@ async def test_without_its_database_it_lives_but_is_not_ready(
     assert str(error) in caplog.text
 
 
-async def test_a_database_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("riverui.web.http.probe._TIMEOUT_SECONDS", 0.05)
-
+async def test_a_database_that_hangs_is_not_waited_for() -> None:
     class Hanging(DeadDriver):
         async def ping(self) -> None:
             await asyncio.sleep(60)
 
-    async with browser(app(Hanging())) as client:
+    limits = DashboardLimits(probe_seconds=0.05)
+    async with browser(build_app(Hanging(), SignIn(no_auth=True), limits=limits)) as client:
         assert (await client.get("/api/health-checks/complete")).status_code == 503
 
 

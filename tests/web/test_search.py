@@ -107,10 +107,9 @@ async def test_a_fourth_search_waits_for_its_turn(app: Starlette, htmx: Htmx) ->
         assert after.one(id="search-note").attributes["data-search"] == "going"
 
 
-def test_a_page_that_asks_no_more_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_asks_no_more_is_forgotten() -> None:
     now = 1000.0
-    monkeypatch.setattr("riverui.web.search.long_searches.time.monotonic", lambda: now)
-    searches = Searches()
+    searches = Searches(clock=lambda: now)
     for viewer in ("a", "b", "c"):
         assert searches.turn(viewer, viewer, begin=True, step=3) is Turn.TAKEN
         searches.rest(viewer, viewer, over=False)

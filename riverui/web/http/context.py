@@ -14,6 +14,7 @@ from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.http.paths import Urls
 from riverui.web.http.static import StaticFiles
+from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operations import Operations
@@ -30,6 +31,7 @@ class Dashboard:
     counts: Counts
     driver: Driver
     environment: Environment
+    limits: DashboardLimits
     metrics: Metrics
     navigation: Mapping[str, NavEntry]
     """Entries of the navigation in their order, by section."""

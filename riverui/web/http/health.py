@@ -8,7 +8,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.storage.interface import Driver
 from riverui.web.api.serializers import dump, reply
 from riverui.web.http.probe import Probe
 
@@ -19,8 +18,8 @@ NAMES = ("minimal", "complete")
 class Health:
     """`minimal`: the process answers. `complete`: the database does too."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._probe = Probe(driver)
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
 
     async def show(self, request: Request) -> Response:
         """Answer `{"status": "ok"}`, 503 with a message, or 404 for other names: River UI's

@@ -12,22 +12,23 @@ from riverui.storage.interface import Driver
 log = logging.getLogger("riverui.health")
 
 _FRESH_SECONDS = 1.0
-"""For which one answer serves everyone: probes of many balancers cost one query a second."""
-_TIMEOUT_SECONDS = 2.5
-"""For the answer: less than the 3 to 5 seconds that orchestrators give a probe."""
+"""Seconds for which one answer serves everyone: many balancers cost one query a second."""
+TIMEOUT_SECONDS = 2.5
+"""Seconds for the answer: less than the 3 to 5 seconds that orchestrators give a probe."""
 
 
 class Probe:
-    """Asks the database at most once a second, and waits at most 2.5 seconds."""
+    """Asks the database at most once a second, and waits at most `timeout` seconds."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, *, timeout: float = TIMEOUT_SECONDS) -> None:
         self._asking: asyncio.Task[bool] | None = None
         self._asked_at = 0.0
         self._driver = driver
         self._answered = True
+        self._timeout = timeout
 
     async def answers(self) -> bool:
-        """Return whether it does."""
+        """Return whether the database answers."""
         now = time.monotonic()
         asking = self._asking
         if asking is None or (asking.done() and now - self._asked_at > _FRESH_SECONDS):
@@ -38,7 +39,7 @@ class Probe:
 
     async def _ask(self) -> bool:
         try:
-            async with asyncio.timeout(_TIMEOUT_SECONDS):
+            async with asyncio.timeout(self._timeout):
                 await self._driver.ping()
         except (DatabaseError, TimeoutError) as error:
             if self._answered:

@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -19,39 +19,44 @@ from riverui.web.config import DashboardConfig
 
 log = logging.getLogger("riverui.counts")
 
-_FRESH = 1.5
-"""Seconds for which a count answers everyone."""
-_CHEAP = 0.05
-"""Seconds of a count that is made anew for every program that asks, one at a time."""
-_LONGEST_WAIT = 0.25
-"""Seconds to wait for a new count where an older one can be shown instead."""
-_KEPT = 60.0
-"""Seconds for which an older count is still shown when counting fails."""
-_WATCHED = 60.0
-"""Seconds after the last look at the counts, for which the slow exact count goes on."""
-_EXACT_TIMEOUT = timedelta(seconds=30)
-"""Longest exact count of a big state, in the background."""
-_EXACT_SHARE = 20
-"""An exact count of a big state rests this many times as long as it took."""
-_EXACT_REST = 30.0
-"""Seconds that an exact count of a big state rests at least."""
-_EXACT_HOLDS = 600.0
-"""Seconds for which an exact count of a big state is shown rather than a guess, if nothing speaks
-against it: a figure that changed its precision with every look would tell less than one that is
-some minutes old.
-"""
-_EXACT_DRIFT = 0.2
-"""Share by which the database's own estimate may differ from an exact count: such estimates are off
-by some per cent, and by more only where much has changed.
-"""
-_MATCHING_FRESH = 5.0
-"""Seconds for which the number of jobs that match a filter answers everyone, at least."""
-_MATCHING_FAILED = 60.0
-"""Seconds until a number that could not be counted is tried again."""
-_MATCHING_KEPT = 256
-"""Filters whose numbers are remembered: more than people look at within seconds."""
-_MATCHING_TIMEOUT = timedelta(seconds=1)
-"""Longest count of the jobs that match: the page does without the number."""
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountLimits:
+    """How often counting asks the database, and for how long a figure serves."""
+
+    fresh_seconds: float = 1.5
+    """For which a count answers everyone: pages refresh themselves every two seconds."""
+    cheap_seconds: float = 0.05
+    """Taken by a count that is made anew for every program that asks, one at a time."""
+    wait_seconds: float = 0.25
+    """For a new count where an older one can be shown instead."""
+    kept_seconds: float = 60.0
+    """For which an older count is still shown when counting fails."""
+    watched_seconds: float = 60.0
+    """After the last look at the counts, for which the slow exact count goes on."""
+    exact_timeout: timedelta = timedelta(seconds=30)
+    """For the exact count of a big state, in the background."""
+    exact_share: float = 20.0
+    """An exact count of a big state rests this many times as long as it took."""
+    exact_rest_seconds: float = 30.0
+    """For which an exact count of a big state rests at least."""
+    exact_kept_seconds: float = 600.0
+    """For which an exact count of a big state is shown rather than a guess, if nothing speaks
+    against it: a figure that changed its precision with every look would tell less than one that is
+    some minutes old.
+    """
+    exact_drift: float = 0.2
+    """Share by which the database's own estimate may differ from an exact count: such estimates are
+    off by some per cent, and by more only where much has changed.
+    """
+    matching_fresh_seconds: float = 5.0
+    """For which the number of jobs that match a filter answers everyone, at least."""
+    matching_failed_seconds: float = 60.0
+    """Until a number that could not be counted is tried again."""
+    matching_kept: int = 256
+    """Filters whose numbers are remembered: more than people look at within seconds."""
+    matching_timeout: timedelta = timedelta(seconds=1)
+    """For a count of the jobs that match: the page does without the number."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,11 +99,6 @@ class _Exact:
     seconds: float
     """How long the last try took."""
 
-    @property
-    def rest(self) -> float:
-        """Return the seconds until this state may be counted again."""
-        return max(_EXACT_REST, self.seconds * _EXACT_SHARE)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Matching:
@@ -110,9 +110,19 @@ class _Matching:
 class Counts:
     """The counter of one database. Its methods never raise a DatabaseError."""
 
-    def __init__(self, driver: Driver, config: DashboardConfig) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        config: DashboardConfig,
+        limits: CountLimits | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._driver = driver
         self._config = config
+        self._limits = limits or CountLimits()
+        self._clock = clock
+        """Tells seconds since some moment, without ever going back."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._counts: Mapping[JobState, Count] | None = None
         self._counted = -1e9
@@ -134,12 +144,15 @@ class Counts:
         after a long wait.
         """
         self._enter_loop()
-        self._looked = now = time.monotonic()
+        self._looked = now = self._clock()
         if now >= self._due:
             # With nothing to show, or after an action whose effect is awaited, it is worth a moment
             # more.
             eager = self._expired or self._counts is None
-            await _wait(self._counting(), _LONGEST_WAIT * 4 if eager else _LONGEST_WAIT)
+            await _wait(
+                self._counting(),
+                self._limits.wait_seconds * 4 if eager else self._limits.wait_seconds,
+            )
         self._watch_slowly()
         return self._snapshot()
 
@@ -150,7 +163,7 @@ class Counts:
         Where counting is cheap, the figures are those of the moment of asking, whoever changed
         them.
         """
-        if self._cost <= _CHEAP and self._error is None:
+        if self._cost <= self._limits.cheap_seconds and self._error is None:
             await self._catch_up()
         snapshot = await self.get()
         counts = snapshot.counts or {}
@@ -173,13 +186,16 @@ class Counts:
         """
         self._enter_loop()
         known = self._matching.get(key)
-        if known and time.monotonic() - known.monotonic < known.fresh:
+        if known and self._clock() - known.monotonic < known.fresh:
             return known.count
         if key not in self._matching_flights:
             if len(self._matching_flights) >= 2:
                 return known.count if known else None
             self._matching_flights[key] = asyncio.create_task(self._count_matching(key, filter))
-        await _wait(self._matching_flights[key], _LONGEST_WAIT if known else _LONGEST_WAIT * 4)
+        await _wait(
+            self._matching_flights[key],
+            self._limits.wait_seconds if known else self._limits.wait_seconds * 4,
+        )
         known = self._matching.get(key)
         return known.count if known else None
 
@@ -204,10 +220,10 @@ class Counts:
         self._enter_loop()
         if self._flight is not None and not self._flight.done():
             # It may have begun before what the asker knows to have happened.
-            await _wait(self._flight, _LONGEST_WAIT)
+            await _wait(self._flight, self._limits.wait_seconds)
         if self._flight is None or self._flight.done():
             self._due = 0.0
-        await _wait(self._counting(), _LONGEST_WAIT)
+        await _wait(self._counting(), self._limits.wait_seconds)
 
     def _counting(self) -> asyncio.Task[None]:
         if self._flight is None or self._flight.done():
@@ -215,26 +231,29 @@ class Counts:
         return self._flight
 
     async def _count(self) -> None:
-        expired, started = self._expired, time.monotonic()
+        expired, started = self._expired, self._clock()
         try:
             async with self._driver.reading(timeout=self._config.page_timeout) as executor:
-                connected = time.monotonic()
+                connected = self._clock()
                 counts = await executor.job_count_by_state(cap=self._config.count_cap)
-                self._cost = time.monotonic() - connected
+                self._cost = self._clock() - connected
         except DatabaseError as error:
             self._error = error
         else:
-            self._counts, self._error, self._counted = counts, None, time.monotonic()
+            self._counts, self._error, self._counted = counts, None, self._clock()
         if expired == self._expired:
             self._expired = 0
-            now = time.monotonic()
+            now = self._clock()
             # A database that counts slowly is asked less often; jitter keeps several processes
             # apart.
-            self._due = now + max(_FRESH, 10 * (now - started)) + random.random() * 0.5  # noqa: S311
+            rest = max(self._limits.fresh_seconds, 10 * (now - started))
+            self._due = now + rest + random.random() * 0.5  # noqa: S311
 
     def _snapshot(self) -> Snapshot:
-        now = time.monotonic()
-        if self._counts is None or (self._error and now - self._counted > _KEPT):
+        now = self._clock()
+        if self._counts is None or (
+            self._error and now - self._counted > self._limits.kept_seconds
+        ):
             return Snapshot(error=self._error)
         return Snapshot(
             counts={state: self._best(state, count, now) for state, count in self._counts.items()},
@@ -246,9 +265,9 @@ class Counts:
         if count.kind is CountKind.EXACT or exact is None or exact.at is None:
             return count
         # Much older means that nobody looked for a while: the quick figure is nearer the truth.
-        if now - exact.counted > max(_EXACT_HOLDS, 2 * exact.rest):
+        if now - exact.counted > max(self._limits.exact_kept_seconds, 2 * self._rest(exact)):
             return count
-        drifted = abs(count.value - exact.value) > _EXACT_DRIFT * exact.value
+        drifted = abs(count.value - exact.value) > self._limits.exact_drift * exact.value
         if exact.value < self._config.count_cap or (count.kind is CountKind.ESTIMATED and drifted):
             return count
         return Count(value=exact.value, at=exact.at)
@@ -261,8 +280,8 @@ class Counts:
 
     async def _count_slowly(self) -> None:
         """Count big states exactly, one at a time and seldom, for as long as somebody looks."""
-        while time.monotonic() - self._looked < _WATCHED:
-            now = time.monotonic()
+        while self._clock() - self._looked < self._limits.watched_seconds:
+            now = self._clock()
             big = [
                 state
                 for state, count in (self._counts or {}).items()
@@ -273,7 +292,7 @@ class Counts:
             due = {state: self._exact_due(state) for state in big}
             state = min(big, key=due.__getitem__)
             if due[state] > now:
-                await asyncio.sleep(min(due[state] - now, _WATCHED / 4))
+                await asyncio.sleep(min(due[state] - now, self._limits.watched_seconds / 4))
                 continue
             await self._count_exactly(state)
             await asyncio.sleep(1 + random.random())  # noqa: S311 - keeps processes apart
@@ -281,45 +300,51 @@ class Counts:
     async def _finish(self) -> None:
         """Count each big state whose exact count is not known yet, or may be asked for again."""
         for state, count in (self._counts or {}).items():
-            if count.kind is not CountKind.EXACT and self._exact_due(state) <= time.monotonic():
+            if count.kind is not CountKind.EXACT and self._exact_due(state) <= self._clock():
                 await self._count_exactly(state)
 
     def _exact_due(self, state: JobState) -> float:
         exact = self._exact.get(state)
-        return exact.tried + exact.rest if exact else 0.0
+        return exact.tried + self._rest(exact) if exact else 0.0
+
+    def _rest(self, exact: _Exact) -> float:
+        """Return the seconds from one exact count of a state to the next."""
+        return max(self._limits.exact_rest_seconds, exact.seconds * self._limits.exact_share)
 
     async def _count_exactly(self, state: JobState) -> None:
-        started = time.monotonic()
+        started = self._clock()
         before = self._exact.get(state) or _Exact(
             value=0, at=None, counted=0.0, tried=0.0, seconds=0.0
         )
         found = before
         try:
-            async with self._driver.reading(timeout=_EXACT_TIMEOUT) as executor:
+            async with self._driver.reading(timeout=self._limits.exact_timeout) as executor:
                 value = (await executor.job_count_exact(state)).value
-            found = replace(before, value=value, at=datetime.now(UTC), counted=time.monotonic())
+            found = replace(before, value=value, at=datetime.now(UTC), counted=self._clock())
         except DatabaseError as error:
             log.info("could not count %s jobs exactly: %s", state.value, error)
-        now = time.monotonic()
+        now = self._clock()
         self._exact[state] = replace(found, tried=now, seconds=now - started)
 
     async def _count_matching(self, key: str, filter: JobFilter) -> None:
-        started = time.monotonic()
+        started = self._clock()
         count: Count | None = None
         try:
-            timeout = min(_MATCHING_TIMEOUT, self._config.page_timeout)
+            timeout = min(self._limits.matching_timeout, self._config.page_timeout)
             async with self._driver.reading(timeout=timeout) as executor:
                 count = await executor.job_count(filter, cap=self._config.count_cap)
         except RiveruiError as error:
             log.info("could not count matching jobs: %s", error)
         finally:
-            now = time.monotonic()
+            now = self._clock()
             fresh = (
-                max(_MATCHING_FRESH, _EXACT_SHARE * (now - started)) if count else _MATCHING_FAILED
+                max(self._limits.matching_fresh_seconds, self._limits.exact_share * (now - started))
+                if count
+                else self._limits.matching_failed_seconds
             )
             self._matching[key] = _Matching(count=count, monotonic=now, fresh=fresh)
             self._matching.move_to_end(key)
-            while len(self._matching) > _MATCHING_KEPT:
+            while len(self._matching) > self._limits.matching_kept:
                 self._matching.popitem(last=False)
             self._matching_flights.pop(key, None)
 

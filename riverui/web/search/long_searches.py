@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlencode
@@ -94,7 +95,9 @@ class _Lease:
 class Searches:
     """The searches that go on just now in this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        """Tells seconds since some moment, without ever going back."""
         self._leases: dict[str, _Lease] = {}
 
     def turn(self, viewer: str, search: str, *, begin: bool, step: float) -> Turn:
@@ -103,7 +106,7 @@ class Searches:
         A search that begins takes the place of the viewer's earlier one, which is OVERTAKEN from
         then on.
         """
-        now = time.monotonic()
+        now = self._clock()
         self._leases = {name: lease for name, lease in self._leases.items() if lease.until > now}
         held = self._leases.get(viewer)
         if held is None and len(self._leases) >= _MOST:
@@ -121,7 +124,7 @@ class Searches:
         if over:
             del self._leases[viewer]
         else:
-            self._leases[viewer] = _Lease(search=search, until=time.monotonic() + _SILENT)
+            self._leases[viewer] = _Lease(search=search, until=self._clock() + _SILENT)
 
 
 def first_note(

@@ -9,10 +9,10 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from tests.web.conftest import app, reader
+from tests.web.conftest import app, limits, reader
 from tests.web.stand_ins import browser
 
-__all__ = ["app", "reader"]
+__all__ = ["app", "limits", "reader"]
 
 Get = Callable[..., Awaitable[Any]]
 

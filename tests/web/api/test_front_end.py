@@ -19,6 +19,8 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui.web.limits import DashboardLimits
+from riverui.web.live.counts import CountLimits
 from tests.river_ui_stage import difference, fill, outline, picture
 from tests.web.stand_ins import browser
 
@@ -27,11 +29,11 @@ RECORDED: list[dict[str, Any]] = json.loads(
 )
 
 
+# However busy the machine is, counting a hundred jobs is cheap.
+@pytest.mark.parametrize("limits", [DashboardLimits(counts=CountLimits(cheap_seconds=10))])
 async def test_what_its_pages_ask_is_answered_and_done(
-    app: Starlette, connection: AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+    app: Starlette, connection: AsyncConnection[Any]
 ) -> None:
-    # However busy the machine is, counting a hundred jobs is cheap.
-    monkeypatch.setattr("riverui.web.live.counts._CHEAP", 10)
     await fill(connection)
     async with browser(app) as client:
         for asked in RECORDED:

@@ -10,6 +10,8 @@ from psycopg import AsyncConnection
 from riverui import create_app
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
+from riverui.web.limits import DashboardLimits
+from riverui.web.live.counts import CountLimits
 from tests import factory
 from tests.web.api.conftest import Get
 from tests.web.stand_ins import browser
@@ -101,11 +103,11 @@ async def test_states_are_eight_numbers(get: Get, connection: Connection) -> Non
     assert list(found) == list(names)
 
 
+# However busy the machine is, this counts as cheap.
+@pytest.mark.parametrize("limits", [DashboardLimits(counts=CountLimits(cheap_seconds=10))])
 async def test_states_are_those_of_the_moment_whoever_changed_them(
-    get: Get, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    get: Get, connection: Connection
 ) -> None:
-    # However busy the machine is, this counts as cheap.
-    monkeypatch.setattr("riverui.web.live.counts._CHEAP", 10)
     for number in range(1, 6):
         await factory.job(connection, "available")
         assert (await get("states"))["available"] == number

@@ -40,10 +40,6 @@ from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import done, respond
 
 _SALT = "riverui.bulk"
-_SECONDS = 15 * 60
-"""How long a preview may be acted on."""
-_LOOKED_AT = 200
-"""Matching jobs that the preview looks at for its kinds."""
 _SAMPLES = 5
 """Jobs that the preview shows, so that one sees at a glance what is meant."""
 
@@ -79,8 +75,9 @@ async def index(request: Request) -> Response:
     verb = _verb(request.query_params.get("verb", ""))
     need(request, verb.right)
     board, now = dashboard(request), datetime.now(UTC)
+    looked_at = board.limits.preview_jobs
     listing, _ = addresses.read(
-        request.query_params, now=now, default_limit=_LOOKED_AT, besides=("next", "verb")
+        request.query_params, now=now, default_limit=looked_at, besides=("next", "verb")
     )
     next_url = local_path(
         request, request.query_params.get("next"), default=url(request, "jobs.index")
@@ -97,7 +94,7 @@ async def index(request: Request) -> Response:
             JobListParams(
                 filter=matching,
                 order=addresses.default_order(matching.states),
-                limit=_LOOKED_AT,
+                limit=looked_at,
                 window=board.config.search_window,
                 cutoff=cutoff,
             )
@@ -127,7 +124,9 @@ async def start(verb: JobVerb, request: Request) -> Response:
     board = dashboard(request)
     posted = await form(request)
     try:
-        found = board.signer.loads(posted.get("token", ""), salt=_SALT, max_age=_SECONDS)
+        found = board.signer.loads(
+            posted.get("token", ""), salt=_SALT, max_age=board.limits.preview_seconds
+        )
     except BadData:
         raise BadRequest("This preview has expired or was changed: open it again.") from None
     if found["verb"] != verb.name:

@@ -1,0 +1,25 @@
+"""How much the dashboard does at once and how often: figures that programs have no reason to
+change, and tests have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from riverui.web.http.probe import TIMEOUT_SECONDS
+from riverui.web.live.counts import CountLimits
+from riverui.web.live.operations import OperationLimits
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DashboardLimits:
+    """The figures of one dashboard."""
+
+    counts: CountLimits = field(default_factory=CountLimits)
+    operations: OperationLimits = field(default_factory=OperationLimits)
+    probe_seconds: float = TIMEOUT_SECONDS
+    """For the database to answer a health check."""
+    preview_jobs: int = 200
+    """Matching jobs that the preview of a bulk action looks at for its kinds."""
+    preview_seconds: int = 15 * 60
+    """For which such a preview may be acted on."""
