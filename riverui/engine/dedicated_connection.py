@@ -13,14 +13,11 @@ from riverui.storage.interface import WORKING, Driver, Executor
 
 T = TypeVar("T")
 
-STATEMENT_TIMEOUT = timedelta(seconds=10)
-"""For fetching and completing: River's figure."""
-
 
 class DedicatedConnection:
     """A connection outside the pool, opened at first use and again after it was lost."""
 
-    def __init__(self, driver: Driver, *, timeout: timedelta = STATEMENT_TIMEOUT) -> None:
+    def __init__(self, driver: Driver, *, timeout: timedelta) -> None:
         self._driver = driver
         self._executor: Executor | None = None
         self._lock = asyncio.Lock()

@@ -30,6 +30,9 @@ class EngineLimits:
     set_aside_seconds: float = 60.0
     """Until a job that could not be fetched is tried again: somebody has to mend it first."""
 
+    statement_timeout: timedelta = timedelta(seconds=10)
+    """For each statement that fetches or completes: River's figure."""
+
     # Finishing
     outcomes_at_once: int = 200
     """Outcomes that are written without waiting for more."""

@@ -81,7 +81,7 @@ class ClientRuntime:
         self._abandoned = asyncio.Event()
         self._changing = asyncio.Lock()
         self._client = client
-        self._fetching = DedicatedConnection(driver)
+        self._fetching = DedicatedConnection(driver, timeout=client.limits.statement_timeout)
         self._hurry = asyncio.Event()
         self._leader = leader
         self._logger = logger

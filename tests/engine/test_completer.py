@@ -44,7 +44,7 @@ class Bench:
         self.play = play
         self.driver = driver
         self.events = Events(LOG)
-        self.connection = DedicatedConnection(driver)
+        self.connection = DedicatedConnection(driver, timeout=EngineLimits().statement_timeout)
         self.begin(EngineLimits())
 
     def begin(self, limits: EngineLimits) -> None:

@@ -160,7 +160,7 @@ async def test_a_listener_that_dies_in_silence(
     begin: Begin, database: Connection, server: Server
 ) -> None:
     async with proxy(server) as between:
-        worker = await begin(url=between.url, patience=0.3, fetch_poll_interval=0.5)
+        worker = await begin(url=between.url, answer_within=0.3, fetch_poll_interval=0.5)
         held = await worker.insert("block")
         await worker.wait("started", id=held)
         heard = between.listens
@@ -188,7 +188,7 @@ async def test_a_network_that_swallows_everything(
         worker = await begin(
             url=between.url,
             journal=str(journal),
-            patience=0.5,
+            answer_within=0.5,
             quiet=True,
             log_jobs=False,
             queues={"default": 40},

@@ -25,14 +25,16 @@ from riverui.domain.jobs import STATE_BITS, JobRow
 from riverui.engine.args.gojson import dump
 from riverui.engine.client import Client
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
-from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.events import EventKind, Subscription
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.job_lists import JobDeleteManyParams, JobListParams
 from riverui.engine.lead.periodic import PeriodicInterval, PeriodicJob
+from riverui.engine.limits import EngineLimits
 from riverui.storage.connect import connect
-from riverui.storage.postgres.client_timeout import GRACE_SECONDS
-from riverui.storage.postgres.listener import PostgresListener
+from riverui.storage.options import ConnectOptions
+from riverui.storage.postgres.connect import connect as connect_postgres
+from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from tests.interop.kinds import KINDS, Bench, JsonArgs, make_args
 
 Settings = dict[str, Any]
@@ -52,15 +54,8 @@ class Program:
         self._held: list[Any] = []
         self._reporting: asyncio.Task[None] | None = None
         self._skew = timedelta(seconds=settings.get("clock_skew", 0))
-        self._patience = settings.get("patience", 10)
-        if "patience" in settings:
-            # Not a setting of ours: River's 10 s and 5 s are only long for a test.
-            DedicatedConnection.__init__.__kwdefaults__ = {"timeout": span(self._patience)}
-            waits = {
-                "ping_seconds": self._patience,
-                "answer_seconds": GRACE_SECONDS + self._patience,
-            }
-            PostgresListener.__init__.__kwdefaults__ = waits
+        # River's 10 s and 5 s are long for a test.
+        self._answer_within: float | None = settings.get("answer_within")
 
     def say(self, event: str, **fields: Any) -> None:
         """Writes one line."""
@@ -99,9 +94,24 @@ class Program:
             )
             await self.pool.open()
         else:
-            database = connect(self._url, schema=self._schema, action_timeout=span(self._patience))
+            database = self._driver()
         clock = (lambda: datetime.now(UTC) + self._skew) if self._skew else None
-        return Client(database, config, clock=clock)
+        limits = (
+            EngineLimits(statement_timeout=span(self._answer_within))
+            if self._answer_within
+            else None
+        )
+        return Client(database, config, clock=clock, limits=limits)
+
+    def _driver(self) -> PostgresDriver:
+        if self._answer_within is None:
+            return connect(self._url, schema=self._schema)
+        limits = PostgresLimits(
+            listener_ping_seconds=self._answer_within,
+            listener_answer_seconds=LIMITS.grace_seconds + self._answer_within,
+        )
+        options = ConnectOptions(schema=self._schema, action_timeout=span(self._answer_within))
+        return connect_postgres(self._url, None, options, limits)
 
     def _config(self) -> ClientConfig:
         told = dict(self.settings)

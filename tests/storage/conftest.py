@@ -26,8 +26,11 @@ from riverui.storage.interface.params import (
     JobPage,
 )
 from riverui.storage.migrations import migrate
+from riverui.storage.options import ConnectOptions
+from riverui.storage.postgres.connect import connect as connect_postgres
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
+from riverui.storage.postgres.limits import PostgresLimits
 from tests import factory
 from tests.conftest import create_database, drop_database, with_database
 
@@ -107,6 +110,16 @@ async def all_pages(driver: Driver, **params: Any) -> list[JobListRow]:
         else:
             return rows
     raise AssertionError("the list never ends")
+
+
+@asynccontextmanager
+async def limited(
+    url: str, limits: PostgresLimits, **options: Any
+) -> AsyncIterator[PostgresDriver]:
+    """Lend a driver with other limits than usual; `options` are those of ConnectOptions."""
+    driver = connect_postgres(url, None, ConnectOptions(**options), limits)
+    yield driver
+    await driver.close()
 
 
 def insert_params(kind: str = "test_kind", **params: Any) -> JobInsertParams:

@@ -7,7 +7,8 @@ import pytest
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, CountKind, Field, JobFilter, Op, Term
-from tests.storage.conftest import Make
+from riverui.storage.postgres.limits import PostgresLimits
+from tests.storage.conftest import Make, limited
 
 
 async def _fill(make: Make, state: str, count: int) -> None:
@@ -87,14 +88,12 @@ async def test_of_a_filter(driver: Driver, make: Make, filter: JobFilter, expect
             assert capped == Count(value=expected - 1, kind=CountKind.AT_LEAST)
 
 
-async def test_that_ended_in_a_window(
-    driver: Driver, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from riverui.storage.postgres.browse import jobs
-
-    monkeypatch.setattr(jobs, "_COUNT_WINDOW", 50)
+async def test_that_ended_in_a_window(database_url: str, make: Make) -> None:
     await _fill(make, "completed", 200)
-    async with driver.reading() as executor:
+    async with (
+        limited(database_url, PostgresLimits(count_rows=50)) as driver,
+        driver.reading() as executor,
+    ):
         count = await executor.job_count(
             JobFilter(states=(JobState.COMPLETED,), terms=(TAG,)), cap=45
         )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -35,12 +35,13 @@ from riverui.storage.connect import connect as connect_to
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Field, JobListParams, Op, Term
 from riverui.storage.migrations import migrate
-from riverui.storage.postgres import client_timeout
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
+from riverui.storage.postgres.limits import PostgresLimits
 from tests import factory
 from tests.conftest import drop_database
-from tests.storage.conftest import Make, one_page
+from tests.storage.conftest import Make, limited, one_page
+from tests.storage.tcp_proxy import tcp_proxy
 
 SHORT = timedelta(milliseconds=100)
 
@@ -71,7 +72,7 @@ async def _settings(executor: PostgresExecutor) -> dict[str, str]:
         "timezone",
     )
     query = "select " + ", ".join(f"current_setting('{name}')" for name in names)
-    return dict(zip(names, (await executor._ask("settings", query, ()))[0], strict=True))
+    return dict(zip(names, (await executor.ask("settings", query, ()))[0], strict=True))
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ async def test_slow_query_is_stopped(driver: PostgresDriver) -> None:
     started = time.monotonic()
     with pytest.raises(QueryTimeout):
         async with driver.reading(timeout=SHORT) as executor:
-            await executor._ask("slow", "select pg_sleep(10)", ())
+            await executor.ask("slow", "select pg_sleep(10)", ())
     assert time.monotonic() - started < 5
     await driver.ping()
 
@@ -175,7 +176,7 @@ async def test_savepoints(driver: PostgresDriver, make: Make) -> None:
             async with transaction.savepoint():
                 await transaction.queue_pause("b")
                 async with transaction.savepoint():
-                    await transaction._ask("broken", "select 1/0", ())
+                    await transaction.ask("broken", "select 1/0", ())
 
         with pytest.raises(DatabaseError):
             await fail()
@@ -192,7 +193,7 @@ async def test_cancelled_request_frees_its_connection(database_url: str, connect
 
     async def slow() -> None:
         async with driver.reading() as executor:
-            await executor._ask("slow", "select pg_sleep(60)", ())
+            await executor.ask("slow", "select pg_sleep(60)", ())
 
     for _ in range(3):
         task = asyncio.create_task(slow())
@@ -306,9 +307,9 @@ async def test_connection_lost_in_the_middle_fails_once(
 
     async def use() -> None:
         async with driver.reading() as executor:
-            await executor._rows("ping")
+            await executor.ask("ping", "select 1", ())
             await _lost(database_url)
-            await executor._rows("ping")
+            await executor.ask("ping", "select 1", ())
 
     with pytest.raises(DatabaseUnavailable):
         await use()
@@ -316,15 +317,15 @@ async def test_connection_lost_in_the_middle_fails_once(
 
 
 async def test_recovery_when_the_database_comes_back(database_url: str, connect: Connect) -> None:
-    door = {"open": False}
-    async with _proxy(database_url, lambda: door["open"]) as (host, port):
-        driver = connect(_url(database_url, host=host, port=port, sslmode="disable"))
+    shown = {"open": False}
+    async with tcp_proxy(database_url, let_in=lambda: shown["open"]) as url:
+        driver = connect(url)
         await _raises_quickly(driver, DatabaseUnavailable)
         for _ in range(2):
-            door["open"] = True
+            shown["open"] = True
             await _recovers(driver, seconds=2.5)
             await asyncio.gather(*(driver.ping() for _ in range(8)))
-            door["open"] = False
+            shown["open"] = False
             await _lost(database_url)
             await _raises_quickly(driver, DatabaseUnavailable)
             await _raises_quickly(driver, DatabaseUnavailable)
@@ -332,18 +333,20 @@ async def test_recovery_when_the_database_comes_back(database_url: str, connect:
 
 @pytest.mark.parametrize("connections", [1, 2])
 async def test_a_server_that_falls_silent_is_not_waited_for(
-    database_url: str, connections: int, monkeypatch: pytest.MonkeyPatch, connect: Connect
+    database_url: str, connections: int
 ) -> None:
     """A frozen host or a network that swallows packets: nothing says that a connection is dead."""
-    monkeypatch.setattr(client_timeout, "GRACE_SECONDS", 0.3)
     passing = asyncio.Event()
-    async with _proxy(database_url, lambda: True, passing) as (host, port):
-        driver = connect(
-            _url(database_url, host=host, port=port, sslmode="disable"),
+    async with (
+        tcp_proxy(database_url, passing=passing) as url,
+        limited(
+            url,
+            PostgresLimits(grace_seconds=0.3),
             connect_timeout=timedelta(seconds=2),
             max_size=2,
             page_timeout=SHORT,
-        )
+        ) as driver,
+    ):
         passing.set()
         async with AsyncExitStack() as together:
             for _ in range(connections):
@@ -353,7 +356,7 @@ async def test_a_server_that_falls_silent_is_not_waited_for(
         async def interrupted() -> None:
             async with driver.reading() as executor:
                 passing.clear()
-                await executor._rows("ping")
+                await executor.ask("ping", "select 1", ())
 
         started = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
@@ -371,66 +374,14 @@ async def test_a_late_request_to_stop_does_not_stop_the_next_statement(
     """Such a request comes on a connection of its own, which may be slower than the statement."""
     open_way = asyncio.Event()
     open_way.set()
-    async with _proxy(database_url, lambda: True, begin=open_way.wait) as (host, port):
-        driver = connect(_url(database_url, host=host, port=port, sslmode="disable"), max_size=1)
+    async with tcp_proxy(database_url, begin=open_way.wait) as url:
+        driver = connect(url, max_size=1)
         async with driver.autocommit(timeout=SHORT) as executor:
             open_way.clear()
             asyncio.get_running_loop().call_later(0.6, open_way.set)
-            await executor._ask("slow", "select pg_sleep(0.3)", ())
+            await executor.ask("slow", "select pg_sleep(0.3)", ())
         async with driver.autocommit(timeout=timedelta(seconds=5)) as executor:
-            await executor._ask("slow", "select pg_sleep(0.6)", ())
-
-
-@asynccontextmanager
-async def _proxy(
-    url: str,
-    let_in: Callable[[], bool],
-    passing: asyncio.Event | None = None,
-    begin: Callable[[], Awaitable[object]] | None = None,
-) -> AsyncIterator[tuple[str, int]]:
-    """A TCP door to the test server that can be shut; while `passing` is not set it swallows all
-    and says nothing.
-    """
-    parts = conninfo_to_dict(url)
-    host, port = str(parts.get("host") or "localhost"), int(parts.get("port") or 5432)
-
-    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            if passing is None or passing.is_set():
-                writer.write(data)
-        writer.write_eof()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers = [writer]
-        if task := asyncio.current_task():
-            served.add(task)
-        try:
-            if begin is not None:
-                await begin()
-            if let_in():
-                there = await (
-                    asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
-                    if host.startswith("/")
-                    else asyncio.open_connection(host, port)
-                )
-                writers.append(there[1])
-                with suppress(OSError, asyncio.CancelledError):
-                    await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
-        finally:
-            for each in writers:
-                each.close()
-                with suppress(OSError):
-                    await each.wait_closed()
-
-    served: set[asyncio.Task[Any]] = set()
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield "127.0.0.1", server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for task in served:
-            task.cancel()
-        await asyncio.gather(*served, return_exceptions=True)
+            await executor.ask("slow", "select pg_sleep(0.6)", ())
 
 
 # What goes wrong in the database
@@ -643,7 +594,7 @@ async def test_hosts_connections_come_back_as_they_were(
                 await transaction.job_retry_many([job_id])
             with pytest.raises(DatabaseError):
                 async with driver.reading() as executor:
-                    await executor._ask("broken", "select 1/0", ())
+                    await executor.ask("broken", "select 1/0", ())
         async with pool.connection() as connection:
             assert connection.autocommit is autocommit
             cursor = await connection.execute(
@@ -669,7 +620,7 @@ async def test_listener_beside_a_hosts_pool(database_url: str, connect: Connect)
                     await other.execute(
                         """select pg_notify('public.river_control', '{"action":"x"}')"""
                     )
-            await transaction._rows("ping")
+            await transaction.ask("ping", "select 1", ())
         assert await heard == ("river_control", '{"action":"x"}')
         await listener.close()
 

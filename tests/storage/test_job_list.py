@@ -26,8 +26,9 @@ from riverui.storage.interface.params import (
     Op,
     Term,
 )
+from riverui.storage.postgres.limits import PostgresLimits
 from tests.factory import attempt_error
-from tests.storage.conftest import Make, all_pages, one_page
+from tests.storage.conftest import Make, all_pages, limited, one_page
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 KINDS = ("mail_send", "mail_bounce", "report%_build", "x")
@@ -303,20 +304,18 @@ async def test_filters_find_what_they_mean(driver: Driver, jobs: dict[int, Facts
 
 
 async def test_filters_find_the_same_in_a_table_too_big_for_short_cuts(
-    driver: Driver, jobs: dict[int, Facts], monkeypatch: pytest.MonkeyPatch
+    database_url: str, jobs: dict[int, Facts]
 ) -> None:
-    from riverui.storage.postgres.job_list import plan
-
-    monkeypatch.setattr(plan, "FEW", 2)
-    monkeypatch.setattr(plan, "_FEW_OF_STATES", 2)
-    monkeypatch.setattr(plan, "_NAMES", 1)
-    for name, (terms, fits) in FILTERS.items():
-        for order in JobOrder:
-            for states in STATE_SETS:
-                rows = await all_pages(
-                    driver, order=order, states=states, terms=terms, limit=30, window=50
-                )
-                assert _ids(rows) == _expected(jobs, order, states, fits), (name, order, states)
+    none_few = PostgresLimits(few_jobs=2, few_jobs_of_states=2, few_names=1)
+    async with limited(database_url, none_few) as driver:
+        for name, (terms, fits) in FILTERS.items():
+            for order in JobOrder:
+                for states in STATE_SETS:
+                    rows = await all_pages(
+                        driver, order=order, states=states, terms=terms, limit=30, window=50
+                    )
+                    expected = _expected(jobs, order, states, fits)
+                    assert _ids(rows) == expected, (name, order, states)
 
 
 @pytest.mark.parametrize("order", list(JobOrder))

@@ -532,7 +532,7 @@ async def test_times_are_utc_whatever_the_servers_zone(make: Make, driver: Postg
         await make.connection.execute(f"alter database {row['name']} set {setting}".encode())
     job_id = await make.job(scheduled_at=NOW)
     async with driver.autocommit() as executor:
-        zone = await executor._ask("zone", "show timezone", ())
+        zone = await executor.ask("zone", "show timezone", ())
         assert zone.value() == "America/New_York"
         found = await executor.job_row_get(job_id)
         queue = await executor.queue_upsert("q")

@@ -8,14 +8,22 @@ from collections.abc import AsyncIterator
 
 import pytest
 from psycopg import AsyncConnection
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.connect import connect
 from riverui.storage.interface import Listener
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.limits import PostgresLimits
 from riverui.storage.postgres.listener import PostgresListener
-from tests.storage.conftest import Make
+from tests.storage.conftest import Make, limited
+from tests.storage.tcp_proxy import tcp_proxy
+
+
+@pytest.fixture
+async def asking(database_url: str, limits: PostgresLimits) -> AsyncIterator[PostgresDriver]:
+    """Lend a driver with the limits of the test's parameter."""
+    async with limited(database_url, limits) as driver:
+        yield driver
 
 
 async def _collect(listener: Listener, into: list[tuple[str, str]], *topics: str) -> None:
@@ -103,12 +111,6 @@ async def test_nobody_to_listen_to() -> None:
     await driver.close()
 
 
-async def _listener(driver: PostgresDriver, **options: float) -> PostgresListener:
-    """One with other times than usual."""
-    assert isinstance(driver, PostgresDriver)
-    return PostgresListener(await driver._pool.connect(), driver.schema, **options)
-
-
 async def _next(reading: AsyncIterator[tuple[str, str]]) -> tuple[str, str]:
     async with asyncio.timeout(10):
         return await anext(reading)
@@ -163,10 +165,11 @@ async def test_many_at_once_in_order(driver: PostgresDriver, make: Make) -> None
     await listener.close()
 
 
+@pytest.mark.parametrize("limits", [PostgresLimits(listener_ping_seconds=0.05)])
 async def test_a_quiet_connection_is_asked_whether_it_lives(
-    driver: PostgresDriver, make: Make
+    asking: PostgresDriver, make: Make
 ) -> None:
-    listener = await _listener(driver, ping_seconds=0.05)
+    listener = await asking.listener()
     await listener.listen("river_insert")
     reading = asyncio.create_task(_next(listener.notifications()))
     asked = (
@@ -184,8 +187,9 @@ async def test_a_quiet_connection_is_asked_whether_it_lives(
     await listener.close()
 
 
-async def test_nothing_is_lost_between_pings(driver: PostgresDriver, make: Make) -> None:
-    listener = await _listener(driver, ping_seconds=0.001)
+@pytest.mark.parametrize("limits", [PostgresLimits(listener_ping_seconds=0.001)])
+async def test_nothing_is_lost_between_pings(asking: PostgresDriver, make: Make) -> None:
+    listener = await asking.listener()
     await listener.listen("river_insert")
     heard: list[tuple[str, str]] = []
     task = asyncio.create_task(_collect(listener, heard))
@@ -201,57 +205,23 @@ async def test_nothing_is_lost_between_pings(driver: PostgresDriver, make: Make)
     await task
 
 
-class Gate:
-    """A line to the server that can fall silent without ending."""
-
-    def __init__(self, host: str, port: str) -> None:
-        self.silent = asyncio.Event()
-        self.port = 0
-        self._to = (host, port)
-        self._server: asyncio.Server | None = None
-
-    async def __aenter__(self) -> Gate:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, port = self._to
-        if host.startswith("/"):
-            there = await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
-        else:
-            there = await asyncio.open_connection(host, int(port))
-        await asyncio.gather(self._pass(reader, there[1]), self._pass(there[0], writer))
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            if self.silent.is_set():
-                continue
-            writer.write(data)
-            await writer.drain()
-        writer.close()
-
-
 async def test_a_connection_that_dies_silently(database_url: str) -> None:
-    parts = conninfo_to_dict(database_url)
-    async with Gate(str(parts.get("host") or "127.0.0.1"), str(parts.get("port") or 5432)) as gate:
-        driver = connect(
-            make_conninfo(database_url, host="127.0.0.1", port=gate.port, sslmode="disable")
-        )
-        listener = await _listener(driver, ping_seconds=0.05, answer_seconds=3.2)
+    passing = asyncio.Event()
+    passing.set()
+    limits = PostgresLimits(listener_ping_seconds=0.05, listener_answer_seconds=0.2)
+    async with (
+        tcp_proxy(database_url, passing=passing) as url,
+        limited(url, limits) as driver,
+    ):
+        listener = await driver.listener()
         await listener.listen("river_insert")
         reading = asyncio.create_task(_next(listener.notifications()))
         await asyncio.sleep(0.2)
         assert not reading.done()
-        gate.silent.set()
+        passing.clear()
         with pytest.raises(DatabaseUnavailable):
             await reading
         await listener.close()
-        await driver.close()
 
 
 async def test_a_lost_connection_is_told_to_who_listens(driver: PostgresDriver, make: Make) -> None:
@@ -268,13 +238,15 @@ async def test_a_lost_connection_is_told_to_who_listens(driver: PostgresDriver, 
     await listener.close()
 
 
-async def test_the_loop_watches_nothing_after_the_end(driver: PostgresDriver, make: Make) -> None:
+async def test_the_loop_watches_nothing_after_the_end(database_url: str, make: Make) -> None:
     """The number of a closed socket may be another's a moment later."""
     loop = asyncio.get_running_loop()
     watched: list[int] = []
     for lose in (False, True):
-        listener = await driver.listener()
-        number = listener._connection.fileno()
+        connection = await AsyncConnection.connect(
+            database_url, autocommit=True, application_name="riverui"
+        )
+        listener, number = PostgresListener(connection, None), connection.fileno()
         task = asyncio.create_task(_collect(listener, [], "river_insert"))
         await asyncio.sleep(0.1)
         if lose:

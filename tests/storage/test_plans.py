@@ -37,6 +37,7 @@ from riverui.storage.interface.params import (
 )
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
+from riverui.storage.postgres.statements import load_queries
 from riverui.storage.sql import Pieces, number, parse, read_blocks
 from tests.conftest import create_database, drop_database, with_database
 from tests.pro_tables import PRO_TABLES
@@ -705,7 +706,7 @@ async def test_every_statement_on_jobs_has_been_explained(
     for case in CASES.values():
         await _run(driver, case)
     run = "\n".join(text for _, text, _ in seen)
-    queries = driver._queries
+    queries = load_queries(driver.schema)
     touching = {
         name: queries.text(name)
         for name in queries.names

@@ -96,7 +96,7 @@ _Making = Callable[[str, int], Any]
 
 async def _hold(driver: PostgresDriver, seconds: float) -> None:
     async with driver.reading(timeout=timedelta(seconds=10)) as executor:
-        await executor._run(f"select pg_sleep({seconds})")
+        await executor.ask("slow", f"select pg_sleep({seconds})", ())
 
 
 @pytest.mark.parametrize("making", [_own, _hosts])

@@ -26,10 +26,11 @@ from riverui.storage.connect import connect
 from riverui.storage.interface.job_actions import SkipReason
 from riverui.storage.interface.params import JobFetchParams
 from riverui.storage.migrations import migrate
-from riverui.storage.postgres import client_timeout
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
-from tests.storage.conftest import NOW, Make, insert_params
+from riverui.storage.postgres.limits import PostgresLimits
+from tests.storage.conftest import NOW, Make, insert_params, limited
+from tests.storage.tcp_proxy import tcp_proxy
 
 SECOND = timedelta(seconds=1)
 
@@ -43,11 +44,11 @@ async def postgres(database_url: str) -> AsyncIterator[PostgresDriver]:
 
 
 async def _show(executor: PostgresExecutor, *names: str) -> list[str]:
-    return [(await executor._ask("show", f"show {name}", ()))[0][0] for name in names]
+    return [(await executor.ask("show", f"show {name}", ()))[0][0] for name in names]
 
 
 async def _pid(executor: PostgresExecutor) -> int:
-    return int((await executor._ask("pid", "select pg_backend_pid()", ()))[0][0])
+    return int((await executor.ask("pid", "select pg_backend_pid()", ()))[0][0])
 
 
 async def _end(database_url: str) -> None:
@@ -104,7 +105,7 @@ async def test_only_hot_statements_are_prepared(postgres: PostgresDriver, make: 
 
 async def _prepared(executor: PostgresExecutor, *told_by: str) -> list[str]:
     """Every prepared statement, by the words that it is told by."""
-    rows = await executor._ask("prepared", "select statement from pg_prepared_statements", ())
+    rows = await executor.ask("prepared", "select statement from pg_prepared_statements", ())
     return sorted(next((words for words in told_by if words in text), text) for (text,) in rows)
 
 
@@ -130,7 +131,7 @@ async def test_a_failed_call_does_not_spoil_the_next(postgres: PostgresDriver) -
 async def test_a_session_stops_what_takes_too_long(postgres: PostgresDriver) -> None:
     async with postgres.session(timeout=timedelta(milliseconds=200)) as executor:
         with pytest.raises(QueryTimeout):
-            await executor._ask("slow", "select pg_sleep(30)", ())
+            await executor.ask("slow", "select pg_sleep(30)", ())
         assert await executor.job_row_get(1) is None
 
 
@@ -138,7 +139,7 @@ async def test_autocommit_stops_what_takes_too_long(postgres: PostgresDriver, ma
     started = time.monotonic()
     async with postgres.autocommit(timeout=timedelta(milliseconds=200)) as executor:
         with pytest.raises(QueryTimeout):
-            await executor._ask("slow", "select pg_sleep(30)", ())
+            await executor.ask("slow", "select pg_sleep(30)", ())
         assert await executor.job_row_get(1) is None
     assert time.monotonic() - started < 10
     running = await make.rows(
@@ -147,18 +148,19 @@ async def test_autocommit_stops_what_takes_too_long(postgres: PostgresDriver, ma
     assert len(running) <= 1, "the server has stopped, and does not go on for nobody"
 
 
-async def test_a_server_that_says_nothing(
-    postgres: PostgresDriver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client_timeout, "GRACE_SECONDS", 0.2)
-
-    async def deaf(connection: object) -> None:
-        """A server that does not stop either."""
-
-    monkeypatch.setattr(client_timeout, "_ask_to_stop", deaf)
-    with pytest.raises(DatabaseUnavailable):
-        async with postgres.autocommit(timeout=timedelta(milliseconds=100)) as executor:
-            await executor._ask("slow", "select pg_sleep(5)", ())
+async def test_a_server_that_says_nothing(database_url: str) -> None:
+    """The request to stop, which comes on a connection of its own, is not heard either."""
+    hears = asyncio.Event()
+    hears.set()
+    async with (
+        tcp_proxy(database_url, begin=hears.wait) as url,
+        limited(url, PostgresLimits(grace_seconds=0.2)) as driver,
+    ):
+        await driver.ping()
+        hears.clear()
+        with pytest.raises(DatabaseUnavailable):
+            async with driver.autocommit(timeout=timedelta(milliseconds=100)) as executor:
+                await executor.ask("slow", "select pg_sleep(5)", ())
 
 
 async def test_a_lost_session(postgres: PostgresDriver, database_url: str) -> None:
@@ -228,7 +230,7 @@ async def test_tasks_may_share_a_session(postgres: PostgresDriver, make: Make) -
 
 async def test_a_cancelled_call_leaves_a_session_usable(postgres: PostgresDriver) -> None:
     async with postgres.session(timeout=timedelta(seconds=30)) as executor:
-        slow = asyncio.create_task(executor._ask("slow", "select pg_sleep(30)", ()))
+        slow = asyncio.create_task(executor.ask("slow", "select pg_sleep(30)", ()))
         await asyncio.sleep(0.1)
         slow.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from psycopg import AsyncConnection
@@ -29,6 +28,7 @@ from riverui.storage.interface.params import (
 )
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
+from riverui.storage.postgres.statements import load_queries
 from tests import factory
 from tests.storage.conftest import NOW, Make, insert_params
 from tests.storage.test_job_work import fetch
@@ -244,6 +244,6 @@ async def test_schema_by_the_users_search_path(empty_database_url: str, make_emp
 async def test_nothing_is_read_as_a_whole_row(driver: PostgresDriver) -> None:
     """`select *` would change its meaning with every column that somebody adds."""
     assert isinstance(driver, PostgresDriver)
-    queries: Any = driver._queries
+    queries = load_queries(driver.schema)
     fine = re.compile(r"count\(\*\)|'\*'|/\*|\*/| \* ")
     assert [name for name in queries.names if "*" in fine.sub("", queries.text(name))] == []

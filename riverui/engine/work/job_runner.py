@@ -20,7 +20,9 @@ class JobRunner:
         config = client.config
         self.logs = JobLogs(client) if config.log_jobs else None
         self.threads = WorkerThreads(threads)
-        self._connection = DedicatedConnection(client.driver)
+        self._connection = DedicatedConnection(
+            client.driver, timeout=client.limits.statement_timeout
+        )
         self._deadlines = Deadlines(
             config.job_stuck_threshold.total_seconds(), lambda attempt: attempt.slots.stuck(attempt)
         )

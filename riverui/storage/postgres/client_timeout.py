@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import BaseConnection
 
+from riverui.storage.postgres.limits import LIMITS
+
 if TYPE_CHECKING:
     from riverui.storage.postgres.pool import Connection
 
-GRACE_SECONDS = 3.0
-"""Seconds that an answer may take to reach us, on top of the statement's own limit: more than any
-network needs that still works.
-"""
-
 
 class ClientTimeout:
-    """Closes the connection if what runs inside takes `limit` seconds and the grace; None waits for
-    ever.
+    """Closes the connection if what runs inside takes `grace` seconds more than `limit`; None waits
+    for ever.
 
     A frozen host, or a network that swallows packets, would otherwise keep a connection, and the
     page that waits for it, until the operating system gives up: a quarter of an hour and more.
@@ -29,19 +26,27 @@ class ClientTimeout:
     that, which then fails.
     """
 
-    __slots__ = ("_alarms", "_asking", "_connection", "_limit", "_stop")
+    __slots__ = ("_alarms", "_asking", "_connection", "_grace", "_limit", "_stop")
 
-    def __init__(self, connection: Connection, limit: float | None, *, stop: bool = False) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        limit: float | None,
+        *,
+        stop: bool = False,
+        grace: float = LIMITS.grace_seconds,
+    ) -> None:
         self._alarms: list[asyncio.TimerHandle] = []
         self._asking: asyncio.Task[None] | None = None
         self._connection = connection
+        self._grace = grace
         self._limit = limit
         self._stop = stop
 
     async def __aenter__(self) -> None:
         if self._limit is not None:
             loop = asyncio.get_running_loop()
-            hang_up_after = self._limit + GRACE_SECONDS
+            hang_up_after = self._limit + self._grace
             self._alarms.append(loop.call_later(hang_up_after, hang_up, self._connection))
             if self._stop:
                 self._alarms.append(loop.call_later(self._limit, self._ask))
@@ -55,12 +60,12 @@ class ClientTimeout:
             await asyncio.wait([self._asking])
 
     def _ask(self) -> None:
-        self._asking = asyncio.create_task(_ask_to_stop(self._connection))
+        self._asking = asyncio.create_task(_ask_to_stop(self._connection, self._grace))
 
 
-async def _ask_to_stop(connection: Connection) -> None:
+async def _ask_to_stop(connection: Connection, seconds: float) -> None:
     try:
-        await connection.cancel_safe(timeout=GRACE_SECONDS)
+        await connection.cancel_safe(timeout=seconds)
     except (OSError, psycopg.Error):
         # Nobody knows whether it still comes.
         hang_up(connection)

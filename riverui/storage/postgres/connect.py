@@ -11,6 +11,7 @@ from riverui.storage.options import ConnectOptions
 from riverui.storage.postgres.conninfo import conninfo
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.foreign_transactions import sqlalchemy_engine_of
+from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.pool import HostPool, OwnPool
 from riverui.storage.postgres.sqlalchemy_engine import EngineDriver, SyncEngineDriver
 from riverui.storage.postgres.sync_driver import PostgresSyncDriver
@@ -19,7 +20,9 @@ from riverui.storage.sql import check_schema
 _ONE_OF_TWO = "Give either a database URL or a pool, not both."
 
 
-def connect(url: str | None, pool: object, options: ConnectOptions) -> PostgresDriver:
+def connect(
+    url: str | None, pool: object, options: ConnectOptions, limits: PostgresLimits = LIMITS
+) -> PostgresDriver:
     """Return a driver that opens itself at first use; ConfigError for a URL, schema or pool that
     cannot work.
     """
@@ -41,6 +44,7 @@ def connect(url: str | None, pool: object, options: ConnectOptions) -> PostgresD
         action_timeout=options.action_timeout,
         lock_timeout=options.lock_timeout,
         watch=options.watch,
+        limits=limits,
     )
 
 

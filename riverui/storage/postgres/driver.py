@@ -22,16 +22,18 @@ from psycopg_pool import PoolTimeout
 from riverui.errors import DatabaseUnavailable, SchemaMissing, SchemaTooOld
 from riverui.storage.interface import CAPABILITIES, Capability
 from riverui.storage.migrations import MigrationFolder
+from riverui.storage.options import Watch
 from riverui.storage.postgres.admin.migrations import PostgresMigrations
 from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.postgres.foreign_transactions import async_connection_of
+from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.listener import PostgresListener
 from riverui.storage.postgres.pool import Connection, HostPool, NoPool, OwnPool
 from riverui.storage.postgres.sessions import configure, is_closed_by_server, read_only
 from riverui.storage.postgres.sqlalchemy_executor import SqlAlchemyExecutor
-from riverui.storage.postgres.statements import Watch, load_queries
+from riverui.storage.postgres.statements import load_queries
 
 MIGRATIONS = MigrationFolder(Path(__file__).parent / "migrations")
 """Those of River v0.51.1, as SQL for Postgres."""
@@ -96,6 +98,7 @@ class PostgresDriver:
         action_timeout: timedelta,
         lock_timeout: timedelta,
         watch: Watch | None = None,
+        limits: PostgresLimits = LIMITS,
     ) -> None:
         self._pool = pool
         self._schema = schema
@@ -103,6 +106,7 @@ class PostgresDriver:
         self._action_timeout = action_timeout
         self._lock_timeout = lock_timeout
         self._watch = watch
+        self._limits = limits
         self._queries = load_queries(schema)
         self._database = ""
         self._read_only = ""
@@ -176,6 +180,7 @@ class PostgresDriver:
             action_timeout=self._action_timeout,
             lock_timeout=self._lock_timeout,
             watch=self._watch,
+            limits=self._limits,
         )
 
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[PostgresExecutor]:
@@ -190,7 +195,7 @@ class PostgresDriver:
         """
         connection = await async_connection_of(transaction)
         kind = PostgresExecutor if isinstance(connection, AsyncConnection) else SqlAlchemyExecutor
-        return kind(connection, self._queries, self._schema, self._watch)
+        return kind(connection, self._queries, self._schema, self._watch, limits=self._limits)
 
     @asynccontextmanager
     async def migrating(self) -> AsyncIterator[PostgresMigrations]:
@@ -199,7 +204,9 @@ class PostgresDriver:
         """
         try:
             async with self._pooled() as connection:
-                yield PostgresMigrations(connection, self._queries, self._schema, self._watch)
+                yield PostgresMigrations(
+                    connection, self._queries, self._schema, self._watch, limits=self._limits
+                )
         except PoolTimeout as error:
             raise await self._unavailable() from error
         except psycopg.Error as error:
@@ -207,7 +214,7 @@ class PostgresDriver:
 
     async def listener(self) -> PostgresListener:
         """Return a new Listener on a connection of its own."""
-        return PostgresListener(await self._pool.connect(), self._schema)
+        return PostgresListener(await self._pool.connect(), self._schema, self._limits)
 
     async def ping(self) -> None:
         """Run a trivial query; raises as any call does."""
@@ -224,7 +231,12 @@ class PostgresDriver:
     ) -> AsyncIterator[_Kind]:
         async with self._begun(access, limit) as connection:
             executor = kind(
-                connection, self._queries, self._schema, self._watch, limit=limit.total_seconds()
+                connection,
+                self._queries,
+                self._schema,
+                self._watch,
+                limits=self._limits,
+                limit=limit.total_seconds(),
             )
             if self._schema is None and self._found_schema is None:
                 row = await executor._row("schema_current")
@@ -237,7 +249,7 @@ class PostgresDriver:
         try:
             for attempt in range(self._pool.size + 1):
                 async with self._pooled() as connection:
-                    if not await _begin(connection, begin, last=attempt == self._pool.size):
+                    if not await self._begin(connection, begin, last=attempt == self._pool.size):
                         # Without a database, the pool would keep us waiting for another one: ask at
                         # once.
                         await self._pool.reachability.check(since=time.monotonic())
@@ -248,9 +260,9 @@ class PostgresDriver:
                         yield connection
                     except BaseException:
                         with suppress(psycopg.Error):
-                            await _execute(connection, b"rollback")
+                            await self._execute(connection, b"rollback")
                         raise
-                    await _execute(connection, b"commit")
+                    await self._execute(connection, b"commit")
                     return
         except PoolTimeout as error:
             raise await self._unavailable() from error
@@ -321,6 +333,7 @@ class PostgresDriver:
             self._queries,
             self._schema,
             self._watch,
+            limits=self._limits,
             limit=limit.total_seconds(),
             bounded=bounded,
             prepares=prepares,
@@ -341,20 +354,21 @@ class PostgresDriver:
         """
         with suppress(Exception):
             async with self._pooled() as connection:
-                await _execute(connection, self._beginning(", read only", limit))
+                await self._execute(connection, self._beginning(", read only", limit))
                 try:
                     statements = PostgresMigrations(
                         connection,
                         self._queries,
                         self._schema,
                         self._watch,
+                        limits=self._limits,
                         limit=limit.total_seconds(),
                     )
                     if not await statements.tables_exist():
                         return SchemaMissing()
                     versions = await statements.versions("main")
                 finally:
-                    await _execute(connection, b"rollback")
+                    await self._execute(connection, b"rollback")
                 if versions and max(versions) < oldest:
                     return SchemaTooOld(
                         f"River's tables are older than migration {oldest}: run `riverui"
@@ -373,23 +387,21 @@ class PostgresDriver:
             return error
         return DatabaseUnavailable("No database connection became free in time.")
 
+    async def _begin(self, connection: Connection, begin: bytes, *, last: bool) -> bool:
+        """Begin the transaction; return False when the connection is dead and another should be
+        tried.
+        """
+        try:
+            await self._execute(connection, begin)
+        except psycopg.OperationalError:
+            if connection.closed and not last:
+                return False
+            raise
+        return True
 
-async def _begin(connection: Connection, begin: bytes, *, last: bool) -> bool:
-    """Begin the transaction; return False when the connection is dead and another should be
-    tried.
-    """
-    try:
-        await _execute(connection, begin)
-    except psycopg.OperationalError:
-        if connection.closed and not last:
-            return False
-        raise
-    return True
-
-
-async def _execute(connection: Connection, statement: bytes) -> None:
-    """Run a statement without parameters or rows, whatever kind of cursor the host's connections
-    have.
-    """
-    async with ClientTimeout(connection, 0):
-        await AsyncRawCursor(connection).execute(statement, prepare=False)
+    async def _execute(self, connection: Connection, statement: bytes) -> None:
+        """Run a statement without parameters or rows, whatever kind of cursor the host's
+        connections have.
+        """
+        async with ClientTimeout(connection, 0, grace=self._limits.grace_seconds):
+            await AsyncRawCursor(connection).execute(statement, prepare=False)

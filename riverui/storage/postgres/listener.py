@@ -12,14 +12,11 @@ from psycopg.pq import PGnotify
 from psycopg.rows import tuple_row
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.postgres.client_timeout import GRACE_SECONDS, ClientTimeout
+from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.errors import translate
+from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.pool import Connection
 
-PING_SECONDS = 5.0
-"""Seconds of silence after which the server is asked whether it lives, as in River's notifier."""
-ANSWER_SECONDS = 10.0
-"""Seconds that it may take to answer."""
 _MOST_KEPT = 10_000
 """Notifications kept for a reader that does not read, some megabytes; the oldest go first."""
 
@@ -31,14 +28,11 @@ class PostgresListener:
         self,
         connection: Connection,
         schema: str | None,
-        *,
-        ping_seconds: float = PING_SECONDS,
-        answer_seconds: float = ANSWER_SECONDS,
+        limits: PostgresLimits = LIMITS,
     ) -> None:
         self._connection = connection
         self._schema = schema
-        self._ping_seconds = ping_seconds
-        self._answer_seconds = answer_seconds
+        self._limits = limits
         self._closing = False
         self._heard: deque[tuple[str, str]] = deque(maxlen=_MOST_KEPT)
         self._listening: set[str] = set()
@@ -92,7 +86,7 @@ class PostgresListener:
                 if self._heard:
                     continue
                 try:
-                    async with asyncio.timeout(self._ping_seconds):
+                    async with asyncio.timeout(self._limits.listener_ping_seconds):
                         await self._wake.wait()
                 except TimeoutError:
                     async with self._asking:
@@ -124,7 +118,7 @@ class PostgresListener:
         # psycopg waits for the socket itself meanwhile, and hands notifications to `_keep`.
         self._unwatch(asyncio.get_running_loop())
         cursor = AsyncRawCursor(self._connection, row_factory=tuple_row)
-        async with ClientTimeout(self._connection, self._answer_seconds - GRACE_SECONDS):
+        async with ClientTimeout(self._connection, 0, grace=self._limits.listener_answer_seconds):
             await cursor.execute(statement.encode(), prepare=False)
         return await cursor.fetchall() if cursor.description else []
 

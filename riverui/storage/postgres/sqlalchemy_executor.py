@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from riverui.storage.options import Watch
 from riverui.storage.postgres.errors import translate_foreign
 from riverui.storage.postgres.executor import PostgresExecutor
+from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.rows import Rows
-from riverui.storage.postgres.statements import Watch
 from riverui.storage.sql import Queries
 
 if TYPE_CHECKING:
@@ -37,9 +38,11 @@ class SqlAlchemyExecutor(PostgresExecutor):
         queries: Queries,
         schema: str | None,
         watch: Watch | None = None,
+        *,
+        limits: PostgresLimits = LIMITS,
     ) -> None:
         # What the parent does with psycopg's connection, the methods below do with SQLAlchemy's.
-        super().__init__(cast("Connection", connection), queries, schema, watch)
+        super().__init__(cast("Connection", connection), queries, schema, watch, limits=limits)
         self._sqlalchemy = connection
 
     @property
@@ -50,9 +53,8 @@ class SqlAlchemyExecutor(PostgresExecutor):
         for part in statement.split(";"):
             await self._send(part)
 
-    async def _ask(
-        self, name: str, text: str, values: Sequence[Any], prepare: bool = False
-    ) -> Rows:
+    async def ask(self, name: str, text: str, values: Sequence[Any], prepare: bool = False) -> Rows:
+        """Run one statement as the library underneath wants it; return its rows."""
         # asyncpg takes the type of a parameter from its first cast and wants a Python value of
         # that type: a text has to arrive as one.
         bound = _PARAMETER.sub(

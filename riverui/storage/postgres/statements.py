@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -15,16 +15,13 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
 from riverui.domain.clock import FIRST, LAST
+from riverui.storage.options import Watch
 from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.errors import translate
+from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.pool import Connection
 from riverui.storage.postgres.rows import Row, Rows
 from riverui.storage.sql import Fragment, Queries
-
-Watch = Callable[[str, str, Sequence[Any]], None]
-"""A function that is told of each statement before it runs: the block's name, the SQL as sent and
-the values of its parameters.
-"""
 
 _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
 """Where Postgres counts its microseconds from."""
@@ -96,6 +93,7 @@ class Statements:
         schema: str | None,
         watch: Watch | None = None,
         *,
+        limits: PostgresLimits = LIMITS,
         limit: float | None = None,
         bounded: bool = True,
         prepares: bool = False,
@@ -103,6 +101,7 @@ class Statements:
         self._connection = connection
         self._queries = queries
         self._schema = schema
+        self._limits = limits
         self._limit = limit
         """Seconds that a statement may take; None where there is no limit."""
         self._bounded = bounded
@@ -124,7 +123,7 @@ class Statements:
     ) -> Rows:
         """Return every row of one block, its slots filled and its parameters given."""
         text, given = self._queries.render(Fragment(block, values, **slots))
-        return await self._ask(block, text, given)
+        return await self.ask(block, text, given)
 
     async def _prepared(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
@@ -134,7 +133,7 @@ class Statements:
         For statements that run often and whose plan is the same whatever the table holds.
         """
         text, given = self._queries.render(Fragment(block, values, **slots))
-        return await self._ask(block, text, given, self._prepares)
+        return await self.ask(block, text, given, self._prepares)
 
     async def _row(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
@@ -156,7 +155,7 @@ class Statements:
                     statement = steps.send(Rows())
                 else:
                     prepare = statement.prepare and self._prepares
-                    statement = steps.send(await self._ask(name, text, values, prepare))
+                    statement = steps.send(await self.ask(name, text, values, prepare))
         except StopIteration as end:
             result: _T = end.value
             return result
@@ -164,14 +163,17 @@ class Statements:
     async def _run(self, statement: str) -> None:
         """Run a statement that no person has worded and that gives no rows, such as `savepoint`."""
         try:
-            async with ClientTimeout(self._connection, self._limit, stop=not self._bounded):
+            async with self._timed():
                 await AsyncRawCursor(self._connection).execute(statement.encode(), prepare=False)
         except psycopg.Error as error:
             raise translate(error) from error
 
-    async def _ask(
-        self, name: str, text: str, values: Sequence[Any], prepare: bool = False
-    ) -> Rows:
+    async def ask(self, name: str, text: str, values: Sequence[Any], prepare: bool = False) -> Rows:
+        """Run one statement and return its rows; `name` is what a watcher is told.
+
+        All blocks go through here, so that each has its time limit, reads times alike and fails
+        with riverui's own errors.
+        """
         if self._watch:
             self._watch(name, text, values)
         # A cursor for each statement, so that tasks which share a session do not read one another's
@@ -180,7 +182,7 @@ class Statements:
         if self._connection.pgconn.parameter_status(b"TimeZone") != b"UTC":
             cursor.adapters.register_loader("timestamptz", WideTimes)
         try:
-            async with ClientTimeout(self._connection, self._limit, stop=not self._bounded):
+            async with self._timed():
                 # Binary, so that neither DateStyle nor other settings of the session change what is
                 # read.
                 await cursor.execute(text.encode(), values or None, prepare=prepare, binary=True)
@@ -200,12 +202,16 @@ class Statements:
         except psycopg.Error as error:
             raise translate(error) from error
 
+    def _timed(self) -> ClientTimeout:
+        grace = self._limits.grace_seconds
+        return ClientTimeout(self._connection, self._limit, stop=not self._bounded, grace=grace)
+
     async def _copy(self, name: str, text: str, rows: str) -> None:
         if self._watch:
             self._watch(name, text, [])
         try:
             async with (
-                ClientTimeout(self._connection, self._limit, stop=not self._bounded),
+                self._timed(),
                 AsyncRawCursor(self._connection).copy(text.encode()) as copy,
             ):
                 await copy.write(rows)

@@ -26,15 +26,17 @@ from riverui.storage.interface.params import (
     JobSetStateParams,
     insert_parts,
 )
-from riverui.storage.postgres.client_timeout import GRACE_SECONDS, hang_up
+from riverui.storage.options import Watch
+from riverui.storage.postgres.client_timeout import hang_up
 from riverui.storage.postgres.engine.job_insert import insert_many, insert_many_fast
 from riverui.storage.postgres.engine.job_work import set_state_many
 from riverui.storage.postgres.errors import refused, translate, translate_foreign
 from riverui.storage.postgres.foreign_transactions import sync_connection_of
+from riverui.storage.postgres.limits import LIMITS
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.sessions import is_closed_by_server
-from riverui.storage.postgres.statements import Steps, Watch, load_queries
+from riverui.storage.postgres.statements import Steps, load_queries
 
 _T = TypeVar("_T")
 _PARAMETER = re.compile(r"\$(\d+)")
@@ -274,6 +276,6 @@ def _client_timeout(connection: Connection[Any], limit: float) -> Iterator[None]
 
 def _stop(connection: Connection[Any], answered: Event) -> None:
     with suppress(OSError, psycopg.Error):
-        connection.cancel_safe(timeout=GRACE_SECONDS)
-    if not answered.wait(GRACE_SECONDS):
+        connection.cancel_safe(timeout=LIMITS.grace_seconds)
+    if not answered.wait(LIMITS.grace_seconds):
         hang_up(connection)

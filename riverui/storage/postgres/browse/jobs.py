@@ -44,9 +44,6 @@ _LEAN_JOB = {
 }
 """What stands in the places of long columns where they are left out."""
 
-_COUNT_WINDOW = 50_000
-"""Rows that counting may look at when no index serves the filter."""
-
 _TEXTS = {
     "args": "job_text_args",
     "errors": "job_text_errors",
@@ -91,7 +88,7 @@ class Jobs(JobListPlans):
                 filter=filter,
                 order=JobOrder.TIME_DESC if filter.states else JobOrder.ID_DESC,
                 limit=cap,
-                window=_COUNT_WINDOW,
+                window=self._limits.count_rows,
                 cutoff=cutoff,
             )
             plan = await self._plan(params, ordered=False)

@@ -1,7 +1,8 @@
 """Chooses how a list is read: which of River's indexes, in which order, within which window.
 
-Exact ways come first: given ids, or an index that finds few rows (`FEW`), which are then all looked
-at. Otherwise scans follow the order shown and look at no more rows than their window.
+Exact ways come first: given ids, or an index that finds few rows (`PostgresLimits.few_jobs`), which
+are then all looked at. Otherwise scans follow the order shown and look at no more rows than their
+window.
 
 For args and metadata, the planner's estimate decides whether River's GIN index is asked at all (one
 EXPLAIN), and the asking itself has a short time limit of its own inside a savepoint: GIN reads
@@ -42,20 +43,6 @@ from riverui.storage.postgres.statements import Statements, instant
 from riverui.storage.sql import EMPTY, Fragment, join, word
 
 R = TypeVar("R")
-
-FEW = 5000
-"""Rows that are looked at one by one when an index has found no more than these."""
-
-_FEW_OF_STATES = 20_000
-"""Jobs of some states that are sorted by id rather than picked from a scan of every job."""
-
-_NAMES = 1000
-"""Distinct kinds or queues among which a pattern is looked up; with more, it is compared row by
-row.
-"""
-
-_PROMISING = 20_000
-"""Estimated rows up to which the GIN index is tried."""
 
 _TRY = "savepoint riverui_try; set local statement_timeout = 200; set local enable_bitmapscan = on"
 """GIN indexes are only read by way of a bitmap, which is off otherwise; 200 milliseconds each."""
@@ -162,7 +149,7 @@ class JobListPlans(Statements):
 
     async def _named(self, filter: JobFilter) -> JobFilter:
         """Return the filter with patterns of kinds and queues replaced by the names they find."""
-        named = filter
+        named, most = filter, self._limits.few_names
         for term in filter.terms:
             if (
                 term.op is not Op.LIKE
@@ -170,7 +157,7 @@ class JobListPlans(Statements):
                 or term.field not in (Field.KIND, Field.QUEUE)
             ):
                 continue
-            everything = {"pattern": "%", "most": _NAMES + 1, "limit": _NAMES + 1}
+            everything = {"pattern": "%", "most": most + 1, "limit": most + 1}
             if term.field is Field.KIND:
                 values = {**everything, "after": "", "exclude": "{}"}
                 names = (await self._rows("job_kind_list", values)).values()
@@ -178,7 +165,7 @@ class JobListPlans(Statements):
                 states = [state.value for state in filter.states or tuple(JobState)]
                 found = await self._rows("job_queue_name_list", {**everything, "states": states})
                 names = found.values()
-            if len(names) <= _NAMES:
+            if len(names) <= most:
                 fits = matcher([str(value) for value in term.values])
                 named = with_names(named, term, [name for name in names if fits(name)])
         return named
@@ -199,8 +186,8 @@ class JobListPlans(Statements):
         conditions = choice.conditions
         states = [state.value for state in conditions.states or tuple(JobState)]
         # Who wants many rows may as well look at that many.
-        few = max(FEW, choice.limit)
-        if conditions.ids is not None and len(conditions.ids) <= FEW:
+        few = max(self._limits.few_jobs, choice.limit)
+        if conditions.ids is not None and len(conditions.ids) <= self._limits.few_jobs:
             return Fragment("job_candidates_ids", {"candidates": list(conditions.ids)})
         if conditions.contains and (ids := await self._containing(conditions)) is not None:
             return Fragment("job_candidates_ids", {"candidates": ids})
@@ -218,7 +205,9 @@ class JobListPlans(Statements):
         if (
             choice.by_id
             and conditions.states is not None
-            and await self._few("job_probe_state", {"states": states}, _FEW_OF_STATES)
+            and await self._few(
+                "job_probe_state", {"states": states}, self._limits.few_jobs_of_states
+            )
         ):
             return Fragment("job_candidates_state", {"states": states})
         return None
@@ -233,12 +222,13 @@ class JobListPlans(Statements):
         """
         terms = join(condition.bound for condition in conditions.contains if condition.bound)
         ids: list[int] | None = None
+        most = self._limits.few_jobs
         await self._run(_TRY)
         with suppress(QueryTimeout):
             explained = await self._rows("job_contains_explain", terms=terms)
-            if _promising(explained.value()):
-                rows = await self._rows("job_contains_ids", {"most": FEW + 1}, terms=terms)
-                ids = rows.values() if len(rows) <= FEW else None
+            if _promising(explained.value(), self._limits.promising_rows):
+                rows = await self._rows("job_contains_ids", {"most": most + 1}, terms=terms)
+                ids = rows.values() if len(rows) <= most else None
         await self._run(_TRIED)
         return ids
 
@@ -336,12 +326,10 @@ def _running_scan(choice: _Choice) -> Fragment:
     )
 
 
-def _promising(explained: Any) -> bool:
-    """Return whether the planner would ask a GIN index and expects few rows of it."""
+def _promising(explained: Any, most: int) -> bool:
+    """Return whether the planner would ask a GIN index and expects at most so many rows of it."""
     plans = json.loads(explained) if isinstance(explained, str) else explained
-    return "Bitmap Index Scan" in json.dumps(plans) and bool(
-        plans[0]["Plan"]["Plan Rows"] <= _PROMISING
-    )
+    return "Bitmap Index Scan" in json.dumps(plans) and bool(plans[0]["Plan"]["Plan Rows"] <= most)
 
 
 def _split(conditions: Sequence[Condition], column: str) -> tuple[list[Fragment], list[Fragment]]:
