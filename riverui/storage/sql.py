@@ -12,7 +12,7 @@ person gives is the value of a parameter.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +31,10 @@ _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SCHEMA_LENGTH = 46
 """Characters of a schema's name: what Postgres's 63 bytes for a channel name leave beside River's
 longest topic.
+"""
+_MOST_COLUMNS = 512
+"""Texts of SQL whose columns are remembered, before all are read again: more than the statements
+that come again and again, so that only those made for one filter are forgotten.
 """
 
 
@@ -248,6 +252,7 @@ class Queries:
     def __init__(self, files: Iterable[Path], schema: str | None) -> None:
         self._texts: dict[str, str] = {}
         self._ready: dict[Hashable, tuple[str, tuple[str, ...]]] = {}
+        self._columns: dict[str, tuple[str, ...]] = {}
         for file in files:
             blocks = read_blocks(qualify(file.read_text(encoding="utf-8"), schema))
             if twice := blocks.keys() & self._texts.keys():
@@ -283,3 +288,14 @@ class Queries:
         text, names = ready
         values = statement.values
         return text, [values[name] for name in names]
+
+    def columns(self, text: str, read: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        """Return the names of the columns that a statement's SQL gives, `read` from its first
+        answer.
+        """
+        names = self._columns.get(text)
+        if names is None:
+            if len(self._columns) >= _MOST_COLUMNS:
+                self._columns.clear()
+            names = self._columns[text] = read()
+        return names

@@ -107,6 +107,25 @@ def test_a_slot_that_is_not_there_is_an_error(queries: Queries) -> None:
             number(broken)
 
 
+def test_the_columns_of_a_statement_are_asked_for_once(queries: Queries) -> None:
+    asked: list[str] = []
+
+    def columns(text: str) -> tuple[str, ...]:
+        def read() -> tuple[str, ...]:
+            asked.append(text)
+            return (text.upper(),)
+
+        return queries.columns(text, read)
+
+    assert [columns("a"), columns("b"), columns("a")] == [("A",), ("B",), ("A",)]
+    assert asked == ["a", "b"]
+    # Filters make texts without end: what is remembered does not grow with them.
+    for n in range(2_000):
+        assert columns(f"select {n}") == (f"SELECT {n}",)
+    assert columns("a") == ("A",)
+    assert asked.count("a") == 2
+
+
 def test_only_bare_words_are_taken() -> None:
     for bad in ("", "1", "a b", "a;", "a--", "'a'", "a.b", "<>", "==", ";", "/*"):
         with pytest.raises(ValueError, match="not a word"):

@@ -26,7 +26,7 @@ class ClientTimeout:
     that, which then fails.
     """
 
-    __slots__ = ("_alarms", "_asking", "_connection", "_grace", "_limit", "_stop")
+    __slots__ = ("_alarm", "_asking", "_connection", "_grace", "_limit", "_stop")
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ClientTimeout:
         stop: bool = False,
         grace: float = LIMITS.grace_seconds,
     ) -> None:
-        self._alarms: list[asyncio.TimerHandle] = []
+        self._alarm: asyncio.TimerHandle | None = None
         self._asking: asyncio.Task[None] | None = None
         self._connection = connection
         self._grace = grace
@@ -45,21 +45,25 @@ class ClientTimeout:
 
     async def __aenter__(self) -> None:
         if self._limit is not None:
-            loop = asyncio.get_running_loop()
-            hang_up_after = self._limit + self._grace
-            self._alarms.append(loop.call_later(hang_up_after, hang_up, self._connection))
             if self._stop:
-                self._alarms.append(loop.call_later(self._limit, self._ask))
+                self._alarm = asyncio.get_running_loop().call_later(self._limit, self._ask)
+            else:
+                self._hang_up_after(self._limit + self._grace)
 
     async def __aexit__(self, *error: object) -> None:
-        for alarm in self._alarms:
-            alarm.cancel()
+        if self._alarm is not None:
+            self._alarm.cancel()
         if self._asking is not None:
             # The request comes on a connection of its own: what is late would stop the next
             # statement.
             await asyncio.wait([self._asking])
 
+    def _hang_up_after(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._alarm = loop.call_later(seconds, hang_up, self._connection)
+
     def _ask(self) -> None:
+        self._hang_up_after(self._grace)
         self._asking = asyncio.create_task(_ask_to_stop(self._connection, self._grace))
 
 

@@ -7,14 +7,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.postgres.errors import refused
@@ -125,6 +130,30 @@ class Reachability:
         return None
 
 
+class _Lent:
+    """Lends a connection of an OwnPool: what `async with pool.connection()` does, in a third of the
+    time.
+    """
+
+    __slots__ = ("_connection", "_lender", "_pool")
+
+    def __init__(self, lender: OwnPool) -> None:
+        self._lender = lender
+
+    async def __aenter__(self) -> Connection:
+        self._pool, self._connection = await self._lender.take()
+        return self._connection
+
+    async def __aexit__(self, *error: object) -> None:
+        connection = self._connection
+        try:
+            if connection.info.transaction_status != TransactionStatus.IDLE:
+                with suppress(psycopg.Error):
+                    await connection.rollback()
+        finally:
+            await self._pool.putconn(connection)
+
+
 class OwnPool:
     """Lends connections of a psycopg pool, made at first use and again after `close`."""
 
@@ -137,18 +166,24 @@ class OwnPool:
         self._prepares: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
         self._timeout = timeout
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
         """Lend a connection; PoolTimeout when none is free in time, DatabaseUnavailable without
         database.
         """
+        return _Lent(self)
+
+    async def take(self) -> tuple[AsyncConnectionPool[Connection], Connection]:
+        """Return a connection, and the pool that it is to be given back to; see `connection`."""
         pool = await self._open()
-        if not pool.get_stats().get("pool_size", 0):
+        stats = pool.get_stats()
+        if stats.get("pool_available", 0):
+            with suppress(PoolTimeout):
+                # As a rule at once. The rare wait is for one that another task was quicker to take.
+                return pool, await pool.getconn(_DOUBT)
+        if not stats.get("pool_size", 0):
             await self.reachability.check()
-        async with AsyncExitStack() as stack:
-            async with self.reachability.checked():
-                connection = await stack.enter_async_context(pool.connection(timeout=self._timeout))
-            yield connection
+        async with self.reachability.checked():
+            return pool, await pool.getconn(self._timeout)
 
     async def prepares(self, connection: Connection) -> bool:
         """Return whether statements may be prepared on a connection of the pool's."""

@@ -76,8 +76,8 @@ class WideTimes(Loader):
             return FIRST if microseconds < 0 else LAST
 
 
-def _column_names(result: PGresult) -> list[str]:
-    return [(result.fname(place) or b"").decode() for place in range(result.nfields)]
+def _column_names(result: PGresult) -> tuple[str, ...]:
+    return tuple((result.fname(place) or b"").decode() for place in range(result.nfields))
 
 
 class Statements:
@@ -189,7 +189,7 @@ class Statements:
             result = cursor.pgresult
             if result is None or not result.nfields:
                 return Rows()
-            names = _column_names(result)
+            names = self._queries.columns(text, lambda: _column_names(result))
             try:
                 return Rows(await cursor.fetchall(), names)
             except psycopg.DataError:

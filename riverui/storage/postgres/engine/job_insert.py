@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -14,7 +13,7 @@ from riverui.domain.jobs import STATE_BITS, JobRow, JobState
 from riverui.domain.numbers import MAX_SMALLINT
 from riverui.storage.interface.params import JobInserted, JobInsertParams
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.engine.job_rows import attempt_errors, from_columns
+from riverui.storage.postgres.engine.job_rows import attempt_errors
 from riverui.storage.postgres.job_list.rows import texts
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statement, Steps
@@ -35,16 +34,8 @@ _OTHER_SLOTS = {
     True: {"source": Fragment("job_insert_alike", **_NOT_UNIQUE), "unique_columns": EMPTY},
 }
 """… and where none is."""
-_NEW = {
-    "attempt": repeat(0),
-    "attempted_at": repeat(None),
-    "attempted_by": repeat(()),
-    "errors": repeat(()),
-    "finalized_at": repeat(None),
-}
-"""The columns that are the same for every new job."""
 _encode = json.JSONEncoder(ensure_ascii=False).encode
-_new_inserted = partial(tuple.__new__, JobInserted)
+_new = tuple.__new__
 
 
 def insert_many(
@@ -67,7 +58,7 @@ def insert_many(
     rows = yield _insert(given, unique=unique, conflict=unique, told=told)
     if len(rows) != len(sent):
         raise AssertionError(f"{len(sent)} jobs inserted, {len(rows)} rows returned")
-    inserted = _inserted(given, rows, _by_key(sent) if unique else None)
+    inserted = _inserted(sent, rows, _by_key(sent) if unique else None)
     if places is None:
         return inserted
     seen: set[int] = set()
@@ -201,7 +192,7 @@ _LITERALS: dict[str, Callable[[Sequence[Any]], str]] = {
 
 
 def _inserted(
-    given: Mapping[str, Sequence[Any]], rows: Rows, order: Sequence[int] | None
+    jobs: Sequence[JobInsertParams], rows: Rows, order: Sequence[int] | None
 ) -> list[JobInserted]:
     """Return what became of each job; `order` has the place of the job that each row answers, None
     where they come in the order of the jobs.
@@ -210,21 +201,32 @@ def _inserted(
     if order is not None:
         by_place = sorted(range(len(order)), key=order.__getitem__)
         ids, existing = [ids[n] for n in by_place], [existing[n] for n in by_place]
-    made = from_columns(
-        {
-            **_NEW,
-            **given,
-            "id": ids,
-            "max_attempts": _clamped(given["max_attempts"]),
-            "unique_states": [bits or None for bits in given["unique_states"]],
-        }
-    )
-    if not any(existing):
-        return list(map(_new_inserted, zip(made, repeat(False), strict=False)))
     return [
-        JobInserted(row, False) if found is None else JobInserted(_existing(found), True)
-        for row, found in zip(made, existing, strict=True)
-    ]
+        _new(
+            JobInserted,
+            (
+                _new(
+                    JobRow,
+                    (
+                        job_id, state, 0, most if most < MAX_SMALLINT else MAX_SMALLINT, None,
+                        created_at, None, scheduled_at, priority, args, (), (), kind, metadata,
+                        queue, tags, key, bits or None,
+                    ),
+                ),
+                False,
+            ),
+        )
+        if found is None
+        else JobInserted(_existing(found), True)
+        for (
+            (
+                kind, args, created_at, scheduled_at, state, most, metadata, priority, queue, tags,
+                key, bits,
+            ),
+            job_id,
+            found,
+        ) in zip(jobs, ids, existing, strict=True)
+    ]  # fmt: skip
 
 
 def _existing(text: str) -> JobRow:
