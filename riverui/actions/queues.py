@@ -12,12 +12,16 @@ from riverui.domain.queues import ALL_QUEUES, QueueRow
 from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface import Driver, Executor
 
+_ALLOWS = "pause and resume queues"
+"""What the one right to do both lets a person do."""
+
 PAUSE = QueueVerb(
     name="pause",
     label="Pause",
     label_all="Pause all queues",
     icon="pause",
     right="queues.pause",
+    allows=_ALLOWS,
     fits=lambda queue: queue.served and queue.paused_at is None,
     call=lambda executor, name: executor.queue_pause(name),
     done="paused",
@@ -32,7 +36,9 @@ RESUME = QueueVerb(
     label="Resume",
     label_all="Resume all queues",
     icon="play",
+    tone="primary",
     right="queues.pause",
+    allows=_ALLOWS,
     fits=lambda queue: queue.paused_at is not None,
     call=lambda executor, name: executor.queue_resume(name),
     done="resumed",

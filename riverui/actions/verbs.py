@@ -161,6 +161,8 @@ class QueueVerb:
     """The label of the button for every queue."""
     icon: str
     right: str
+    allows: str
+    """What its right lets a person do: "pause and resume queues"."""
     fits: Callable[[QueueRow], bool]
     """Whether it changes such a queue."""
     call: Callable[[Executor, str], Awaitable[Sequence[str]]]
@@ -175,3 +177,5 @@ class QueueVerb:
     """What to say where no queue changed."""
     summary: str
     """What the API's reference says of it."""
+    tone: str = ""
+    """`primary` for the button to be seen first."""

@@ -206,3 +206,19 @@ async def test_what_cannot_be_paused(
     assert (await client.post(f"/queues/{verb}", data={"next": "/queues"})).status_code == 400
     assert (await client.post(f"/queues/{verb}", data={"name": "nowhere"})).status_code == 404
     assert await paused(connection) == set()
+
+
+async def test_who_may_not_pause_sees_no_button(
+    client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await queue(connection, "a")
+    await queue(connection, "b", paused_at=datetime.now(UTC))
+    for seen_by, columns, verbs in ((client, 10, {"pause", "resume"}), (reader, 9, set())):
+        page = await get(seen_by, "/queues")
+        assert len(page.one("table").all("th")) == columns
+        assert {len(row.all("td")) for row in page.all("tr", class_="queue")} == {columns}
+        actions = {form.attributes.get("action", "") for form in page.all("form")}
+        assert {f"/queues/{verb}" for verb in verbs} == actions & {
+            "/queues/pause",
+            "/queues/resume",
+        }

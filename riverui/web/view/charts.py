@@ -27,29 +27,28 @@ def stacked_bar(
     parts: Sequence[tuple[str, int]], largest: int, *, width: int = 96, height: int = 8
 ) -> Markup:
     """Draw shares of a total as one bar, coloured by state and as long as the total is beside
-    `largest`.
+    `largest`. States are our own words, never a job's.
     """
     total = sum(value for _, value in parts)
     if total <= 0 or largest <= 0:
         return Markup("")
     length = max(width * min(total / largest, 1.0), 3.0)
     left = 0.0
-    drawn: list[Markup] = []
+    drawn = ""
     for state, value in parts:
         if value <= 0:
             continue
         part = length * value / total
-        drawn.append(
-            Markup('<rect class="s-{}" x="{}" y="0" width="{}" height="{}"/>').format(
-                state, f"{left:.1f}", f"{max(part, 0.8):.1f}", height
-            )
+        drawn += (
+            f'<rect class="s-{state}" x="{left:.1f}" y="0" width="{max(part, 0.8):.1f}"'
+            f' height="{height}"/>'
         )
         left += part
     words = ", ".join(f"{value:,} {state}" for state, value in parts if value)
-    return Markup(
-        '<svg class="mix" viewBox="0 0 {} {}" width="{}" height="{}" role="img"'
-        ' aria-label="{}">{}</svg>'
-    ).format(width, height, width, height, words, Markup("").join(drawn))
+    return trusted(
+        f'<svg class="mix" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+        f' role="img" aria-label="{words}">{drawn}</svg>'
+    )
 
 
 class Icons:

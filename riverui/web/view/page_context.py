@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from riverui.web.view.charts import Icons
 from riverui.web.view.format import Times
@@ -22,3 +23,5 @@ class PageContext:
     """Returns the address of a static file by its path."""
     may: Callable[[str], bool]
     """Says whether this viewer has a right."""
+    macros: Callable[[str], Any]
+    """Returns the macros of a template by its path, such as `macros/queues.html`."""

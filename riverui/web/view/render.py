@@ -27,7 +27,7 @@ from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import here, url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
-from riverui.web.view import charts, format as shown, job_table, long_text
+from riverui.web.view import charts, format as shown, job_table, long_text, tables
 from riverui.web.view.job_table import JobTable
 from riverui.web.view.page_context import PageContext
 from riverui.web.view.preferences import (
@@ -37,6 +37,7 @@ from riverui.web.view.preferences import (
     TIMES,
     Preferences,
 )
+from riverui.web.view.tables import Table
 
 
 class Page(Protocol):
@@ -131,6 +132,10 @@ def _job_rows(table: JobTable) -> str:
     return job_table.draw_rows(table, _CONTEXT.get())
 
 
+def _table(table: Table[Any]) -> str:
+    return tables.draw(table, _CONTEXT.get())
+
+
 class _Environment(Environment):
     def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
         """Return a plain dict: Jinja's own ChainMap is walked through, name by name, for every
@@ -177,6 +182,7 @@ def environment() -> Environment:
         "state_badge": _state_badge,
         "state_icon": _state_icon,
         "static": _static,
+        "table": _table,
         "url": _url,
     }
     return env
@@ -297,6 +303,7 @@ def _draw(request: Request, template: str, shell: Shell, **more: Any) -> bytes:
             url=partial(url, request),
             static=partial(board.static.url, request),
             may=who(request).may,
+            macros=lambda path: board.environment.get_template(path).module,
         )
     )
     # Encoded piece by piece: in one string, a single "…" would widen every character of the page.

@@ -12,7 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from markupsafe import Markup
+
 from riverui.storage.interface.params import JobOrder
+from riverui.web.view.format import trusted
 from riverui.web.view.page_context import PageContext
 
 Row = TypeVar("Row")
@@ -47,6 +50,29 @@ class Column(Generic[Row]):
     """The orders of the list that follow this column, ascending and descending."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table(Generic[Row]):
+    """Rows and the columns that show them, a `<tr>` each."""
+
+    css: str
+    """Its classes."""
+    rows: tuple[Row, ...]
+    columns: tuple[Column[Row], ...]
+    attributes: Cells[Row]
+    """Attributes of each row's `<tr>`."""
+
+
+def draw(table: Table[Any], context: PageContext) -> Markup:
+    """Return the whole table."""
+    rows, columns = table.rows, table.columns
+    pattern = f"<tr %s>{_cell_patterns(columns)}</tr>"
+    filled = zip(table.attributes(rows, context), *row_cells(columns, rows, context), strict=True)
+    return trusted(
+        f'<table class="{table.css}"><thead>{header_row(columns)}</thead>'
+        f"<tbody>{''.join(map(pattern.__mod__, filled))}</tbody></table>"
+    )
+
+
 def header_row(columns: Sequence[Column[Any]], order: JobOrder | None = None) -> str:
     """Return the `<tr>` of the headers; the column that the list is ordered by says so."""
     return f"<tr>{''.join(_header(column, order) for column in columns)}</tr>"
@@ -54,7 +80,7 @@ def header_row(columns: Sequence[Column[Any]], order: JobOrder | None = None) ->
 
 def row_pattern(columns: Sequence[Column[Any]]) -> str:
     """Return the `<tr>` of a row as a pattern with a `%s` for each string of `row_cells`."""
-    return f"<tr>{''.join(map(_cell_pattern, columns))}</tr>"
+    return f"<tr>{_cell_patterns(columns)}</tr>"
 
 
 def row_cells(
@@ -69,6 +95,10 @@ def row_cells(
             filled.append(column.titles(rows, context))
         filled.append(column.cells(rows, context))
     return filled
+
+
+def _cell_patterns(columns: Sequence[Column[Any]]) -> str:
+    return "".join(map(_cell_pattern, columns))
 
 
 def _cell_pattern(column: Column[Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from riverui.actions.queues import QUEUE_VERBS
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
 from riverui.web.sections.queues import api, index, pause, show
@@ -19,7 +20,7 @@ SECTION = Section(
     ),
     api=api.ENDPOINTS,
     rights={
-        "queues.pause": "pause and resume queues",
+        **{verb.right: verb.allows for verb in QUEUE_VERBS.values()},
         "queues.read": "see queues",
         "queues.update": "change queue limits",
     },

@@ -13,7 +13,6 @@ from starlette.responses import Response
 
 from riverui.actions.queues import QUEUE_VERBS
 from riverui.actions.verbs import QueueVerb
-from riverui.domain.jobs import JobState
 from riverui.domain.queues import QueueListRow
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import Field
@@ -25,7 +24,9 @@ from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.format import plain
 from riverui.web.view.page_parts import Choice, Problem
+from riverui.web.view.queue_table import COUNTED, QueueLine, queue_table
 from riverui.web.view.render import respond
+from riverui.web.view.tables import Table
 
 _SHOWN = 200
 """Queues in the list."""
@@ -33,8 +34,6 @@ COUNT_CAP = 1_000
 """Counts of one queue are exact up to this: with many busy queues, more would add up."""
 _MATCH_LENGTH = 200
 """Characters of the text that names must contain; what is behind them is not looked at."""
-_COUNTED = (JobState.AVAILABLE, JobState.RUNNING, JobState.SCHEDULED, JobState.RETRYABLE)
-"""States whose jobs a queue still has before it."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
 """Sorts queues in which no job waits behind all others."""
 
@@ -50,18 +49,6 @@ _ORDERS: Mapping[str, tuple[str, Callable[[QueueListRow], Any]]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class QueueLine:
-    """A queue in the list, with its links."""
-
-    row: QueueListRow
-    verb: QueueVerb | None
-    """What its button does; None where nothing can be done to it on its own."""
-    url: str
-    jobs_urls: Mapping[JobState, str]
-    """Lists of its available, running, scheduled and retryable jobs."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class QueuesIndex:
     """The queue list."""
 
@@ -71,16 +58,13 @@ class QueuesIndex:
     match: str
     orders: tuple[Choice, ...]
     """name, oldest waiting first, most available first."""
-    lines: tuple[QueueLine, ...]
-    cap: int
-    """Counts at or above it are shown as `10,000+`."""
+    table: Table[QueueLine]
     more: bool
     """There are more queues than are shown."""
     verbs_all: tuple[QueueVerb, ...]
     """What can be done to every queue at once: what changes one of them."""
     self_url: str
     problem: Problem | None
-    may_pause: bool
 
 
 async def index(request: Request) -> Response:
@@ -101,6 +85,7 @@ async def index(request: Request) -> Response:
         status, told = error_page(request, error)
         problem = Problem(title=told.title, detail=told.detail)
     shown = sorted(rows[:_SHOWN], key=_ORDERS[order][1])
+    verbs, self_url = allowed(request), _index_url(request, match, order)
     return respond(
         request,
         QueuesIndex(
@@ -114,35 +99,37 @@ async def index(request: Request) -> Response:
                 )
                 for value, (label, _) in _ORDERS.items()
             ),
-            lines=tuple(line(request, row) for row in shown),
-            cap=cap,
-            more=len(rows) > _SHOWN,
-            verbs_all=tuple(
-                verb
-                for verb in QUEUE_VERBS.values()
-                if access(request).may(verb.right) and any(verb.fits(row.queue) for row in rows)
+            table=queue_table(
+                [line(request, row) for row in shown],
+                cap=cap,
+                actions=bool(verbs),
+                next_url=self_url,
             ),
-            self_url=_index_url(request, match, order),
+            more=len(rows) > _SHOWN,
+            verbs_all=tuple(verb for verb in verbs if any(verb.fits(row.queue) for row in rows)),
+            self_url=self_url,
             problem=problem,
-            may_pause=access(request).may("queues.pause"),
         ),
         status=status,
     )
 
 
+def allowed(request: Request) -> list[QueueVerb]:
+    """Return the verbs on queues that this viewer has the right to."""
+    return [verb for verb in QUEUE_VERBS.values() if access(request).may(verb.right)]
+
+
 def line(request: Request, row: QueueListRow) -> QueueLine:
     """Return a queue with its links."""
-    name = row.queue.name
+    queue, name = row.queue, row.queue.name
+    fitting = (verb for verb in allowed(request) if queue.pausable and verb.fits(queue))
     return QueueLine(
         row=row,
-        verb=next(
-            (verb for verb in QUEUE_VERBS.values() if row.queue.pausable and verb.fits(row.queue)),
-            None,
-        ),
+        verb=next(fitting, None),
         url=url(request, "queues.show", name=name),
         jobs_urls={
             state: jobs_url(request, (query.equal(Field.QUEUE, name),), (state,))
-            for state in _COUNTED
+            for state in COUNTED
         },
     )
 

@@ -12,14 +12,14 @@ from starlette.responses import Response
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.errors import NotFound, QueryTimeout
 from riverui.storage.interface.params import Count, Field
-from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
-from riverui.web.sections.queues.index import COUNT_CAP, QueueLine, line, short_name
+from riverui.web.sections.queues.index import COUNT_CAP, line, short_name
 from riverui.web.view.page_parts import Problem
+from riverui.web.view.queue_table import QueueLine
 from riverui.web.view.render import respond
 
 _FAILED = (JobState.RETRYABLE, JobState.DISCARDED)
@@ -47,7 +47,6 @@ class QueuesShow:
     failures: tuple[JobListRow, ...]
     failures_url: str
     self_url: str
-    may_pause: bool
     problem: Problem | None = None
     """Why kinds and failures are missing."""
 
@@ -89,7 +88,6 @@ async def show(request: Request) -> Response:
             failures=tuple(failures),
             failures_url=jobs_url(request, (of_queue,), _FAILED),
             self_url=url(request, "queues.show", name=name),
-            may_pause=access(request).may("queues.pause"),
             problem=problem,
         ),
     )
