@@ -311,6 +311,27 @@ class TestMigrations:
         assert "migration 001 [down]" in out
         assert run("migrate-down", **url)[1] == "no migrations to apply\n"
 
+    def test_lines_one_after_the_other(self, run: Run, empty_database_url: str) -> None:
+        url = {"DATABASE_URL": empty_database_url}
+        both = ("--line", "main", "--line", "riverui")
+        code, out, _ = run("migrate-up", *both, **url)
+        assert code == 0
+        assert out.index("migration 008 [up]") < out.index("001 [up] create riverui operation")
+        told = "no migrations to apply\nno migrations to apply of line riverui\n"
+        assert run("migrate-up", *both, **url)[1] == told
+        assert "* 001 create riverui" in run("migrate-list", "--line", "riverui", **url)[1]
+        assert run("validate", "--line", "riverui", **url)[0] == 0
+        code, out, _ = run(
+            "migrate-down", "--line", "riverui", "--target-version", "0", "--yes", **url
+        )
+        assert (code, "001 [down]" in out) == (0, True)
+        code, _, err = run("validate", "--line", "riverui", **url)
+        assert code == 1
+        assert "run `riverui migrate-up --line riverui`" in err
+        out = run("migrate-get", "--line", "riverui", "--all", "--up", "--schema", "q", **url)[1]
+        assert out.startswith("-- River riverui migration 001 [up]\n")
+        assert 'create table "q".riverui_operation' in out
+
     @pytest.mark.parametrize(
         ("flags", "answer", "code", "left"),
         [

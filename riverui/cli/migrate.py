@@ -52,7 +52,6 @@ def _steps_options(command: click.Command) -> click.Command:
             metavar="TIME",
             help="Time limit of each statement, such as 2m; without it there is none.",
         ),
-        _line,
     ):
         command = option(command)
     return command
@@ -60,22 +59,33 @@ def _steps_options(command: click.Command) -> click.Command:
 
 @_database
 @_steps_options
+@click.option(
+    "--line",
+    "lines",
+    default=("main",),
+    metavar="NAME",
+    multiple=True,
+    show_default=True,
+    help="Migration line to use; given more than once, one after the other.",
+)
 @click.command("migrate-up")
 @click.pass_obj
 def migrate_up(environ: Mapping[str, str], /, **options: Any) -> int:
     """Create River's tables, or bring them up to date.
 
-    Applies every missing migration, unless --max-steps or --target-version stops it sooner.
+    Applies every missing migration, unless --max-steps or --target-version stops it sooner. With
+    --line riverui it makes the tables of riverui's own, which come after River's.
     """
     return _migrate(environ, "up", **options)
 
 
 @_database
 @_steps_options
+@_line
 @click.option("--yes", is_flag=True, help="Drop tables that hold jobs without asking.")
 @click.command("migrate-down")
 @click.pass_obj
-def migrate_down(environ: Mapping[str, str], /, yes: bool, **options: Any) -> int:
+def migrate_down(environ: Mapping[str, str], /, yes: bool, line: str, **options: Any) -> int:
     """Roll back the newest migration. Drops what it created, with all its data.
 
     --max-steps or --target-version rolls back more than one. On a terminal, it asks before it drops
@@ -83,7 +93,7 @@ def migrate_down(environ: Mapping[str, str], /, yes: bool, **options: Any) -> in
     """
     if options["target_version"] == 0:
         options["target_version"] = -1
-    return _migrate(environ, "down", asks=not yes and sys.stdin.isatty(), **options)
+    return _migrate(environ, "down", asks=not yes and sys.stdin.isatty(), lines=(line,), **options)
 
 
 @_database
@@ -162,7 +172,8 @@ def validate(environ: Mapping[str, str], /, line: str, **flags: Any) -> int:
     missing = _with_driver(environ, flags, lambda driver: missing_versions(driver, line))
     if missing:
         told = ", ".join(f"{version:03}" for version in missing)
-        click.echo(f"riverui: migrations not applied: {told}; run `riverui migrate-up`", err=True)
+        remedy = "riverui migrate-up" + ("" if line == "main" else f" --line {line}")
+        click.echo(f"riverui: migrations not applied: {told}; run `{remedy}`", err=True)
         return 1
     click.echo(f"Every migration of line {line} is applied.")
     return 0
@@ -176,7 +187,7 @@ def _migrate(
     direction: Direction,
     *,
     asks: bool = False,
-    line: str,
+    lines: Sequence[str],
     max_steps: int | None,
     target_version: int | None,
     dry_run: bool,
@@ -188,7 +199,7 @@ def _migrate(
 
     limit = _time("--statement-timeout", statement_timeout) if statement_timeout else None
 
-    async def work(driver: Driver) -> Sequence[MigrationStep]:
+    async def work(driver: Driver, line: str) -> Sequence[MigrationStep]:
         run = partial(
             migrate,
             driver,
@@ -207,19 +218,23 @@ def _migrate(
             )
         return await run(dry_run=dry_run)
 
-    steps = _with_driver(environ, flags, work)
-    if not steps:
-        click.echo("no migrations to apply")
+    for line in dict.fromkeys(lines):
+        steps = _with_driver(environ, flags, partial(work, line=line))
+        if not steps:
+            click.echo("no migrations to apply" + ("" if line == "main" else f" of line {line}"))
+        _tell(line, steps, dry_run=dry_run, show_sql=show_sql)
+    return 0
+
+
+def _tell(line: str, steps: Sequence[MigrationStep], *, dry_run: bool, show_sql: bool) -> None:
     width = max((len(step.name) for step in steps), default=0)
     for step in steps:
         done = "would apply" if dry_run else "applied"
         took = "" if step.applied_in is None else f" [{_span(step.applied_in)}]"
-        click.echo(
-            f"{done} migration {step.version:03} [{direction}] {step.name:{width}}{took}".rstrip()
-        )
+        named = f"migration {step.version:03} [{step.direction}] {step.name:{width}}"
+        click.echo(f"{done} {named}{took}".rstrip())
         if show_sql:
             click.echo(f"\n{_titled(step, line)}\n")
-    return 0
 
 
 async def _drops_jobs(driver: Driver, line: str, steps: Sequence[MigrationStep]) -> bool:

@@ -73,7 +73,8 @@ async def _run(
     url = postgres.database_url(_DATABASE)
     await _create_database(postgres.url)
     driver = connect(url, max_size=8)
-    await migrate(driver, "up")
+    for line in ("main", "riverui"):
+        await migrate(driver, "up", line=line)
     await seed(url, Random(_SEED), jobs=_HISTORY)
     await give_back(driver)
     app = build_app(

@@ -274,6 +274,34 @@ def test_sql_to_run_elsewhere(
     assert catalog(ours, schema) == catalog(theirs, schema)
 
 
+async def test_river_goes_on_beside_the_line_riverui(
+    urls: tuple[str, str], driver: PostgresDriver, river: River, schema: str | None
+) -> None:
+    """River reads the record of its own lines only, and knows no other line."""
+    ours, _ = urls
+    await migrate(driver, "up", target_version=7)
+    without = catalog(ours, schema)
+    await migrate(driver, "up", line="riverui")
+    beside = catalog(ours, schema)
+    assert river(ours, "validate", may_fail=True).returncode == 1
+    river(ours, "migrate-up")
+    river(ours, "validate")
+    listed = [line for line in river(ours, "migrate-list").stdout.splitlines() if line.strip()]
+    assert len(listed) == len(VERSIONS)
+    assert listed[-1].startswith("*")
+    assert "no migrations to apply" in river(ours, "migrate-up").stdout
+    assert "riverui" in river(ours, "validate", "--line", "riverui", may_fail=True).stderr
+    river(ours, "migrate-down", "--max-steps", "1")
+    assert catalog(ours, schema) == beside
+    await migrate(driver, "down", line="riverui", target_version=-1)
+    assert catalog(ours, schema) == without
+
+    await migrate(driver, "up", line="riverui")
+    done = river(ours, "migrate-down", "--target-version", "3", may_fail=True)
+    assert done.returncode
+    assert "non-main migration lines" in done.stdout + done.stderr
+
+
 async def test_function_gives_the_same_for_every_mask(
     urls: tuple[str, str], driver: PostgresDriver, river: River, schema: str | None
 ) -> None:

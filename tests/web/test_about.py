@@ -56,6 +56,16 @@ async def test_a_version_that_does_nothing_is_not_missed(
     assert "Missing migrations: 6." in parse((await client.get("/about")).text).one(id="about").text
 
 
+async def test_another_line_is_missed_once_it_is_begun(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    assert "Missing migrations" not in (await client.get("/about")).text
+    await connection.execute("insert into river_migration (line, version) values ('riverui', 900)")
+    text = parse((await client.get("/about")).text).one(id="about").text
+    assert "Missing migrations of line riverui: 1" in text
+    assert "riverui migrate-up --line riverui" in text
+
+
 async def test_it_tells_what_is_wrong_with_the_database(empty_database_url: str) -> None:
     async with browser(create_app(DeadDriver(), no_auth=True)) as client:
         answer = await client.get("/about")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import ClassVar
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from riverui import __version__
 from riverui.domain.queues import LeaderRow
 from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
-from riverui.storage.interface import MIGRATIONS, SERVER, missing
+from riverui.storage.interface import MIGRATIONS, SERVER, MigrationSource, missing
 from riverui.storage.interface.params import MigrationRow, ServerRow
 from riverui.storage.migrations import migration_sql
 from riverui.web.auth.access import access
@@ -45,6 +45,10 @@ class About:
     """Versions of line main that riverui knows and that would change something in the database."""
     unknown: tuple[int, ...]
     """Versions of line main that the database has and riverui does not know."""
+    behind: tuple[tuple[str, tuple[int, ...]], ...]
+    """Other lines that the database has, and the versions of each that riverui knows and the
+    database lacks.
+    """
     leader: LeaderRow | None
     missing: tuple[str, ...]
     """What this kind of database cannot do, each as a sentence or two."""
@@ -81,11 +85,8 @@ async def index(request: Request) -> Response:
     server = None if isinstance(found, DatabaseError) else found
     migrations = () if isinstance(recorded, DatabaseError) else tuple(recorded)
     applied = {row.version for row in migrations if row.line == "main"}
-    known = (
-        migration_sql(MIGRATIONS.on(driver).migrations, "main")
-        if MIGRATIONS in driver.capabilities
-        else []
-    )
+    source = MIGRATIONS.on(driver).migrations if MIGRATIONS in driver.capabilities else None
+    known = migration_sql(source, "main") if source else []
     needed = {step.version for step in known if step.changes}
     held = access(request)
     return respond(
@@ -102,6 +103,7 @@ async def index(request: Request) -> Response:
             migrations=migrations,
             unapplied=tuple(sorted(needed - applied)) if applied else (),
             unknown=tuple(sorted(applied - {step.version for step in known})) if known else (),
+            behind=_behind(source, migrations) if source else (),
             leader=None if isinstance(leader, DatabaseError) else leader,
             missing=tuple(part.missing for part in missing(driver)),
             unread={name: error.public for name, error in errors.items()},
@@ -113,3 +115,16 @@ async def index(request: Request) -> Response:
         ),
         status=status,
     )
+
+
+def _behind(
+    source: MigrationSource, migrations: Sequence[MigrationRow]
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Return what lacks of each line but main of which the database has something."""
+    found = []
+    for line in dict.fromkeys(row.line for row in migrations if row.line != "main"):
+        if line in source.lines():
+            applied = {row.version for row in migrations if row.line == line}
+            if lacking := tuple(sorted(source.versions(line).keys() - applied)):
+                found.append((line, lacking))
+    return tuple(found)
