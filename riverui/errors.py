@@ -120,6 +120,10 @@ class JobRunning(RiveruiError):
     """The job is running and can't be deleted until it finishes."""
 
 
+class OperationLost(RiveruiError):
+    """Another dashboard has taken this operation over."""
+
+
 class MigrationError(RiveruiError):
     """The migration cannot be run."""
 

@@ -67,15 +67,28 @@ async def apply(
     Raises QueryTimeout when the statement itself is too slow; what another transaction holds is
     only skipped.
     """
-    unique = list(dict.fromkeys(ids))
-    if not unique:
+    if not ids:
         return JobChanges()
-    assert len(unique) <= MAX_IDS
     async with driver.transaction(timeout=time_limit) as transaction:
-        call = partial(_call(pilot, verb, given), transaction)
-        # Each lock that cannot be had costs a wait, so those waits together are bounded as well.
-        limit = time.monotonic() + (time_limit or timedelta(seconds=10)).total_seconds()
-        return merge(*await _split(transaction, call, unique, limit))
+        return await apply_tx(transaction, verb, ids, given, time_limit=time_limit, pilot=pilot)
+
+
+async def apply_tx(
+    transaction: Transaction,
+    verb: JobVerb,
+    ids: Sequence[int],
+    given: Given = NOTHING,
+    *,
+    time_limit: timedelta | None = None,
+    pilot: JobPilot = PLAIN,
+) -> JobChanges:
+    """Do what `apply` does inside the caller's transaction."""
+    unique = list(dict.fromkeys(ids))
+    assert len(unique) <= MAX_IDS
+    call = partial(_call(pilot, verb, given), transaction)
+    # Each lock that cannot be had costs a wait, so those waits together are bounded as well.
+    limit = time.monotonic() + (time_limit or timedelta(seconds=10)).total_seconds()
+    return merge(*await _split(transaction, call, unique, limit))
 
 
 async def apply_whole(

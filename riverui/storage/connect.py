@@ -29,6 +29,7 @@ def connect(
     page_timeout: timedelta = _DEFAULTS.page_timeout,
     action_timeout: timedelta = _DEFAULTS.action_timeout,
     lock_timeout: timedelta = _DEFAULTS.lock_timeout,
+    dashboard: str = "",
     watch: Watch | None = None,
 ) -> PostgresDriver:
     """Return a driver that opens itself at first use; ConfigError for a URL, schema or pool that
@@ -38,7 +39,8 @@ def connect(
     `pool_max_conns` sets `max_size`, its other `pool_*` and cache parameters are dropped, and what
     libpq does not know is sent as a server setting, as pgx does. SQLAlchemy's
     `postgresql+asyncpg://` and its like are taken as well. With `pool`, the host app's pool is used
-    and never closed. `watch` is told of each statement before it runs.
+    and never closed. `dashboard` names a process of `riverui serve`: others on the same database
+    see it. `watch` is told of each statement before it runs.
     """
     options = ConnectOptions(
         schema=schema,
@@ -48,6 +50,7 @@ def connect(
         page_timeout=page_timeout,
         action_timeout=action_timeout,
         lock_timeout=lock_timeout,
+        dashboard=dashboard,
         watch=watch,
     )
     return postgres.connect(url, pool, options)

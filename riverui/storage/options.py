@@ -10,6 +10,9 @@ from typing import Any
 Watch = Callable[[str, str, Sequence[Any]], None]
 """Is told of each statement before it runs: the block's name, the SQL as sent, its parameters."""
 
+DASHBOARD_PREFIX = "riverui serve "
+"""What the `application_name` of a dashboard's connections begins with; then comes its own name."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConnectOptions:
@@ -29,5 +32,7 @@ class ConnectOptions:
     """For each statement that may write."""
     lock_timeout: timedelta = timedelta(seconds=2)
     """For a row that another transaction holds."""
+    dashboard: str = ""
+    """The name by which one dashboard process is known to others on the same database."""
     watch: Watch | None = None
     """Is told of each statement before it runs."""

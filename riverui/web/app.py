@@ -35,6 +35,8 @@ from riverui.web.live.counts import Counts
 from riverui.web.live.measured_driver import MeasuredDriver
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operations import Operations
+from riverui.web.live.shared_operations import SharedOperations
+from riverui.web.process_name import process_name
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
 from riverui.web.sections import SECTIONS
@@ -69,16 +71,19 @@ def build_app(
     close_driver: bool = False,
     pilot: JobPilot = PLAIN,
     limits: DashboardLimits | None = None,
+    name: str = "",
 ) -> Starlette:
     """Return the dashboard of one database, to be served alone or mounted anywhere (it needs no
     lifespan).
 
     `hosts` are the only host names answered to, when given. Where a lifespan does reach the app,
     its end stops what runs in the background, and closes the driver if `close_driver`. `pilot`
-    carries out the verbs on jobs, a client's features among them. Raises ConfigError for a
-    `sign_in` that lets nobody in or cannot be used.
+    carries out the verbs on jobs, a client's features among them. `name` is that of this process,
+    by which other dashboards of the database know it. Raises ConfigError for a `sign_in` that lets
+    nobody in or cannot be used.
     """
     config, limits = config or DashboardConfig(), limits or DashboardLimits()
+    name = name or process_name()
     health = Health(Probe(driver, timeout=limits.probe_seconds))
     static = StaticFiles(assets.STATIC)
     routes = route_table(health, static)
@@ -91,8 +96,12 @@ def build_app(
         environment=render.environment(),
         limits=limits,
         metrics=metrics,
+        name=name,
         navigation={item.name: item.navigation for item in SECTIONS if item.navigation},
         operations=Operations(driver, config, pilot=pilot, limits=limits.operations),
+        shared_operations=SharedOperations(
+            driver, config, name=name, pilot=pilot, limits=limits.operations
+        ),
         pilot=pilot,
         rights=RIGHTS,
         searches=Searches(),
@@ -115,10 +124,12 @@ def build_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        dashboard.shared_operations.watch()
         try:
             yield
         finally:
             await dashboard.operations.close()
+            await dashboard.shared_operations.close()
             await dashboard.counts.close()
             if close_driver:
                 await driver.close()

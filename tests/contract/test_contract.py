@@ -83,6 +83,8 @@ def test_the_bare_driver_has_no_optional_operation() -> None:
             interface.IndexExecutor,
             interface.ListeningDriver,
             interface.NotifyExecutor,
+            interface.OperationExecutor,
+            interface.OwnTablesExecutor,
             interface.ServerExecutor,
             interface.SuggestionExecutor,
             interface.TransactionStatusExecutor,

@@ -24,6 +24,7 @@ from riverui.storage.sql import (
     read_blocks,
     word,
 )
+from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
 
 FOLDER = Path(module.__file__).parent / "postgres"
@@ -217,6 +218,7 @@ def test_every_statement_is_complete(database_url: str) -> None:
     checked = 0
     with psycopg.connect(database_url) as connection:
         connection.execute(PRO_TABLES)
+        connection.execute(OWN_TABLES)
         server = connection.pgconn
         for name, text in in_place():
             checked += 1

@@ -35,6 +35,8 @@ from riverui.storage.interface.notifications import (
     ListeningDriver,
     NotifyExecutor,
 )
+from riverui.storage.interface.operations import OPERATIONS, OperationExecutor
+from riverui.storage.interface.own_tables import OWN_TABLES, OwnTablesExecutor
 from riverui.storage.interface.server import SERVER, ServerExecutor
 from riverui.storage.interface.suggestions import SUGGESTIONS, SuggestionExecutor
 from riverui.storage.interface.sync_driver import SyncDriver
@@ -49,6 +51,8 @@ __all__ = [
     "LISTENING",
     "MIGRATIONS",
     "NOTIFYING",
+    "OPERATIONS",
+    "OWN_TABLES",
     "REINDEXING",
     "SERVER",
     "SUGGESTIONS",
@@ -70,6 +74,8 @@ __all__ = [
     "MigrationSteps",
     "NotifyExecutor",
     "Offering",
+    "OperationExecutor",
+    "OwnTablesExecutor",
     "ServerExecutor",
     "SuggestionExecutor",
     "SyncDriver",
@@ -90,6 +96,8 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     SUGGESTIONS,
     ESTIMATES,
     SERVER,
+    OWN_TABLES,
+    OPERATIONS,
     MIGRATIONS,
     BENCHMARKS,
 )

@@ -22,6 +22,12 @@ class ServerExecutor(Protocol):
         """
         ...
 
+    async def dashboard_list(self) -> Sequence[str]:
+        """Return the names of the dashboards that are connected to this database and say so: those
+        of `riverui serve`, each process once.
+        """
+        ...
+
 
 SERVER: Capability[ServerExecutor] = Capability(
     "server", "The database does not tell its version, its settings or the migrations applied."

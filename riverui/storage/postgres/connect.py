@@ -7,7 +7,7 @@ from typing import Any
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from riverui.errors import ConfigError
-from riverui.storage.options import ConnectOptions
+from riverui.storage.options import DASHBOARD_PREFIX, ConnectOptions
 from riverui.storage.postgres.conninfo import conninfo
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.foreign_transactions import sqlalchemy_engine_of
@@ -17,6 +17,8 @@ from riverui.storage.postgres.sqlalchemy_engine import EngineDriver, SyncEngineD
 from riverui.storage.postgres.sync_driver import PostgresSyncDriver
 from riverui.storage.sql import check_schema
 
+_MOST_NAME = 63
+"""Characters of an `application_name` that Postgres keeps."""
 _ONE_OF_TWO = "Give either a database URL or a pool, not both."
 
 
@@ -29,7 +31,8 @@ def connect(
     lends: OwnPool | HostPool
     seconds = options.pool_timeout.total_seconds()
     if pool is None:
-        text, size = conninfo(url, options.connect_timeout)
+        name = f"{DASHBOARD_PREFIX}{options.dashboard}" if options.dashboard else "riverui"
+        text, size = conninfo(url, options.connect_timeout, name=name[:_MOST_NAME])
         lends = OwnPool(text, size=size or options.max_size, timeout=seconds)
     elif url is not None:
         raise ConfigError(_ONE_OF_TWO)

@@ -26,15 +26,18 @@ _LEAST_CONNECT_SECONDS = 2
 """libpq takes fewer seconds for two."""
 
 
-def conninfo(url: str | None, connect_timeout: timedelta) -> tuple[str, int | None]:
+def conninfo(
+    url: str | None, connect_timeout: timedelta, *, name: str = "riverui"
+) -> tuple[str, int | None]:
     """Return libpq's connection string with riverui's own defaults, and pgx's `pool_max_conns` if
-    the URL has it; ConfigError for a URL that cannot be read.
+    the URL has it. The server shows `name` for the connections. ConfigError for a URL that cannot
+    be read.
     """
     parameters, size = parse_url(url or "")
     seconds = max(_LEAST_CONNECT_SECONDS, round(connect_timeout.total_seconds()))
     text = make_conninfo(
         **{
-            "fallback_application_name": "riverui",
+            "fallback_application_name": name,
             "client_encoding": "UTF8",
             "connect_timeout": str(seconds),
             **parameters,

@@ -25,6 +25,7 @@ from riverui.storage.postgres.engine.job_upkeep import JobUpkeep
 from riverui.storage.postgres.engine.job_work import JobWork
 from riverui.storage.postgres.engine.leader import Leader
 from riverui.storage.postgres.job_list.select import JobSelect
+from riverui.storage.postgres.own.operations import Operations
 
 if TYPE_CHECKING:
     from riverui.storage import interface
@@ -38,7 +39,7 @@ class PageOperations(Jobs, JobActions, JobTexts, Queues, Names, Progress):
     """What pages and programs read and do: BrowseExecutor and AdminExecutor."""
 
 
-class OptionalOperations(Pro, Indexes, Server):
+class OptionalOperations(Pro, Indexes, Server, Operations):
     """What other databases may lack: the Protocols behind the capabilities."""
 
     capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES) - {
@@ -62,10 +63,12 @@ if TYPE_CHECKING:
         interface.Executor,
         interface.IndexExecutor,
         interface.NotifyExecutor,
+        interface.OperationExecutor,
+        interface.OwnTablesExecutor,
         interface.ServerExecutor,
         interface.SuggestionExecutor,
         interface.TransactionStatusExecutor,
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 8
+        return (executor,) * 10

@@ -20,8 +20,9 @@ from riverui.web.api.models import Count, Id, Model, Time
 from riverui.web.api.selection import searched, states
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.live import operations
-from riverui.web.live.operations import Status
+from riverui.web.live import operation_run
+from riverui.web.live.operation_run import Status
+from riverui.web.live.operation_store import NewOperation
 from riverui.web.search import addresses, query
 
 
@@ -47,7 +48,7 @@ class Operation(Model, frozen=True, kw_only=True):
     error: str
 
     @classmethod
-    def of(cls, found: operations.Operation) -> Self:
+    def of(cls, found: operation_run.Operation) -> Self:
         """Return a running or remembered operation as it is now."""
         through = found.status is Status.DONE
         return cls(
@@ -98,7 +99,7 @@ class OperationAnswer(Model, frozen=True, kw_only=True):
     operation: Operation
 
     @classmethod
-    def of(cls, found: operations.Operation) -> Self:
+    def of(cls, found: operation_run.Operation) -> Self:
         """Return an operation as it is now."""
         return cls(operation=Operation.of(found))
 
@@ -118,16 +119,20 @@ async def start(request: Request, verb: JobVerb, asked: Query, given: Given) -> 
     matching = _matching(verb, asked)
     async with board.driver.reading() as executor:
         cutoff = await executor.job_cutoff()
-    operation = board.operations.start(
-        verb,
-        matching,
-        given=given,
-        id=secrets.token_urlsafe(9),
-        cutoff=cutoff,
-        filter_text=query.format(matching),
-        order=addresses.default_order(matching.states),
-        total=await _count(request, matching, cutoff),
-        user=access(request).user,
+    total = await _count(request, matching, cutoff)
+    store = await board.operation_store()
+    operation = await store.begin(
+        NewOperation(
+            id=secrets.token_urlsafe(9),
+            verb=verb,
+            given=given,
+            filter=matching,
+            filter_text=query.format(matching),
+            order=addresses.default_order(matching.states),
+            cutoff=cutoff,
+            total=total,
+            user=access(request).user,
+        )
     )
     board.counts.expire()
     return serializers.reply(OperationAnswer.of(operation), status=202)

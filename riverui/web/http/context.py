@@ -17,7 +17,9 @@ from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
 from riverui.web.live.metrics import Metrics
+from riverui.web.live.operation_store import OperationStore
 from riverui.web.live.operations import Operations
+from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
 from riverui.web.view.navigation import NavEntry, Shortcut
@@ -33,9 +35,14 @@ class Dashboard:
     environment: Environment
     limits: DashboardLimits
     metrics: Metrics
+    name: str
+    """This process's, by which other dashboards of the database know it."""
     navigation: Mapping[str, NavEntry]
     """Entries of the navigation in their order, by section."""
     operations: Operations
+    """Those of this process alone."""
+    shared_operations: SharedOperations
+    """Those that every dashboard of the database sees, where it has the table for them."""
     pilot: JobPilot
     """Carries out the verbs on jobs: a client's features may take part."""
     rights: Mapping[str, str]
@@ -47,6 +54,10 @@ class Dashboard:
     static: StaticFiles
     suggestions: Suggestions
     urls: Urls
+
+    async def operation_store(self) -> OperationStore:
+        """Return where operations are kept just now."""
+        return self.shared_operations if await self.shared_operations.ready() else self.operations
 
 
 def dashboard(request: HTTPConnection) -> Dashboard:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from riverui.errors import BadRequest
 from riverui.storage.interface.params import MigrationRow, ServerRow
+from riverui.storage.options import DASHBOARD_PREFIX
 from riverui.storage.postgres.statements import Statements
 
 _SETTINGS = (
@@ -52,6 +53,11 @@ class Server(Statements):
             # Of a server whose place a standby has taken since.
             return False
         return None if status == "in progress" else status != "aborted"
+
+    async def dashboard_list(self) -> Sequence[str]:
+        """The names of the dashboards that are connected and say so, each process once."""
+        rows = await self._rows("dashboard_list", {"prefix": DASHBOARD_PREFIX})
+        return [str(name).removeprefix(DASHBOARD_PREFIX) for name in rows.values()]
 
     async def server_get(self) -> ServerRow:
         """Return the facts about the server for the About page."""

@@ -17,6 +17,13 @@ select current_setting('server_version') as version, current_database() as datab
     as job_rows_estimated,
   coalesce(pg_total_relation_size(to_regclass('/* schema */river_job')), 0) as job_bytes;
 
+-- name: dashboard_list
+select distinct a.application_name as name
+from pg_stat_activity a
+where a.datname = current_database() and a.application_name like :prefix::text || '%'
+order by name
+limit 100;
+
 -- name: server_settings
 -- `reset_val` is what a session starts with; the current values are those of our own short transactions.
 select name,

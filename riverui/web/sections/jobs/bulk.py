@@ -32,6 +32,7 @@ from riverui.web.http.forms import form
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path, url
 from riverui.web.live.notices import Notice
+from riverui.web.live.operation_store import NewOperation
 from riverui.web.search import addresses, query, time_terms
 from riverui.web.search.addresses import Listing
 from riverui.web.search.search_problems import listing_problem
@@ -135,18 +136,20 @@ async def start(verb: JobVerb, request: Request) -> Response:
     matching = query.parse(
         found["filter"], now=datetime.now(UTC), max_length=len(found["filter"])
     ).filter()
-    operation = board.operations.start(
-        verb,
-        matching,
-        given=given,
-        id=found["id"],
-        cutoff=JobCutoff(
-            id=found["cutoff_id"], at=time_terms.parse(found["cutoff_at"], datetime.now(UTC)).start
-        ),
-        filter_text=found["filter"],
-        order=addresses.default_order(matching.states),
-        total=Count(value=found["count"], kind=CountKind(found["count_kind"])),
-        user=access(request).user,
+    cutoff_at = time_terms.parse(found["cutoff_at"], datetime.now(UTC)).start
+    store = await board.operation_store()
+    operation = await store.begin(
+        NewOperation(
+            id=found["id"],
+            verb=verb,
+            given=given,
+            filter=matching,
+            filter_text=found["filter"],
+            order=addresses.default_order(matching.states),
+            cutoff=JobCutoff(id=found["cutoff_id"], at=cutoff_at),
+            total=Count(value=found["count"], kind=CountKind(found["count_kind"])),
+            user=access(request).user,
+        )
     )
     board.counts.expire()
     told = await caution(request, verb, given)

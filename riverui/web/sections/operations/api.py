@@ -7,16 +7,17 @@ from typing import Self
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.errors import NotFound
 from riverui.web.api import operations, requests, serializers
-from riverui.web.api.endpoints import Description, Endpoint, in_path
+from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
 from riverui.web.api.models import Model, NeededText
 from riverui.web.api.operations import OperationAnswer
 from riverui.web.auth.access import access, need
 from riverui.web.http.context import dashboard
-from riverui.web.live.operations import Operation
+from riverui.web.sections.operations.index import find
 
 _GROUP = "Operations"
+_LIMIT = 100
+"""Operations of an answer unless asked otherwise."""
 _ID = in_path("id", "The operation's id.", NeededText)
 
 
@@ -32,30 +33,29 @@ class Operations(Model, frozen=True, kw_only=True):
 
 
 async def index(request: Request) -> Response:
-    """Answer the operations of this process, newest first."""
-    found = dashboard(request).operations.list()
-    return serializers.reply(Operations(data=[operations.Operation.of(each) for each in found]))
+    """Answer the operations, newest first."""
+    store = await dashboard(request).operation_store()
+    found = await store.page(
+        before=requests.first(request, "before") or None,
+        limit=requests.limit(request, _LIMIT, least=1),
+    )
+    data = [operations.Operation.of(each) for each in found.operations]
+    return serializers.reply(Operations(data=data))
 
 
 async def show(request: Request) -> Response:
     """Answer one operation."""
-    return serializers.reply(OperationAnswer.of(_operation(request)))
+    _, operation = await find(request)
+    return serializers.reply(OperationAnswer.of(operation))
 
 
 async def stop(request: Request) -> Response:
     """Stop an operation after the batch at hand, and answer it."""
     await requests.payload(request)
-    operation = _operation(request)
+    store, operation = await find(request)
     need(request, operation.verb.right)
-    dashboard(request).operations.stop(operation, user=access(request).user)
-    return serializers.reply(OperationAnswer.of(operation))
-
-
-def _operation(request: Request) -> Operation:
-    operation = dashboard(request).operations.get(request.path_params["id"])
-    if operation is None:
-        raise NotFound("Operation not found: operations are forgotten when the dashboard restarts.")
-    return operation
+    stopped = await store.halt(operation, user=access(request).user)
+    return serializers.reply(OperationAnswer.of(stopped))
 
 
 ENDPOINTS = (
@@ -67,8 +67,17 @@ ENDPOINTS = (
         index,
         Description(
             group=_GROUP,
-            summary="Actions on all matching jobs since this process started, newest first.",
+            summary="Actions on all matching jobs, newest first: those of 30 days, or since this"
+            " process started where the database has no table for them.",
             answer=Operations,
+            parameters=(
+                Parameter(
+                    name="before",
+                    summary="Only those started before the operation of this id.",
+                    type=NeededText,
+                ),
+                limit(_LIMIT),
+            ),
             extension=True,
         ),
     ),

@@ -6,22 +6,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions.job_verbs import SKIPPED
 from riverui.actions.verbs import JobVerb
-from riverui.errors import NotFound
+from riverui.errors import DatabaseError, NotFound
+from riverui.storage.interface import OPERATIONS, OWN_TABLES, SERVER
+from riverui.storage.interface.operations import OPERATION_TABLE
 from riverui.storage.interface.params import CountKind
 from riverui.web.auth.access import access, need
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import Dashboard, dashboard
 from riverui.web.http.forms import form
-from riverui.web.http.urls import local_path, url
+from riverui.web.http.urls import local_path, only, url
 from riverui.web.live.notices import Notice
-from riverui.web.live.operations import Operation, Status
+from riverui.web.live.operation_run import Operation, Status
+from riverui.web.live.operation_store import OperationStore
 from riverui.web.search.addresses import jobs_url
+from riverui.web.view.facts import fact
 from riverui.web.view.render import done, respond
+
+_ROWS = 50
+"""Operations of a page."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +55,12 @@ class OperationView:
     skipped: tuple[tuple[str, int, tuple[int, ...]], ...]
     """Why jobs were left as they were, in words; how many; the first few ids."""
     error: str
+    stopped_by: str | None
+    """Who asked it to stop; None where nobody did."""
+    holder: str
+    """The dashboard that works on it, or did so last; empty for one of this process alone."""
+    waiting: bool
+    """Whether no dashboard works on it just now."""
     url: str
     jobs_url: str
     """The list it was started from."""
@@ -54,13 +68,23 @@ class OperationView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperationsIndex:
-    """Operations since this process started, newest first."""
+    """Operations, newest first."""
 
     template: ClassVar[str] = "operations/index.html"
     fragments: ClassVar[Mapping[str, str]] = {"operations-list": "operations/_list.html"}
 
     operations: tuple[OperationView, ...]
+    shared: bool
+    """Whether every dashboard of the database sees them."""
+    remedy: str
+    """The command after which they are shared; empty where none helps."""
+    others: int
+    """Other dashboards that are seen on this database, where operations are not shared."""
     self_url: str
+    first_url: str
+    """The first page; empty where this is it."""
+    older_url: str
+    """The page after this one; empty where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,41 +99,68 @@ class OperationsShow:
 
 
 async def index(request: Request) -> Response:
-    """Answer with the operations of this process."""
-    operations = dashboard(request).operations.list()
+    """Answer with a page of operations."""
+    only(request, "before")
+    board, before = dashboard(request), request.query_params.get("before") or None
+    store = await board.operation_store()
+    found = await store.page(before=before, limit=_ROWS)
+    here = url(request, "operations.index")
+    possible = {OPERATIONS, OWN_TABLES}.issubset(board.driver.capabilities)
     return respond(
         request,
         OperationsIndex(
-            operations=tuple(_view(request, operation) for operation in operations),
-            self_url=url(request, "operations.index"),
+            operations=tuple(_view(request, operation) for operation in found.operations),
+            shared=store.shared,
+            remedy=OPERATION_TABLE.remedy if possible else "",
+            others=0 if store.shared else await _others(board),
+            self_url=f"{here}?{urlencode({'before': before})}" if before else here,
+            first_url=here if before else "",
+            older_url=f"{here}?{urlencode({'before': found.older})}" if found.older else "",
         ),
     )
 
 
 async def show(request: Request) -> Response:
     """Answer with one operation."""
-    view = _view(request, _operation(request))
+    _, operation = await find(request)
+    view = _view(request, operation)
     return respond(request, OperationsShow(operation=view, self_url=view.url))
 
 
 async def stop(request: Request) -> Response:
     """Stop an operation after the chunk at hand."""
-    board, operation = dashboard(request), _operation(request)
+    store, operation = await find(request)
     need(request, operation.verb.right)
     posted = await form(request)
     ended = operation.ended
-    board.operations.stop(operation, user=access(request).user)
+    await store.halt(operation, user=access(request).user)
     title = "It had already finished" if ended else "Stopping after the current batch"
     here = url(request, "operations.show", id=operation.id)
     next_url = local_path(request, posted.get("next"), default=here)
     return done(request, Notice(level="info", title=title), next=next_url, changed="operations")
 
 
-def _operation(request: Request) -> Operation:
-    operation = dashboard(request).operations.get(request.path_params["id"])
-    if operation is None:
-        raise NotFound("Operation not found: operations are forgotten when the dashboard restarts.")
-    return operation
+async def find(request: Request) -> tuple[OperationStore, Operation]:
+    """Return the operation that the address names, and where it is kept; NotFound."""
+    board, asked = dashboard(request), request.path_params["id"]
+    store = await board.operation_store()
+    if operation := await store.find(asked):
+        return store, operation
+    # It may have been started before the database had the table.
+    if operation := board.operations.get(asked):
+        return board.operations, operation
+    when = "30 days after their end" if store.shared else "when the dashboard restarts"
+    raise NotFound(f"Operation not found: operations are forgotten {when}.")
+
+
+async def _others(board: Dashboard) -> int:
+    """Return how many other dashboards are connected to the database; those that are part of
+    another program cannot be told from it and are not counted.
+    """
+    if SERVER not in board.driver.capabilities:
+        return 0
+    names = await fact(board.driver, lambda executor: SERVER.on(executor).dashboard_list())
+    return 0 if isinstance(names, DatabaseError) else len(set(names) - {board.name})
 
 
 def _view(request: Request, operation: Operation) -> OperationView:
@@ -137,6 +188,9 @@ def _view(request: Request, operation: Operation) -> OperationView:
             for reason, number in operation.skipped.items()
         ),
         error=operation.error,
+        stopped_by=operation.stopped_by,
+        holder=operation.holder,
+        waiting=operation.waiting,
         url=url(request, "operations.show", id=operation.id),
         jobs_url=jobs_url(request, operation.filter.terms, operation.filter.states),
     )

@@ -1,0 +1,43 @@
+"""Tables of riverui's own: the migration line `riverui` makes them, and nobody does so unasked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from riverui.storage.interface.capabilities import Capability
+
+LINE = "riverui"
+"""The line of migrations that makes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTable:
+    """One table, and the migration of the line that makes it."""
+
+    name: str
+    version: int
+
+    @property
+    def remedy(self) -> str:
+        """Return the command that makes the table."""
+        return f"riverui migrate-up --line {LINE}"
+
+    @property
+    def missing(self) -> str:
+        """Return what is missing where the table is not there, as part of a sentence."""
+        return f"migration {self.version:03} of the line {LINE}"
+
+
+class OwnTablesExecutor(Protocol):
+    """Tells which of riverui's own tables there are."""
+
+    async def own_table_list(self) -> frozenset[str]:
+        """Return the names of the tables that begin with `riverui_`."""
+        ...
+
+
+OWN_TABLES: Capability[OwnTablesExecutor] = Capability(
+    "own_tables",
+    "riverui has no tables of its own here: what needs one is kept in each process.",
+)

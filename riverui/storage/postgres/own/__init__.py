@@ -1,0 +1,1 @@
+"""Operations on the tables of riverui's own."""
