@@ -100,7 +100,12 @@ def build_app(
         navigation={item.name: item.navigation for item in SECTIONS if item.navigation},
         operations=Operations(driver, config, pilot=pilot, limits=limits.operations),
         shared_operations=SharedOperations(
-            driver, config, name=name, pilot=pilot, limits=limits.operations
+            driver,
+            config,
+            name=name,
+            pilot=pilot,
+            limits=limits.operations,
+            times=limits.operation_times,
         ),
         pilot=pilot,
         rights=RIGHTS,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from riverui.web.http.probe import TIMEOUT_SECONDS
 from riverui.web.live.counts import CountLimits
-from riverui.web.live.operations import OperationLimits
+from riverui.web.live.operation_run import OperationLimits
+from riverui.web.live.shared_operations import OperationTimes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,6 +18,7 @@ class DashboardLimits:
 
     counts: CountLimits = field(default_factory=CountLimits)
     operations: OperationLimits = field(default_factory=OperationLimits)
+    operation_times: OperationTimes = field(default_factory=OperationTimes)
     probe_seconds: float = TIMEOUT_SECONDS
     """For the database to answer a health check."""
     preview_jobs: int = 200

@@ -28,7 +28,6 @@ from riverui.storage.migrations import migrate
 from riverui.web.config import DashboardConfig
 from riverui.web.live.operation_run import Operation, OperationLimits, Status
 from riverui.web.live.operation_store import NewOperation
-from riverui.web.live.operations import cancel_all
 from riverui.web.live.shared_operations import OperationTimes, SharedOperations, features_of
 from riverui.web.search import query
 from tests.actions.test_operations import count, fill
@@ -122,8 +121,7 @@ async def until(fits: Callable[[], Awaitable[bool]]) -> None:
 
 async def kill(registry: SharedOperations) -> None:
     """End its work without letting go of anything, as kill -9 does."""
-    await cancel_all({task for _, _, task in registry._held.values()})
-    registry._held.clear()
+    await registry.close(release=False)
 
 
 async def journal(connection: AsyncConnection[Any]) -> None:
@@ -266,7 +264,7 @@ async def test_one_that_was_held_up_writes_nothing_after_it_was_taken_over(
 
 
 async def _holds_nothing(registry: SharedOperations) -> bool:
-    return not registry._held
+    return not registry.held
 
 
 async def test_a_commit_whose_answer_was_lost_is_not_done_again(
@@ -328,7 +326,8 @@ async def test_sent_twice_it_starts_once_and_few_run_at_a_time(
     assert [operation.id for operation in listed.operations] == ["three", "two"]
     rest = await one.page(limit=2, before=listed.older)
     assert [operation.id for operation in rest.operations] == ["one"]
-    assert len(one._held) + len(other._held) == 3
+    assert one.held | other.held == {"one", "two", "three"}
+    assert not one.held & other.held
 
 
 async def test_what_is_skipped_is_told_wherever_it_went_on(

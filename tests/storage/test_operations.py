@@ -178,9 +178,7 @@ async def test_while_a_batch_is_under_way_nobody_takes_it_over(
     async with driver.transaction() as db:
         assert await db.operation_hold(lease)
         assert await claim(driver) is None
-        found = await db._rows("schema_current")
-        assert found
-        idle = await db._ask("idle", "show idle_in_transaction_session_timeout", ())
+        idle = await db.ask("idle", "show idle_in_transaction_session_timeout", ())
         assert idle.value() == "5s"
     assert await claim(driver) is not None
 

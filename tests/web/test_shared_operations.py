@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -12,21 +13,26 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
-from riverui import create_app
 from riverui.actions.job_verbs import RETRY
 from riverui.domain.jobs import JobState
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, JobFilter, JobOrder
 from riverui.storage.migrations import migrate
+from riverui.web.app import build_app
 from riverui.web.auth.rights import READ_ONLY, Access
+from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
+from riverui.web.limits import DashboardLimits
 from riverui.web.live.operation_run import Operation, OperationLimits
 from riverui.web.live.operation_store import NewOperation
-from riverui.web.live.shared_operations import SharedOperations
+from riverui.web.live.shared_operations import OperationTimes, SharedOperations
 from tests.factory import job
 from tests.web.html import parse
 from tests.web.stand_ins import browser
+
+NOW = OperationTimes(believe=timedelta(0))
+"""Looks each time whether the table is there."""
 
 
 @pytest.fixture
@@ -45,7 +51,8 @@ async def app(driver: Driver) -> AsyncIterator[Starlette]:
 @asynccontextmanager
 async def board(driver: Driver, **options: Any) -> AsyncIterator[Starlette]:
     """Another dashboard of the same database, as another process has it."""
-    app = create_app(driver, **(options or {"no_auth": True}))
+    config, limits = options.pop("config", None), DashboardLimits(operation_times=NOW)
+    app = build_app(driver, SignIn(**(options or {"no_auth": True})), config, limits=limits)
     yield app
     await app.state.dashboard.operations.close()
     await app.state.dashboard.shared_operations.close()
@@ -84,8 +91,10 @@ def slow(app: Starlette) -> None:
 
 
 async def ended(app: Starlette) -> None:
-    for _, _, task in list(app.state.dashboard.shared_operations._held.values()):
-        await task
+    async with asyncio.timeout(20):
+        board = app.state.dashboard.shared_operations
+        while board.held:  # noqa: ASYNC110 - there is nothing else to wait for
+            await asyncio.sleep(0.01)
 
 
 async def test_another_dashboard_shows_it(
@@ -152,8 +161,10 @@ async def test_a_form_sent_to_any_dashboard_starts_it_once(
     for _ in range(3):
         await job(connection, "discarded")
     config = DashboardConfig(secret_key="the same in every process")
-    options: dict[str, Any] = {"no_auth": True, "config": config}
-    async with board(driver, **options) as one, board(driver, **options) as other:
+    async with (
+        board(driver, no_auth=True, config=config) as one,
+        board(driver, no_auth=True, config=config) as other,
+    ):
         async with browser(one) as client:
             preview = parse((await client.get("/jobs/bulk?verb=retry&state=discarded")).text)
         form = next(
@@ -236,7 +247,6 @@ async def test_without_the_table_it_says_so_and_warns(
     others: int, database_url: str, client: httpx2.AsyncClient, app: Starlette
 ) -> None:
     await migrate(app.state.dashboard.driver, "down", line="riverui")
-    app.state.dashboard.shared_operations._table_asked = float("-inf")
     seen = [connect(database_url, dashboard=f"web-{n}:1:abc") for n in range(others)]
     for other in seen:
         await other.ping()

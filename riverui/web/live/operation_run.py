@@ -176,15 +176,15 @@ class NoLedger:
         return None
 
     async def hold(self, transaction: Transaction) -> None:
-        """Nobody else can have it."""
+        """Do nothing: nobody else can have it."""
 
     async def save(
         self, transaction: Transaction, changes: JobChanges, cursor: JobCursor | None
     ) -> None:
-        """The operation itself is all there is."""
+        """Do nothing: the operation itself is all there is."""
 
     async def passed(self, cursor: JobCursor | None) -> None:
-        """The run itself knows where it is."""
+        """Do nothing: the run itself knows where it is."""
 
 
 class OperationRun:

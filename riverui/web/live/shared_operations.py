@@ -186,9 +186,15 @@ class SharedOperations:
             held[0].status = Status.STOPPING
         return found
 
-    async def close(self) -> None:
+    @property
+    def held(self) -> frozenset[str]:
+        """Return the ids of the operations that this process works on."""
+        return frozenset(self._held)
+
+    async def close(self, *, release: bool = True) -> None:
         """Stop working and let go of what is held, for another dashboard to go on at once; the
-        chunks at hand are given up.
+        chunks at hand are given up. Without `release` others have to wait for the end of the term,
+        as they do when a process is killed.
         """
         held = list(self._held.values())
         tasks = {task for _, _, task in held}
@@ -197,7 +203,7 @@ class SharedOperations:
                 tasks.add(self._watching)
             self._watching = None
         await cancel_all(tasks)
-        for operation, ledger, _ in held:
+        for operation, ledger, _ in held if release else ():
             try:
                 await ledger.release()
             except DatabaseError as error:

@@ -55,7 +55,7 @@ class Server(Statements):
         return None if status == "in progress" else status != "aborted"
 
     async def dashboard_list(self) -> Sequence[str]:
-        """The names of the dashboards that are connected and say so, each process once."""
+        """Return the names of the dashboards that are connected and say so, each process once."""
         rows = await self._rows("dashboard_list", {"prefix": DASHBOARD_PREFIX})
         return [str(name).removeprefix(DASHBOARD_PREFIX) for name in rows.values()]
 
