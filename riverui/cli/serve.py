@@ -70,37 +70,26 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
     url = database_url(values, environ)
 
     from riverui.cli.logs import configure_logging
-    from riverui.cli.server import serve
-    from riverui.storage.connect import connect
-    from riverui.web.app import build_app
-    from riverui.web.auth.sign_in import SignIn
+    from riverui.cli.served import ServedDashboard
 
     configure_logging(format=config.log_format, level=config.log_level)
-    driver = connect(
-        url,
-        action_timeout=dashboard_config.action_timeout,
-        page_timeout=dashboard_config.page_timeout,
+    served = ServedDashboard(
+        config=config,
+        dashboard=dashboard_config,
+        database_url=url,
+        hosts=None if config.authenticated or config.no_auth else _own_names(config),
         schema=values.text("schema") or None,
     )
-    sign_in = SignIn(
-        api_tokens=config.api_tokens,
-        basic_auth=(config.basic_user, config.basic_password) if config.basic_user else None,
-        htpasswd=config.htpasswd,
-        no_auth=not config.for_people and (config.no_auth or config.api_tokens is None),
-    )
-    app = build_app(
-        driver,
-        sign_in,
-        dashboard_config,
-        close_driver=True,
-        hosts=None if config.authenticated or config.no_auth else _own_names(config),
-    )
-    if dashboard_config.secret_key is None:
-        log.info(
-            "RIVERUI_SECRET_KEY is not set: viewers' preferences are lost when this process ends,"
-            " and are not shared with other processes"
-        )
-    serve(app, driver, config)
+    if config.workers > 1:
+        from riverui.cli.workers import serve_workers
+
+        serve_workers(served)
+    else:
+        from riverui.cli.server import serve
+
+        app, driver = served.build()
+        served.tell_of_key()
+        serve(app, driver, config)
     return 0
 
 

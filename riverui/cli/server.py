@@ -36,14 +36,7 @@ def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
     Raise ListenError where the address cannot be listened on.
     """
     with listen(config.bind_host, config.port) as sock:
-        server = Server(
-            server_config(
-                surround(app, config),
-                lifespan="on",
-                timeout_graceful_shutdown=_GRACE_SECONDS,
-                timeout_keep_alive=60,
-            )
-        )
+        server = Server(configure(app, config))
         log.info("riverui %s is listening", __version__, extra={"url": address(sock, config)})
         # What was made so far lives as long as the process: the collector need not look at it while
         # it serves pages.
@@ -52,6 +45,16 @@ def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
             runner.run(_run(server, driver, sock))
     log.info("riverui has stopped")
+
+
+def configure(app: ASGIApp, config: ServeConfig) -> uvicorn.Config:
+    """Return uvicorn's settings for one process that serves the app."""
+    return server_config(
+        surround(app, config),
+        lifespan="on",
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_keep_alive=60,
+    )
 
 
 def surround(app: ASGIApp, config: ServeConfig) -> ASGIApp:
@@ -125,7 +128,7 @@ class Server(uvicorn.Server):
 
 
 async def _run(server: uvicorn.Server, driver: Driver, sock: socket.socket) -> None:
-    check = asyncio.create_task(_warn_of_trouble(driver))
+    check = asyncio.create_task(warn_of_trouble(driver))
     try:
         await server.serve(sockets=[sock])
     finally:
@@ -133,7 +136,7 @@ async def _run(server: uvicorn.Server, driver: Driver, sock: socket.socket) -> N
         await asyncio.gather(check, return_exceptions=True)
 
 
-async def _warn_of_trouble(driver: Driver) -> None:
+async def warn_of_trouble(driver: Driver) -> None:
     """Log once at the start what the pages would say: no database, no River tables."""
     try:
         async with driver.reading() as db:

@@ -30,6 +30,7 @@ def serve_config(values: Values, *, probing: bool = False) -> ServeConfig:
         root_path=values.path("root_path"),
         silent_healthchecks=values.switch("silent_healthchecks"),
         trust_proxy=values.switch("trust_proxy"),
+        workers=values.number("workers"),
     )
 
 

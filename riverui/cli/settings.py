@@ -114,6 +114,15 @@ SETTINGS = (
         ),
     ),
     Setting(
+        name="workers",
+        group="Server",
+        env="RIVERUI_WORKERS",
+        flag="--workers",
+        metavar="NUMBER",
+        default="1",
+        help="Processes that answer on the same port, each with connections of its own.",
+    ),
+    Setting(
         name="silent_healthchecks",
         group="Server",
         env="RIVERUI_SILENT_HEALTHCHECKS",

@@ -72,6 +72,7 @@ def build_app(
     pilot: JobPilot = PLAIN,
     limits: DashboardLimits | None = None,
     name: str = "",
+    workers: int = 1,
 ) -> Starlette:
     """Return the dashboard of one database, to be served alone or mounted anywhere (it needs no
     lifespan).
@@ -79,7 +80,8 @@ def build_app(
     `hosts` are the only host names answered to, when given. Where a lifespan does reach the app,
     its end stops what runs in the background, and closes the driver if `close_driver`. `pilot`
     carries out the verbs on jobs, a client's features among them. `name` is that of this process,
-    by which other dashboards of the database know it. Raises ConfigError for a `sign_in` that lets
+    by which other dashboards of the database know it, `workers` how many answer on the same port.
+    Raises ConfigError for a `sign_in` that lets
     nobody in or cannot be used.
     """
     config, limits = config or DashboardConfig(), limits or DashboardLimits()
@@ -117,6 +119,7 @@ def build_app(
         static=static,
         suggestions=Suggestions(driver),
         urls=Urls(routes),
+        workers=workers,
     )
     gate = Middleware(
         GateMiddleware,

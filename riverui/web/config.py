@@ -31,6 +31,9 @@ REDACT_KEYS = (
 )
 """Names of keys whose values exports leave out, unless the settings say otherwise."""
 
+MOST_WORKERS = 64
+"""Processes of one server: each opens connections to the database."""
+
 _PATH_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 
 
@@ -110,10 +113,14 @@ class ServeConfig:
     silent_healthchecks: bool = False
     log_format: str = "text"
     log_level: str = "info"
+    workers: int = 1
+    """Processes that answer on the same port."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise ConfigError(f"port {self.port} is not between 0 and 65535")
+        if not 1 <= self.workers <= MOST_WORKERS:
+            raise ConfigError(f"workers {self.workers} is not between 1 and {MOST_WORKERS}")
         _check_path("prefix", self.prefix)
         _check_path("root path", self.root_path)
         if bool(self.basic_user) != bool(self.basic_password):

@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from starlette.requests import HTTPConnection
 
 from riverui.errors import SignInNeeded, TooManyAttempts
+from riverui.web.auth.failures import Failures, OwnFailures
 from riverui.web.auth.rights import Access
 from riverui.web.http.request_context import request_context
 
@@ -65,12 +66,12 @@ class SingleUser:
 class BasicAuth:
     """HTTP basic authentication against one or more lists; each user may do everything."""
 
-    def __init__(self, *lists: Credentials) -> None:
+    def __init__(self, *lists: Credentials, failures: Failures | None = None) -> None:
         self._lists = lists
         # Slow hashes are checked once: later requests find a keyed digest of the accepted pair.
         self._key = secrets.token_bytes(32)
         self._accepted: OrderedDict[bytes, tuple[object, ...]] = OrderedDict()
-        self._throttle = Throttle()
+        self._throttle = Throttle(failures=failures)
         # One check at a time for each client: guesses that come all at once count one by one.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -134,14 +135,12 @@ class Throttle:
         refill: timedelta = timedelta(seconds=6),
         clients: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
+        failures: Failures | None = None,
     ) -> None:
         self._burst = burst
         self._refill = refill.total_seconds()
-        self._clients = clients
         self._clock = clock
-        self._failures: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """Client → failures that still count, and when that was worked out (seconds of the clock).
-        """
+        self._failures = failures or OwnFailures(clients)
 
     def allows(self, client: str) -> bool:
         """Return whether this client may try again now."""
@@ -149,13 +148,10 @@ class Throttle:
 
     def failed(self, client: str) -> None:
         """Count one failure."""
-        self._failures[client] = (self._counting(client) + 1, self._clock())
-        self._failures.move_to_end(client)
-        while len(self._failures) > self._clients:
-            self._failures.popitem(last=False)
+        self._failures.set(client, self._counting(client) + 1, self._clock())
 
     def _counting(self, client: str) -> float:
-        failures, at = self._failures.get(client, (0.0, 0.0))
+        failures, at = self._failures.get(client)
         return max(0.0, failures - (self._clock() - at) / self._refill)
 
 

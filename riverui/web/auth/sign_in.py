@@ -7,6 +7,7 @@ from pathlib import Path
 
 from riverui.errors import ConfigError
 from riverui.web.auth.basic_auth import BasicAuth, Credentials, SingleUser
+from riverui.web.auth.failures import Failures
 from riverui.web.auth.htpasswd import HtpasswdFile
 from riverui.web.auth.rights import Authenticate, everybody
 from riverui.web.auth.tokens import TokenAuth, Tokens
@@ -26,6 +27,10 @@ class SignIn:
     """Lines as `riverui token` prints them, or the Path of a file of them."""
     no_auth: bool = False
     """Whether the host app or the network already decides."""
+    failures: tuple[Failures | None, Failures | None, Failures | None] = (None, None, None)
+    """Where failed sign-ins are counted: of people by address; of programs by address, and by how
+    the token begins. None counts in this process alone.
+    """
 
     def decider(self) -> Authenticate:
         """Return what decides who is asking. Raises ConfigError where nothing does, or what cannot
@@ -33,7 +38,7 @@ class SignIn:
         """
         person = self._person()
         if self.api_tokens is not None:
-            return TokenAuth(Tokens(self.api_tokens), person)
+            return TokenAuth(Tokens(self.api_tokens), person, failures=self.failures[1:])
         if person is None:
             raise ConfigError(
                 "say who may use the dashboard: authenticate=…, basic_auth=…, htpasswd=…,"
@@ -57,5 +62,5 @@ class SignIn:
         if self.authenticate is not None:
             return self.authenticate
         if lists:
-            return BasicAuth(*lists)
+            return BasicAuth(*lists, failures=self.failures[0])
         return everybody if self.no_auth else None

@@ -17,6 +17,7 @@ from starlette.requests import HTTPConnection
 
 from riverui.errors import ConfigError, SignInNeeded, TooManyAttempts
 from riverui.web.auth.basic_auth import Throttle
+from riverui.web.auth.failures import Failures
 from riverui.web.auth.rights import (
     EVERYTHING,
     READ_ONLY,
@@ -156,10 +157,16 @@ class TokenAuth:
     must sign in.
     """
 
-    def __init__(self, tokens: Tokens, otherwise: Authenticate | None) -> None:
+    def __init__(
+        self,
+        tokens: Tokens,
+        otherwise: Authenticate | None,
+        *,
+        failures: tuple[Failures | None, Failures | None] = (None, None),
+    ) -> None:
         self._tokens = tokens
         self._otherwise = otherwise
-        self._throttles = (Throttle(), Throttle())
+        self._throttles = tuple(Throttle(failures=each) for each in failures)
         """Count wrong tokens by address, and by how they begin."""
 
     async def __call__(self, connection: HTTPConnection) -> Decision:

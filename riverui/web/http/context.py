@@ -54,6 +54,8 @@ class Dashboard:
     static: StaticFiles
     suggestions: Suggestions
     urls: Urls
+    workers: int
+    """Processes that answer on the same port, this one included."""
 
     async def operation_store(self) -> OperationStore:
         """Return where operations are kept just now."""

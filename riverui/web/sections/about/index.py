@@ -19,7 +19,7 @@ from riverui.storage.interface import MIGRATIONS, SERVER, MigrationSource, missi
 from riverui.storage.interface.params import MigrationRow, ServerRow
 from riverui.storage.migrations import migration_sql
 from riverui.web.auth.access import access
-from riverui.web.http.context import dashboard
+from riverui.web.http.context import Dashboard, dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import url
@@ -97,6 +97,7 @@ async def index(request: Request) -> Response:
                 ("Python", platform.python_version()),
                 ("Starlette", version("starlette")),
                 driver.library,
+                ("Process", _process(dashboard(request))),
                 *(((driver.product, server.version),) if server else ()),
             ),
             server=server,
@@ -115,6 +116,11 @@ async def index(request: Request) -> Response:
         ),
         status=status,
     )
+
+
+def _process(board: Dashboard) -> str:
+    """Return the name of the process that answers, and how many do on its port."""
+    return board.name if board.workers == 1 else f"{board.name} (one of {board.workers})"
 
 
 def _behind(

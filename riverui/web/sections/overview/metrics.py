@@ -8,11 +8,16 @@ from starlette.responses import Response
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.http.context import dashboard
 from riverui.web.live.metrics import MEDIA
+from riverui.web.live.process_label import labelled
 
 
 async def show(request: Request) -> Response:
     """Answer with every figure, in Prometheus's text format."""
-    return Response(await dashboard(request).metrics.text(), media_type=MEDIA)
+    board = dashboard(request)
+    text = await board.metrics.text()
+    if board.workers > 1:
+        text = labelled(text, board.name)
+    return Response(text, media_type=MEDIA)
 
 
 ENDPOINT = Endpoint(

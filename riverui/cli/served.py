@@ -1,0 +1,75 @@
+"""What `riverui serve` serves: everything that a process needs to make it, ready to be handed to
+another.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+
+from riverui.storage.connect import connect
+from riverui.storage.interface import Driver
+from riverui.web.app import build_app
+from riverui.web.auth.failures import Failures
+from riverui.web.auth.sign_in import SignIn
+from riverui.web.config import DashboardConfig, ServeConfig
+from riverui.web.process_name import process_name
+
+log = logging.getLogger("riverui")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedDashboard:
+    """The settings of one dashboard and of the server around it."""
+
+    config: ServeConfig
+    dashboard: DashboardConfig
+    database_url: str | None
+    """None leaves it to libpq's `PG*` variables."""
+    hosts: frozenset[str] | None
+    """The only host names answered to, when given."""
+    schema: str | None
+    failures: tuple[Failures | None, Failures | None, Failures | None] = (None, None, None)
+    """Where failed sign-ins are counted; None for this process alone."""
+
+    def build(self) -> tuple[Starlette, Driver]:
+        """Return the dashboard for this process, and the driver that it closes at its end.
+
+        Raise ConfigError for settings that cannot be used.
+        """
+        config, name = self.config, process_name()
+        driver = connect(
+            self.database_url,
+            action_timeout=self.dashboard.action_timeout,
+            dashboard=name,
+            page_timeout=self.dashboard.page_timeout,
+            schema=self.schema,
+        )
+        sign_in = SignIn(
+            api_tokens=config.api_tokens,
+            basic_auth=(config.basic_user, config.basic_password) if config.basic_user else None,
+            failures=self.failures,
+            htpasswd=config.htpasswd,
+            no_auth=not config.for_people and (config.no_auth or config.api_tokens is None),
+        )
+        app = build_app(
+            driver,
+            sign_in,
+            self.dashboard,
+            close_driver=True,
+            hosts=self.hosts,
+            name=name,
+            workers=config.workers,
+        )
+        return app, driver
+
+    def tell_of_key(self) -> None:
+        """Log what happens without a key of one's own, where there is none."""
+        if self.dashboard.secret_key is None:
+            log.info(
+                "RIVERUI_SECRET_KEY is not set: viewers' preferences and open forms are lost when"
+                " this process ends, and are not shared with other %s",
+                "containers" if self.config.workers > 1 else "processes",
+            )

@@ -1,0 +1,129 @@
+"""`riverui serve --workers N`: uvicorn's supervisor, and workers that answer on its socket."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import multiprocessing
+import os
+import secrets
+import signal
+import sys
+import threading
+from dataclasses import replace
+from multiprocessing.sharedctypes import RawArray
+
+import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
+
+from riverui import __version__
+from riverui.cli.logs import configure_logging
+from riverui.cli.served import ServedDashboard
+from riverui.cli.server import address, configure, listen, warn_of_trouble
+from riverui.errors import RiveruiError
+from riverui.storage.interface import Driver
+from riverui.web.auth.failures import SharedFailures
+
+log = logging.getLogger("riverui")
+
+_HANGS_AFTER_SECONDS = 30
+"""Seconds without a sign of life after which a worker is killed and replaced."""
+
+
+def serve_workers(served: ServedDashboard) -> None:
+    """Serve with several processes until SIGINT or SIGTERM; each then lets its requests end.
+
+    A worker that ends is replaced. Raise ListenError where the address cannot be listened on, and
+    ConfigError for what no worker could use.
+    """
+    served.tell_of_key()
+    served = replace(
+        served,
+        # What one worker signs, each of the others has to know.
+        dashboard=replace(
+            served.dashboard, secret_key=served.dashboard.secret_key or secrets.token_urlsafe(32)
+        ),
+        failures=(_shared(), _shared(), _shared()),
+    )
+    _, driver = served.build()
+    config = served.config
+    with listen(config.bind_host, config.port) as sock:
+        log.info(
+            "riverui %s is listening",
+            __version__,
+            extra={"url": address(sock, config), "workers": config.workers},
+        )
+        checking = threading.Thread(target=asyncio.run, args=(_check(driver),), daemon=True)
+        checking.start()
+        Supervisor(WorkerConfig(served), sockets=[sock]).run()
+    log.info("riverui has stopped")
+
+
+class WorkerConfig(uvicorn.Config):
+    """uvicorn's settings of each worker, which makes its dashboard for itself when it starts."""
+
+    def __init__(self, served: ServedDashboard) -> None:
+        super().__init__(
+            served.build,
+            log_config=None,
+            timeout_worker_healthcheck=_HANGS_AFTER_SECONDS,
+            workers=served.config.workers,
+        )
+        self._served = served
+
+    def load(self) -> None:
+        """Make the dashboard, in the worker's own process.
+
+        Exit as uvicorn does for what would fail each time, where it cannot be made.
+        """
+        config = self._served.config
+        configure_logging(format=config.log_format, level=config.log_level)
+        try:
+            app, _ = self._served.build()
+        except RiveruiError as error:
+            log.error("%s", error)
+            sys.exit(STARTUP_FAILURE)
+        made = configure(app, config)
+        made.load()
+        vars(self).update(vars(made))
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        log.info("worker started", extra={"pid": os.getpid()})
+        # What was made so far lives as long as the process.
+        gc.collect()
+        gc.freeze()
+
+
+class Supervisor(Multiprocess):
+    """uvicorn's supervisor, which tells of workers that it replaces."""
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace workers that have ended or hang."""
+        before = list(self.processes)
+        super().keep_subprocess_alive()
+        for old, new in zip(before, self.processes, strict=False):
+            if new is not old:
+                log.warning(
+                    "a worker has ended and was replaced",
+                    extra={"pid": old.pid, "exit_code": old.exitcode, "by": new.pid},
+                )
+
+
+def _shared() -> SharedFailures:
+    return SharedFailures(RawArray("d", SharedFailures.NUMBERS))
+
+
+def _end_with_parent() -> None:
+    """Stop this worker gracefully when its supervisor was killed, which can stop it no more."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def _check(driver: Driver) -> None:
+    try:
+        await warn_of_trouble(driver)
+    finally:
+        await driver.close()

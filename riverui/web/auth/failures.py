@@ -1,0 +1,79 @@
+"""Where failed sign-ins are counted: in this process, or for several processes together."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import MutableSequence
+from typing import Protocol
+
+_SLOTS = 4_096
+"""Clients that processes count together: beyond them, the newest takes another's place."""
+_CELLS = 3
+"""Numbers of a slot: whose it is, how many failures, and when they were counted."""
+
+
+class Failures(Protocol):
+    """Failures that still count by client, and when that was worked out (seconds of a clock)."""
+
+    def get(self, client: str) -> tuple[float, float]:
+        """Return the failures of a client and their time, zeros where none are known."""
+        ...
+
+    def set(self, client: str, failures: float, at: float) -> None:
+        """Keep the failures of a client."""
+        ...
+
+
+class OwnFailures:
+    """Counts in this process; of more than `clients`, it forgets those counted the longest ago."""
+
+    def __init__(self, clients: int = 10_000) -> None:
+        self._clients = clients
+        self._known: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def get(self, client: str) -> tuple[float, float]:
+        """Return the failures of a client and their time, zeros where none are known."""
+        return self._known.get(client, (0.0, 0.0))
+
+    def set(self, client: str, failures: float, at: float) -> None:
+        """Keep the failures of a client."""
+        self._known[client] = (failures, at)
+        self._known.move_to_end(client)
+        while len(self._known) > self._clients:
+            self._known.popitem(last=False)
+
+
+class SharedFailures:
+    """Counts in memory that processes of one machine share.
+
+    Nothing is locked, as a process may be killed at any moment: of two failures counted at the very
+    same time one may get lost. Clients are told apart by a digest under a key of this run.
+    """
+
+    NUMBERS = _SLOTS * _CELLS
+    """How many numbers (doubles) the shared memory has to hold."""
+
+    def __init__(self, memory: MutableSequence[float]) -> None:
+        self._memory = memory
+        self._key = secrets.token_bytes(32)
+
+    def get(self, client: str) -> tuple[float, float]:
+        """Return the failures of a client and their time, zeros where none are known."""
+        place, name = self._slot(client)
+        found, failures, at = self._memory[place : place + _CELLS]
+        return (failures, at) if found == name else (0.0, 0.0)
+
+    def set(self, client: str, failures: float, at: float) -> None:
+        """Keep the failures of a client."""
+        place, name = self._slot(client)
+        self._memory[place : place + _CELLS] = [name, failures, at]
+
+    def _slot(self, client: str) -> tuple[int, float]:
+        """Return a client's place and its name there, a whole number below 2^52."""
+        digest = hashlib.blake2b(
+            client.encode(errors="replace"), key=self._key, digest_size=16
+        ).digest()
+        slot = int.from_bytes(digest[:8]) % _SLOTS
+        return slot * _CELLS, float(1 + (int.from_bytes(digest[8:]) >> 12))
