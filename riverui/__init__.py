@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         InsertManyParams,
         InsertOpts,
         InsertRequest,
-        InsertResult,
         UniqueOpts,
     )
     from riverui.engine.job_lists import (
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     )
     from riverui.storage.connect import connect
     from riverui.storage.interface import Driver
+    from riverui.storage.interface.params import InsertResult
     from riverui.storage.migrations import migrate
     from riverui.storage.where import Where
     from riverui.web.auth.rights import Access, Authenticate
@@ -159,9 +159,7 @@ _PLACES = {
     "engine.events": "Event EventKind JobStats",
     "engine.features.retention": "QueueRetention",
     "engine.hooks": "DoInner Hook Metric Middleware Plugin",
-    "engine.insert.insert_opts": (
-        "InsertManyParams InsertOpts InsertRequest InsertResult UniqueOpts"
-    ),
+    "engine.insert.insert_opts": "InsertManyParams InsertOpts InsertRequest UniqueOpts",
     "engine.job_lists": (
         "JobDeleteManyParams JobListCursor JobListOrder JobListParams JobListResult"
     ),
@@ -174,6 +172,7 @@ _PLACES = {
     "engine.sync_client": "SyncClient",
     "engine.work.worker": "ErrorResult Job JobCancel JobSnooze StuckJob StuckResult Worker Workers",
     "storage.connect": "connect",
+    "storage.interface.params": "InsertResult",
     "storage.migrations": "migrate",
     "storage.where": "Where",
     "web.auth.rights": "Access",

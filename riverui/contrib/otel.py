@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from riverui.domain.jobs import JobRow
-    from riverui.engine.insert.insert_opts import InsertRequest, InsertResult
+    from riverui.engine.insert.insert_opts import InsertRequest
+    from riverui.storage.interface.params import InsertResult
 
 Attributes = dict[str, Any]
 

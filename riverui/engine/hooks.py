@@ -17,7 +17,8 @@ from riverui.domain.jobs import JobRow
 from riverui.engine.args.job_args import hooks_of, plugins_of
 
 if TYPE_CHECKING:
-    from riverui.engine.insert.insert_opts import InsertRequest, InsertResult
+    from riverui.engine.insert.insert_opts import InsertRequest
+    from riverui.storage.interface.params import InsertResult
 
 _Any = TypeVar("_Any")
 _Kind = TypeVar("_Kind", bound="Hook | Middleware")

@@ -11,7 +11,7 @@ executor that it is given is kept or lost together with the rest of the operatio
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import partial, reduce
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -22,9 +22,9 @@ from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceC
 from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.params import (
+    InsertResult,
     JobDeleteBeforeParams,
     JobFetchParams,
-    JobInserted,
     JobInsertParams,
     JobRescueParams,
     JobSetStateParams,
@@ -51,6 +51,14 @@ class InsertBatch(NamedTuple):
     """Whether the jobs are copied (`insert_many_fast`): then the insert returns no rows. A feature
     that needs them goes on with `batch._replace(fast=False)`.
     """
+
+    def parts(self, most: int) -> Iterator[InsertBatch]:
+        """Yield the jobs by up to `most`, to be inserted in one transaction; all notifications are
+        sent with the first part, and are heard when it commits.
+        """
+        for start in range(0, len(self.jobs), most):
+            jobs = self.jobs[start : start + most]
+            yield self._replace(jobs=jobs, notify=() if start else self.notify)
 
 
 class JobEnd(NamedTuple):
@@ -98,8 +106,8 @@ class Feature:
         self,
         executor: Executor,
         batch: InsertBatch,
-        do_inner: Inner[InsertBatch, Sequence[JobInserted]],
-    ) -> Sequence[JobInserted]:
+        do_inner: Inner[InsertBatch, Sequence[InsertResult]],
+    ) -> Sequence[InsertResult]:
         """Insert jobs and return one answer for each, in order; at most 5,000 at a time.
 
         It runs in the transaction of `insert_many_tx`, or in one of the insert's own. In a
@@ -304,7 +312,7 @@ class Pilot:
         return [service for feature in self.features for service in feature.services(context)]
 
 
-async def plain_insert_many(executor: Executor, batch: InsertBatch) -> Sequence[JobInserted]:
+async def plain_insert_many(executor: Executor, batch: InsertBatch) -> Sequence[InsertResult]:
     """Insert jobs without any feature."""
     if batch.fast:
         await executor.job_insert_many_fast(batch.jobs, notify=batch.notify)

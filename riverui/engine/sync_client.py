@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from datetime import UTC, datetime
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, cast
 
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.config import ClientConfig
-from riverui.engine.insert.insert_methods import InsertPipeline, only
-from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, InsertResult
-from riverui.engine.insert.job_builder import Batch, JobBuilder, NotifyLimiter
-from riverui.engine.pilot import InsertBatch, Pilot
+from riverui.engine.insert.insert_methods import InsertMethods
+from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
+from riverui.engine.limits import EngineLimits
+from riverui.engine.pilot import Pilot
 from riverui.engine.work.context import completion_of
 from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, InsertError, NotFound
 from riverui.storage.connect import sync_driver_of
-from riverui.storage.interface import Executor, SyncDriver
-from riverui.storage.interface.params import JobInserted, JobInsertParams
+from riverui.storage.interface import Driver, SyncDriver, SyncExecutor
+from riverui.storage.interface.params import InsertResult, JobInsertParams
 
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
@@ -67,9 +67,7 @@ class SyncClient:
         self.driver: SyncDriver
         self.driver, self._own_driver = sync_driver_of(database, schema=self.config.schema)
         self._clock = clock
-        builder = JobBuilder(self.config, clock, NotifyLimiter(self.config.fetch_cooldown))
-        self._pilot = Pilot(self.config.features)
-        self._pipeline = InsertPipeline(builder, self.config.extensions)
+        self._inserts = _Inserts(self.driver, self.config, clock)
 
     def __repr__(self) -> str:
         return (
@@ -79,7 +77,7 @@ class SyncClient:
 
     def insert(self, args: JobArgs, insert_opts: InsertOpts | None = None) -> InsertResult:
         """Insert a job, or return the one that is there already where it is unique."""
-        return only(self.insert_many([InsertManyParams(args, insert_opts)]))
+        return _run(self._inserts.insert(args, insert_opts))
 
     def insert_tx(
         self, tx: object, args: JobArgs, insert_opts: InsertOpts | None = None
@@ -89,51 +87,31 @@ class SyncClient:
         `tx` is a psycopg Connection, a SQLAlchemy Session or Connection, or a Django database
         connection.
         """
-        return only(self.insert_many_tx(tx, [InsertManyParams(args, insert_opts)]))
+        return _run(self._inserts.insert_tx(tx, args, insert_opts))
 
     def insert_many(self, jobs: Iterable[JobArgs | InsertManyParams]) -> Sequence[InsertResult]:
         """Insert jobs, args or InsertManyParams, all or none; return one result for each, in
         order.
         """
-        return self._insert(jobs, self.driver.insert_many)
+        return _run(self._inserts.insert_many(jobs))
 
     def insert_many_tx(
         self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]
     ) -> Sequence[InsertResult]:
         """Insert jobs in a transaction of the caller's; see insert_tx."""
-        return self._insert(jobs, partial(self.driver.insert_many_tx, tx))
+        return _run(self._inserts.insert_many_tx(tx, jobs))
 
     def insert_many_fast(self, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
         """Insert jobs by COPY and return only their number; raise UniqueConflict where a unique job
         is there already.
         """
-        return self._copy(jobs, self.driver.insert_many)
+        return _run(self._inserts.insert_many_fast(jobs))
 
     def insert_many_fast_tx(self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]) -> int:
         """Insert jobs by COPY in a transaction of the caller's, on psycopg; see
         insert_many_fast.
         """
-        return self._copy(jobs, partial(self.driver.insert_many_tx, tx))
-
-    def _insert(
-        self, jobs: Iterable[object], insert: Callable[..., Sequence[JobInserted]]
-    ) -> Sequence[InsertResult]:
-        async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
-            return await self._pilot.insert_many(_sync(insert), InsertBatch(batch.rows, queues))
-
-        return _run(self._pipeline.insert(jobs, send))
-
-    def _copy(self, jobs: Iterable[object], insert: Callable[..., Sequence[JobInserted]]) -> int:
-        sent = 0
-
-        async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
-            nonlocal sent
-            await self._pilot.insert_many(_sync(insert), InsertBatch(batch.rows, queues, fast=True))
-            sent += len(batch.rows)
-            return []
-
-        _run(self._pipeline.insert(jobs, send))
-        return sent
+        return _run(self._inserts.insert_many_fast_tx(tx, jobs))
 
     def job_complete_tx(self, tx: object, job: Job[Any]) -> None:
         """Complete the job that a synchronous worker is at, inside its transaction: see
@@ -142,9 +120,10 @@ class SyncClient:
         ValueError for a job that is not running, NotFound for one that was deleted, ConfigError
         where a feature takes part in how jobs end: that needs the asyncio client.
         """
-        if self._pilot.ends:
+        if self._inserts.pilot.ends:
             raise ConfigError("A feature takes part in how jobs end, which needs the async client.")
-        if not self.driver.job_set_state_tx(tx, completion_of(job, self._clock())):
+        change = completion_of(job, self._clock())
+        if not self.driver.adopt(tx).job_set_state_many([change]):
             raise NotFound(f"Job not found: {job.id}.")
 
     def close(self) -> None:
@@ -164,31 +143,72 @@ class SyncClient:
         self.close()
 
 
-class _InsertsOnly:
-    """The inserting operations of a synchronous driver, as features call them: done at once."""
+class _Inserts(InsertMethods):
+    """The asyncio client's inserts on a synchronous driver, as coroutines that never wait."""
 
-    def __init__(self, insert: Callable[..., Sequence[JobInserted]]) -> None:
-        self._insert = insert
+    def __init__(
+        self, driver: SyncDriver, config: ClientConfig, clock: Callable[[], datetime]
+    ) -> None:
+        self.clock = clock
+        self.config = config
+        self.driver = cast(Driver, _AtOnce(driver))
+        self.extensions = config.extensions
+        self.pilot = Pilot(config.features)
+        self._limits = EngineLimits()
+        self._init_insert_methods()
+
+
+class _AtOnce:
+    """What InsertMethods asks of a driver, done by a synchronous one before it is awaited."""
+
+    def __init__(self, driver: SyncDriver) -> None:
+        self._driver = driver
+
+    def transaction(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[_ExecutorAtOnce]:
+        """Begin a transaction."""
+        return _at_once(self._driver.transaction(timeout=timeout))
+
+    def autocommit(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractAsyncContextManager[_ExecutorAtOnce]:
+        """Lend a connection on which each call is a transaction of its own."""
+        return _at_once(self._driver.autocommit(timeout=timeout))
+
+    async def adopt(self, transaction: object) -> _ExecutorAtOnce:
+        """Return the operations inside the caller's own transaction."""
+        return _ExecutorAtOnce(self._driver.adopt(transaction))
+
+
+@asynccontextmanager
+async def _at_once(
+    opened: AbstractContextManager[SyncExecutor],
+) -> AsyncIterator[_ExecutorAtOnce]:
+    with opened as executor:
+        yield _ExecutorAtOnce(executor)
+
+
+class _ExecutorAtOnce:
+    """The operations of a synchronous driver, as features call them."""
+
+    def __init__(self, executor: SyncExecutor) -> None:
+        self._executor = executor
 
     async def job_insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
-    ) -> Sequence[JobInserted]:
+    ) -> Sequence[InsertResult]:
         """Insert jobs."""
-        return self._insert(jobs, notify=notify)
+        return self._executor.job_insert_many(jobs, notify=notify)
 
     async def job_insert_many_fast(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> int:
         """Insert jobs by COPY."""
-        self._insert(jobs, notify=notify, fast=True)
-        return len(jobs)
+        return self._executor.job_insert_many_fast(jobs, notify=notify)
 
     def __getattr__(self, name: str) -> Never:
         raise InsertError(f"a feature calls {name}, which only the asyncio client can do")
-
-
-def _sync(insert: Callable[..., Sequence[JobInserted]]) -> Executor:
-    return cast(Executor, _InsertsOnly(insert))
 
 
 def _run(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -116,7 +116,8 @@ def sync_driver_of(database: object, *, schema: str | None = None) -> tuple[Sync
         return postgres.connect_sync(database, None, options), True
     if postgres.is_sync_pool(database):
         return postgres.connect_sync(None, database, options), True
-    if hasattr(database, "insert_many_tx"):
+    # An asynchronous Driver has `adopt` as well.
+    if hasattr(database, "adopt") and not hasattr(database, "capabilities"):
         return cast("SyncDriver", database), False
     if found := postgres.connect_engine_sync(database, options):
         return found, True

@@ -9,7 +9,7 @@ from typing import Any
 
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import WORKING, Capability, Executor, Transaction, WorkingDriver
-from riverui.storage.interface.params import Count, CountKind, JobInserted, JobInsertParams
+from riverui.storage.interface.params import Count, CountKind, InsertResult, JobInsertParams
 
 
 class BareExecutor:
@@ -82,7 +82,7 @@ class BareExecutor:
 
     async def job_insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
-    ) -> Sequence[JobInserted]:
+    ) -> Sequence[InsertResult]:
         return await self._inner.job_insert_many(jobs)
 
     async def job_insert_many_fast(

@@ -24,7 +24,7 @@ def job(kind: str = "mail", **given: Any) -> JobInsertParams:
 async def insert(driver: Driver, *jobs: JobInsertParams) -> list[int]:
     """Insert jobs; their ids."""
     async with driver.transaction() as transaction:
-        return [inserted.row.id for inserted in await transaction.job_insert_many(jobs)]
+        return [inserted.job.id for inserted in await transaction.job_insert_many(jobs)]
 
 
 async def running(driver: Driver, *jobs: JobInsertParams, at: datetime = NOW) -> list[int]:

@@ -27,8 +27,8 @@ async def test_a_job_is_stored_as_it_was_given(driver: Driver) -> None:
     )
     async with driver.autocommit() as executor:
         (inserted,) = await executor.job_insert_many([given], notify=["mailers"])
-    row = await row_of(driver, inserted.row.id)
-    assert not inserted.duplicate
+    row = await row_of(driver, inserted.job.id)
+    assert not inserted.unique_skipped_as_duplicate
     assert (row.kind, row.queue, row.state) == ("mail_send", "mailers", "scheduled")
     assert (row.attempt, row.max_attempts, row.priority) == (0, 7, 3)
     assert (row.created_at, row.scheduled_at, row.attempted_at) == (NOW, NOW, None)
@@ -36,15 +36,15 @@ async def test_a_job_is_stored_as_it_was_given(driver: Driver) -> None:
     assert (row.tags, row.unique_key) == (("vip", "new"), None)
     assert row.args_dict == {"to": "ann", "n": 9007199254740993}
     assert row.metadata_dict == {"trace": "ü"}
-    assert inserted.row._replace(args=row.args, metadata=row.metadata) == row
+    assert inserted.job._replace(args=row.args, metadata=row.metadata) == row
 
 
 async def test_answers_come_in_the_order_of_the_jobs(driver: Driver) -> None:
     async with driver.autocommit() as executor:
         inserted = await executor.job_insert_many([job(f"kind_{n}") for n in range(50)])
         assert list(await executor.job_insert_many([])) == []
-    assert [each.row.kind for each in inserted] == [f"kind_{n}" for n in range(50)]
-    ids = [each.row.id for each in inserted]
+    assert [each.job.kind for each in inserted] == [f"kind_{n}" for n in range(50)]
+    ids = [each.job.id for each in inserted]
     assert ids == sorted(set(ids))
 
 
@@ -54,9 +54,9 @@ async def test_a_key_that_is_taken_gives_the_job_that_has_it(driver: Driver) -> 
         again, other, same = await executor.job_insert_many(
             [UNIQUE, *[UNIQUE._replace(unique_key=b"2" * 32)] * 2]
         )
-    assert (again.duplicate, again.row.id) == (True, first)
-    assert (other.duplicate, same.duplicate) == (False, True)
-    assert same.row.id == other.row.id != first
+    assert (again.unique_skipped_as_duplicate, again.job.id) == (True, first)
+    assert (other.unique_skipped_as_duplicate, same.unique_skipped_as_duplicate) == (False, True)
+    assert same.job.id == other.job.id != first
     assert (await row_of(driver, first)).unique_states == STATES
 
 
@@ -64,10 +64,10 @@ async def test_a_key_is_free_again_in_other_states(driver: Driver) -> None:
     (first,) = await running(driver, UNIQUE)
     async with driver.autocommit() as executor:
         (again,) = await executor.job_insert_many([UNIQUE])
-        assert again.duplicate
+        assert again.unique_skipped_as_duplicate
         await executor.job_complete_many([first], [NOW])
         (free,) = await executor.job_insert_many([UNIQUE])
-    assert not free.duplicate
+    assert not free.unique_skipped_as_duplicate
 
 
 async def test_fast_inserts_are_all_or_nothing(driver: Driver) -> None:

@@ -656,4 +656,4 @@ def test_what_is_no_args_is_refused_with_what_to_write_instead(args: Any, words:
     with pytest.raises(ArgsError, match=words):
         builder.prepare(args)
     with pytest.raises(ArgsError, match=words):
-        builder.batch([args])
+        builder.rows([args])

@@ -21,7 +21,7 @@ from riverui.engine.insert.insert_opts import (
     InsertRequest,
     UniqueOpts,
 )
-from riverui.engine.insert.job_builder import JobBuilder, NotifyLimiter
+from riverui.engine.insert.job_builder import JobBuilder, NotifyLimiter, available_queues
 from riverui.engine.work.worker import Job, Workers
 from riverui.errors import ArgsError, InsertError, UnknownJobKind
 from riverui.storage.interface.params import JobInsertParams
@@ -69,11 +69,13 @@ def builder(config: ClientConfig | None = None, *, enforce_unique: bool = True) 
 def row_of(
     args: Any, opts: InsertOpts | None = None, *, by: JobBuilder | None = None
 ) -> JobInsertParams:
-    """The row, which both ways must make alike."""
+    """The row, which is the same whether anybody looks at the request or not, and for each of
+    several such jobs.
+    """
     by = by or builder()
-    quick = by.batch([args if opts is None else InsertManyParams(args, opts)]).rows
-    assert quick == by.finished([by.prepare(args, opts)]).rows
-    return quick[0]
+    row = by.finish(by.prepare(args, opts))
+    assert by.rows([args if opts is None else InsertManyParams(args, opts)] * 3) == [row] * 3
+    return row
 
 
 def test_a_job_without_any_options() -> None:
@@ -202,7 +204,7 @@ def test_a_period_is_that_of_the_scheduled_time() -> None:
 def test_options_that_river_refuses(change: dict[str, Any], words: str) -> None:
     opts = replace(InsertOpts(), **change)
     with pytest.raises(InsertError, match=words):
-        builder().batch([InsertManyParams(Sort([]), opts)])
+        builder().rows([InsertManyParams(Sort([]), opts)])
     with pytest.raises(InsertError, match=words):
         builder().prepare(Sort([]), opts)
 
@@ -230,7 +232,7 @@ def test_kinds_without_a_worker_are_refused_where_there_are_workers() -> None:
     assert row_of(Sort([]), by=builder(config)).kind == "sort"
     for insert in (
         builder(config).prepare,
-        lambda args: builder(config).batch([Sort([]), args]),
+        lambda args: builder(config).rows([Sort([]), args]),
     ):
         with pytest.raises(
             UnknownJobKind, match="no worker for jobs of kind 'scheduled'"
@@ -243,7 +245,7 @@ def test_kinds_without_a_worker_are_refused_where_there_are_workers() -> None:
 
 def test_every_job_of_a_batch_has_its_own_options() -> None:
     first = InsertOpts(queue="first")
-    rows, queues = builder().batch(
+    rows = builder().rows(
         [
             Sort(["a"]),
             InsertManyParams(Sort(["b"]), first),
@@ -262,7 +264,7 @@ def test_every_job_of_a_batch_has_its_own_options() -> None:
         ("sort", "first", 1),
     ]
     assert len({row.unique_key for row in rows}) == 3
-    assert queues == ["default", "first", "own"]
+    assert available_queues(rows) == ["default", "first", "own"]
 
 
 def test_a_test_client_enforces_no_uniqueness() -> None:
@@ -337,7 +339,7 @@ def test_a_request_is_checked_again(change: dict[str, Any], words: str | None) -
 
 def test_args_that_cannot_be_written_insert_nothing() -> None:
     with pytest.raises(ArgsError, match=r"strings\.0"):
-        builder().batch([Sort(["fine"]), Sort([object()])])  # type: ignore[list-item]
+        builder().rows([Sort(["fine"]), Sort([object()])])  # type: ignore[list-item]
 
 
 @dataclass
@@ -355,7 +357,7 @@ def test_args_without_a_canonical_form_cannot_be_unique() -> None:
     assert row_of(Boundless()).args == '{"n": 1e999}'
     for insert in (
         lambda: builder().prepare(Boundless(), opts),
-        lambda: builder().batch([InsertManyParams(Boundless(), opts)]),
+        lambda: builder().rows([InsertManyParams(Boundless(), opts)]),
     ):
         with pytest.raises(ArgsError, match="no inf"):
             insert()
@@ -414,7 +416,7 @@ class Clock:
 
 
 def test_wake_ups_are_one_for_each_queue_with_work_to_do() -> None:
-    batch = builder().batch(
+    rows = builder().rows(
         [
             InsertManyParams(Sort([]), InsertOpts(queue="b")),
             InsertManyParams(Sort([]), InsertOpts(queue="a")),
@@ -423,7 +425,7 @@ def test_wake_ups_are_one_for_each_queue_with_work_to_do() -> None:
             InsertManyParams(Sort([]), InsertOpts(queue="later", scheduled_at=LATER)),
         ]
     )
-    assert batch.queues == ["b", "a"]
+    assert available_queues(rows) == ["b", "a"]
 
 
 def test_wake_ups_are_throttled_for_each_queue_alone() -> None:

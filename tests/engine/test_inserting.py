@@ -24,12 +24,12 @@ from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
     InsertRequest,
-    InsertResult,
     UniqueOpts,
 )
 from riverui.engine.limits import EngineLimits
 from riverui.errors import ArgsError, DatabaseError, InsertError, UniqueConflict
 from riverui.storage.interface import Driver
+from riverui.storage.interface.params import InsertResult
 
 Rows = Callable[[], Awaitable[list[DictRow]]]
 

@@ -23,10 +23,11 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind
 from riverui.engine.hooks import Metric
-from riverui.engine.insert.insert_opts import InsertRequest, InsertResult
+from riverui.engine.insert.insert_opts import InsertRequest
 from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Workers
 from riverui.errors import ConfigError
 from riverui.storage.interface import Driver
+from riverui.storage.interface.params import InsertResult
 
 NOW = datetime(2026, 11, 21, 12, 30, 15, 250_000, tzinfo=UTC)
 JOB = JobRow(

@@ -42,9 +42,9 @@ from riverui.errors import ConfigError, InsertError
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import (
+    InsertResult,
     JobDeleteBeforeParams,
     JobFetchParams,
-    JobInserted,
     JobSelectParams,
 )
 from tests import factory
@@ -99,8 +99,8 @@ class Notes(Feature):
         self,
         executor: Executor,
         batch: InsertBatch,
-        do_inner: Inner[InsertBatch, Sequence[JobInserted]],
-    ) -> Sequence[JobInserted]:
+        do_inner: Inner[InsertBatch, Sequence[InsertResult]],
+    ) -> Sequence[InsertResult]:
         inserted = await do_inner(
             batch._replace(jobs=[job._replace(tags=(*job.tags, self.name)) for job in batch.jobs])
         )
@@ -261,8 +261,8 @@ class Renames(Feature):
         self,
         executor: Executor,
         batch: InsertBatch,
-        do_inner: Inner[InsertBatch, Sequence[JobInserted]],
-    ) -> Sequence[JobInserted]:
+        do_inner: Inner[InsertBatch, Sequence[InsertResult]],
+    ) -> Sequence[InsertResult]:
         renamed = [job._replace(args='{"sealed": true}') for job in batch.jobs]
         return await do_inner(batch._replace(jobs=renamed, fast=False))
 

@@ -23,12 +23,12 @@ from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
     InsertRequest,
-    InsertResult,
     UniqueOpts,
 )
 from riverui.engine.sync_client import SyncClient
 from riverui.errors import ArgsError, DatabaseUnavailable, InsertError, UniqueConflict
 from riverui.storage.connect import connect_sync
+from riverui.storage.interface.params import InsertResult
 
 
 @dataclass

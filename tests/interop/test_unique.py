@@ -313,8 +313,8 @@ ARGS: Sequence[Any] = [
 
 def keys_of(jobs: Sequence[InsertManyParams]) -> list[str]:
     """Our unique keys."""
-    made = JobBuilder(ClientConfig(), lambda: AT, NotifyLimiter(timedelta(seconds=1))).batch(jobs)
-    return [(row.unique_key or b"").hex() for row in made.rows]
+    builder = JobBuilder(ClientConfig(), lambda: AT, NotifyLimiter(timedelta(seconds=1)))
+    return [(row.unique_key or b"").hex() for row in builder.rows(jobs)]
 
 
 UNIQUE_OPTS: Mapping[str, UniqueOpts] = {

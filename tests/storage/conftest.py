@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,8 +16,9 @@ from psycopg.rows import DictRow, dict_row
 
 from riverui.domain.jobs import JobListRow
 from riverui.storage.connect import connect
-from riverui.storage.interface import LISTENING, NOTIFYING, Driver
+from riverui.storage.interface import LISTENING, NOTIFYING, Driver, SyncDriver, SyncExecutor
 from riverui.storage.interface.params import (
+    InsertResult,
     JobCursor,
     JobFilter,
     JobInsertParams,
@@ -127,6 +128,39 @@ def insert_params(kind: str = "test_kind", **params: Any) -> JobInsertParams:
     return JobInsertParams(
         **{"kind": kind, "args": "{}", "created_at": NOW, "scheduled_at": NOW, **params}
     )
+
+
+def sync_insert(
+    driver: SyncDriver,
+    jobs: Sequence[JobInsertParams],
+    *,
+    notify: Sequence[str] = (),
+    fast: bool = False,
+) -> Sequence[InsertResult]:
+    """Insert jobs in a transaction of their own."""
+    with driver.transaction() if fast else driver.autocommit() as executor:
+        return _sync_insert(executor, jobs, notify, fast)
+
+
+def sync_insert_tx(
+    driver: SyncDriver,
+    transaction: object,
+    jobs: Sequence[JobInsertParams],
+    *,
+    notify: Sequence[str] = (),
+    fast: bool = False,
+) -> Sequence[InsertResult]:
+    """Insert jobs in a transaction of the caller's."""
+    return _sync_insert(driver.adopt(transaction), jobs, notify, fast)
+
+
+def _sync_insert(
+    executor: SyncExecutor, jobs: Sequence[JobInsertParams], notify: Sequence[str], fast: bool
+) -> Sequence[InsertResult]:
+    if fast:
+        assert executor.job_insert_many_fast(jobs, notify=notify) == len(jobs)
+        return []
+    return executor.job_insert_many(jobs, notify=notify)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,12 +64,12 @@ async def test_psycopg(driver: Driver, make: Make, database_url: str) -> None:
     ):
         executor = await driver.adopt(connection)
         (inserted,) = await executor.job_insert_many([insert_params()], notify=["default"])
-        assert await executor.job_row_get(inserted.row.id) is not None
+        assert await executor.job_row_get(inserted.job.id) is not None
         assert await executor.job_insert_many_fast([insert_params()], notify=["default"]) == 1
-        assert (await executor.job_cancel_many([inserted.row.id])).changed
+        assert (await executor.job_cancel_many([inserted.job.id])).changed
         assert (await _count(make), heard) == (0, [])
         await connection.rollback()
-        assert await executor.job_row_get(inserted.row.id) is None
+        assert await executor.job_row_get(inserted.job.id) is None
         await executor.job_insert_many([insert_params()], notify=["kept"])
         await connection.commit()
     assert await _count(make) == 1
@@ -136,7 +136,7 @@ async def test_sqlalchemy_session(driver: Driver, make: Make, engine: AsyncEngin
             await session.flush()
             # Each sees the other's work: it is one transaction.
             assert (await session.execute(text("select count(*) from river_job"))).scalar_one() == 1
-            assert await executor.job_row_get(inserted.row.id) is not None
+            assert await executor.job_row_get(inserted.job.id) is not None
             assert await _count(make) == 0
             await (session.commit() if keep else session.rollback())
         assert await _count(make) == await _count(make, "orders") == (1 if keep else 0)
@@ -185,7 +185,9 @@ async def test_sqlalchemy_savepoint(driver: Driver, make: Make, engine: AsyncEng
             # The session makes its savepoint when somebody asks it for its connection.
             await (await driver.adopt(session)).job_insert_many_fast([UNIQUE])
         await nested.rollback()
-        assert (await (await driver.adopt(session)).job_insert_many([UNIQUE]))[0].duplicate
+        assert (await (await driver.adopt(session)).job_insert_many([UNIQUE]))[
+            0
+        ].unique_skipped_as_duplicate
     assert await _count(make) == 1
 
 
@@ -195,7 +197,7 @@ async def test_a_jobs_whole_life_in_a_sqlalchemy_transaction(
     async with engine.begin() as connection:
         executor = await driver.adopt(connection)
         inserted = await executor.job_insert_many([UNIQUE, UNIQUE, insert_params()])
-        ids = [one.row.id for one in inserted]
+        ids = [one.job.id for one in inserted]
         assert ids[0] == ids[1] != ids[2]
         found = await executor.job_get_available(JobFetchParams("me", "default", 10))
         assert sorted(row.id for row in found) == ids[1:]

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from riverui.domain.jobs import STATE_BITS, JobState, state_bits
 from riverui.errors import BadRequest, DatabaseError, UniqueConflict
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import JobInserted, JobInsertParams
+from riverui.storage.interface.params import InsertResult, JobInsertParams
 from tests.storage.conftest import NOW, Make, Way, hearing, insert_params
 
 KEY = b"\x00\xff\x80unique"
@@ -45,7 +45,7 @@ NASTY = (
 
 async def _insert(
     way: Way, jobs: list[JobInsertParams], *, fast: bool, **options: Any
-) -> list[JobInserted]:
+) -> list[InsertResult]:
     """Either way of inserting; the rows of one or nothing."""
     if fast:
         assert await way.executor.job_insert_many_fast(jobs, **options) == len(jobs)
@@ -109,15 +109,15 @@ async def test_every_column(way: Way, fast: bool) -> None:
         "unique_states": None,
     }
     if inserted:
-        assert [one.duplicate for one in inserted] == [False, False]
-        assert [one.row.id for one in inserted] == [first["id"], second["id"]]
+        assert [one.unique_skipped_as_duplicate for one in inserted] == [False, False]
+        assert [one.job.id for one in inserted] == [first["id"], second["id"]]
         for one in inserted:
-            stored = await way.executor.job_row_get(one.row.id)
+            stored = await way.executor.job_row_get(one.job.id)
             assert stored is not None
             # The texts are those given; what they mean is what is stored.
-            assert json.loads(one.row.args) == json.loads(stored.args)
-            assert json.loads(one.row.metadata) == json.loads(stored.metadata)
-            assert one.row == stored._replace(args=one.row.args, metadata=one.row.metadata)
+            assert json.loads(one.job.args) == json.loads(stored.args)
+            assert json.loads(one.job.metadata) == json.loads(stored.metadata)
+            assert one.job == stored._replace(args=one.job.args, metadata=one.job.metadata)
 
 
 @pytest.mark.parametrize("fast", [False, True])
@@ -202,7 +202,7 @@ async def test_answers_are_in_order(way: Way) -> None:
     stored = {
         row["id"]: row["args"]["n"] for row in await way.make.rows("select id, args from river_job")
     }
-    assert [stored[one.row.id] for one in inserted] == list(range(500))
+    assert [stored[one.job.id] for one in inserted] == list(range(500))
 
 
 async def test_nothing_to_insert(way: Way) -> None:
@@ -219,7 +219,7 @@ async def test_more_attempts_than_the_column_holds(way: Way, fast: bool) -> None
     )
     rows = await way.make.rows("select max_attempts from river_job order by id")
     assert [row["max_attempts"] for row in rows] == [32_767, 3]
-    assert [one.row.max_attempts for one in inserted] in ([], [32_767, 3])
+    assert [one.job.max_attempts for one in inserted] in ([], [32_767, 3])
 
 
 async def test_a_taken_key_gives_the_row_that_has_it(way: Way) -> None:
@@ -241,12 +241,16 @@ async def test_a_taken_key_gives_the_row_that_has_it(way: Way) -> None:
         insert_params(args='{"n":3}', unique_key=b"other", unique_states=USUAL),
     ]
     fresh, twin, other = await way.executor.job_insert_many(jobs)
-    assert [fresh.duplicate, twin.duplicate, other.duplicate] == [False, True, False]
-    assert twin.row == await way.executor.job_row_get(taken)
-    assert twin.row.kind == "before", "under exclude_kind the existing kind stays"
-    assert twin.row.metadata == '{"big": 12345678901234567890}'
+    assert [
+        fresh.unique_skipped_as_duplicate,
+        twin.unique_skipped_as_duplicate,
+        other.unique_skipped_as_duplicate,
+    ] == [False, True, False]
+    assert twin.job == await way.executor.job_row_get(taken)
+    assert twin.job.kind == "before", "under exclude_kind the existing kind stays"
+    assert twin.job.metadata == '{"big": 12345678901234567890}'
     assert await way.make.row(taken) == before
-    assert fresh.row.id < other.row.id
+    assert fresh.job.id < other.job.id
     assert len(await way.make.rows("select from river_job")) == 3
 
 
@@ -262,12 +266,26 @@ async def test_equal_keys_in_one_call(way: Way) -> None:
         insert_params(args='{"n":5}', **key),
     ]
     inserted = await way.executor.job_insert_many(jobs)
-    assert [one.duplicate for one in inserted] == [False, False, False, True, False, True]
-    assert [json.loads(one.row.args)["n"] for one in inserted] == [0, 1, 2, 1, 4, 1]
-    assert inserted[3].row == inserted[1].row == inserted[5].row
+    assert [one.unique_skipped_as_duplicate for one in inserted] == [
+        False,
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert [json.loads(one.job.args)["n"] for one in inserted] == [0, 1, 2, 1, 4, 1]
+    assert inserted[3].job == inserted[1].job == inserted[5].job
     again = await way.executor.job_insert_many(jobs)
-    assert [one.duplicate for one in again] == [False, True, True, True, False, True]
-    assert again[3].row.id == inserted[1].row.id
+    assert [one.unique_skipped_as_duplicate for one in again] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+        True,
+    ]
+    assert again[3].job.id == inserted[1].job.id
 
 
 async def test_a_key_holds_only_in_its_states(way: Way) -> None:
@@ -283,14 +301,14 @@ async def test_a_key_holds_only_in_its_states(way: Way) -> None:
     )
     assert bits == USUAL - STATE_BITS[JobState.COMPLETED]
     (one,) = await way.executor.job_insert_many([insert_params(unique_key=KEY, unique_states=bits)])
-    assert not one.duplicate
-    assert one.row.id != done
+    assert not one.unique_skipped_as_duplicate
+    assert one.job.id != done
 
 
 async def test_a_key_without_states_is_not_unique(way: Way) -> None:
     jobs = [insert_params(unique_key=KEY), insert_params(unique_key=KEY)]
     inserted = await way.executor.job_insert_many(jobs)
-    assert [one.duplicate for one in inserted] == [False, False]
+    assert [one.unique_skipped_as_duplicate for one in inserted] == [False, False]
     rows = await way.make.rows("select unique_key, unique_states from river_job")
     assert [(row["unique_key"], row["unique_states"]) for row in rows] == [(KEY, None)] * 2
 
@@ -301,12 +319,12 @@ async def test_a_twin_with_a_time_beyond_the_calendar(way: Way, at: str) -> None
     (twin,) = await way.executor.job_insert_many(
         [insert_params(unique_key=KEY, unique_states=USUAL)]
     )
-    assert twin.duplicate
+    assert twin.unique_skipped_as_duplicate
     end = datetime.min if at.startswith("-") or at.endswith("BC") else datetime.max  # noqa: DTZ901
-    assert twin.row.scheduled_at == end.replace(tzinfo=UTC)
+    assert twin.job.scheduled_at == end.replace(tzinfo=UTC)
     if way.name != "asyncpg":
         # Which cannot read such times in columns of their own.
-        assert twin.row == await way.executor.job_row_get(twin.row.id)
+        assert twin.job == await way.executor.job_row_get(twin.job.id)
 
 
 async def test_copying_a_taken_key_conflicts(way: Way) -> None:
@@ -382,7 +400,7 @@ async def test_what_the_table_refuses(way: Way, params: dict[str, Any]) -> None:
 async def test_two_who_insert_the_same_key_at_once(driver: Driver, make: Make) -> None:
     jobs = [insert_params(unique_key=bytes([n]), unique_states=USUAL) for n in range(20)]
 
-    async def insert() -> list[JobInserted]:
+    async def insert() -> list[InsertResult]:
         async with driver.autocommit() as executor:
             return list(await executor.job_insert_many(jobs))
 
@@ -390,8 +408,8 @@ async def test_two_who_insert_the_same_key_at_once(driver: Driver, make: Make) -
     rows = await make.rows("select id from river_job")
     assert len(rows) == 20
     for answered in zip(*answers, strict=True):
-        assert len({one.row.id for one in answered}) == 1
-        assert sum(not one.duplicate for one in answered) == 1
+        assert len({one.job.id for one in answered}) == 1
+        assert sum(not one.unique_skipped_as_duplicate for one in answered) == 1
 
 
 @pytest.fixture
@@ -408,7 +426,7 @@ async def test_a_key_that_another_transaction_is_about_to_take(
     other = await driver.adopt(two_urls)
     (first,) = await other.job_insert_many([job])
 
-    async def insert() -> JobInserted:
+    async def insert() -> InsertResult:
         async with driver.autocommit() as executor:
             return (await executor.job_insert_many([job]))[0]
 
@@ -417,8 +435,8 @@ async def test_a_key_that_another_transaction_is_about_to_take(
     assert not waiting.done(), "whether the key is taken is not known yet"
     await two_urls.commit()
     second = await waiting
-    assert second.duplicate
-    assert second.row.id == first.row.id
+    assert second.unique_skipped_as_duplicate
+    assert second.job.id == first.job.id
 
 
 async def test_inserts_of_the_same_keys_in_any_order_do_not_wait_for_one_another(
@@ -433,7 +451,7 @@ async def test_inserts_of_the_same_keys_in_any_order_do_not_wait_for_one_another
             for n in numbers
         ]
 
-    async def insert(at: int) -> Sequence[JobInserted]:
+    async def insert(at: int) -> Sequence[InsertResult]:
         async with driver.transaction() as tx:
             return await tx.job_insert_many(jobs(at))
 
@@ -450,16 +468,18 @@ async def test_ids_and_answers_come_in_the_order_of_the_jobs(way: Way) -> None:
         for n, key in enumerate(keys)
     ]
     inserted = await way.executor.job_insert_many(jobs)
-    fresh = [answer for answer in inserted if not answer.duplicate]
-    assert [answer.duplicate for answer in inserted] == [n == 3 for n in range(len(keys))]
-    assert inserted[3].row.id == inserted[0].row.id
-    ids = [answer.row.id for answer in fresh]
+    fresh = [answer for answer in inserted if not answer.unique_skipped_as_duplicate]
+    assert [answer.unique_skipped_as_duplicate for answer in inserted] == [
+        n == 3 for n in range(len(keys))
+    ]
+    assert inserted[3].job.id == inserted[0].job.id
+    ids = [answer.job.id for answer in fresh]
     assert ids == sorted(ids)
     rows = {
         row["id"]: row for row in await way.make.rows("select id, args, unique_key from river_job")
     }
     for answer in fresh:
-        row = rows[answer.row.id]
-        assert json.loads(answer.row.args) == row["args"]
-        assert answer.row.unique_key == row["unique_key"]
+        row = rows[answer.job.id]
+        assert json.loads(answer.job.args) == row["args"]
+        assert answer.job.unique_key == row["unique_key"]
         assert keys[row["args"]["n"]] == row["unique_key"]

@@ -26,7 +26,7 @@ from riverui.storage.interface.params import (
 from riverui.storage.migrations import migrate, validate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
-from tests.storage.conftest import NOW, Make, all_pages, insert_params, one_page
+from tests.storage.conftest import NOW, Make, all_pages, insert_params, one_page, sync_insert
 from tests.storage.test_job_work import fetch
 
 
@@ -105,13 +105,13 @@ async def _engine(driver: PostgresDriver, make: Make) -> None:
     for way in ways * 3:
         async with way() as executor:
             one, twin = await executor.job_insert_many([job, job], notify=["default"])
-            assert twin.duplicate
-            assert not one.duplicate
-            assert [row.id for row in await executor.job_get_available(fetch())] == [one.row.id]
-            retry = JobSetStateParams(one.row.id, JobState.RETRYABLE, error="{}", scheduled_at=NOW)
-            assert [row.id for row in await executor.job_set_state_many([retry])] == [one.row.id]
+            assert twin.unique_skipped_as_duplicate
+            assert not one.unique_skipped_as_duplicate
+            assert [row.id for row in await executor.job_get_available(fetch())] == [one.job.id]
+            retry = JobSetStateParams(one.job.id, JobState.RETRYABLE, error="{}", scheduled_at=NOW)
+            assert [row.id for row in await executor.job_set_state_many([retry])] == [one.job.id]
             assert [row.id for row in await executor.job_schedule(now=NOW, limit=10)] == [
-                one.row.id
+                one.job.id
             ]
             (row,) = await executor.job_get_available(fetch())
             assert list(await executor.job_complete_many([row.id], [NOW])) == [row.id]
@@ -143,8 +143,8 @@ async def test_sync_inserts(bouncer_url: str, make: Make) -> None:
     def insert() -> None:
         driver = connect_sync(bouncer_url)
         for _ in range(10):
-            driver.insert_many([insert_params()], notify=["default"])
-            driver.insert_many([insert_params()], notify=["default"], fast=True)
+            sync_insert(driver, [insert_params()], notify=["default"])
+            sync_insert(driver, [insert_params()], notify=["default"], fast=True)
         driver.close()
 
     before = await _server_settings(bouncer_url)

@@ -125,7 +125,7 @@ async def test_a_failed_call_does_not_spoil_the_next(postgres: PostgresDriver) -
             await executor.job_insert_many(jobs)
             with pytest.raises(UniqueConflict):
                 await executor.job_insert_many_fast(jobs)
-            assert (await executor.job_insert_many(jobs))[0].duplicate
+            assert (await executor.job_insert_many(jobs))[0].unique_skipped_as_duplicate
 
 
 async def test_a_session_stops_what_takes_too_long(postgres: PostgresDriver) -> None:

@@ -31,9 +31,8 @@ from riverui.errors import (
     UniqueConflict,
 )
 from riverui.storage.connect import connect_sync
-from riverui.storage.interface.params import JobInsertParams
 from riverui.storage.postgres.sync_driver import PostgresSyncDriver
-from tests.storage.conftest import NOW, SCHEMA, insert_params
+from tests.storage.conftest import NOW, SCHEMA, insert_params, sync_insert, sync_insert_tx
 from tests.storage.test_job_insert import NASTY
 
 UNIQUE = insert_params(unique_key=b"\x00\xffk", unique_states=245)
@@ -177,7 +176,7 @@ def test_kept_or_lost_with_the_transaction(
         listener.execute('listen "public.river_insert"')
         for keep in (False, True):
             with begin(keep) as transaction:
-                sync_driver.insert_many_tx(transaction, [insert_params()], notify=["q"], fast=fast)
+                sync_insert_tx(sync_driver, transaction, [insert_params()], notify=["q"], fast=fast)
                 assert look("select from river_job") == []
             assert len(look("select from river_job")) == int(keep)
         heard = [notify.payload for notify in listener.notifies(timeout=0.2)]
@@ -201,13 +200,15 @@ def test_what_every_guest_stores_and_gives(
         ),
     ]
     with begin(True) as transaction:
-        inserted = sync_driver.insert_many_tx(transaction, jobs)
-        again = sync_driver.insert_many_tx(transaction, [UNIQUE])
-    assert [one.duplicate for one in inserted] == [False, True] + [False] * len(NASTY)
-    assert again[0].duplicate
-    assert again[0].row == inserted[0].row._replace(args=again[0].row.args)
+        inserted = sync_insert_tx(sync_driver, transaction, jobs)
+        again = sync_insert_tx(sync_driver, transaction, [UNIQUE])
+    assert [one.unique_skipped_as_duplicate for one in inserted] == [False, True] + [False] * len(
+        NASTY
+    )
+    assert again[0].unique_skipped_as_duplicate
+    assert again[0].job == inserted[0].job._replace(args=again[0].job.args)
     rows = look("select * from river_job order by id")
-    assert [row["id"] for row in rows] == [one.row.id for one in inserted[1:]]
+    assert [row["id"] for row in rows] == [one.job.id for one in inserted[1:]]
     assert rows[0]["unique_key"] == b"\x00\xffk"
     for row, job in zip(rows[1:], jobs[2:], strict=True):
         assert (row["kind"], row["args"], tuple(row["tags"]), row["scheduled_at"]) == (
@@ -221,14 +222,14 @@ def test_what_every_guest_stores_and_gives(
 def test_errors_of_every_guest(
     sync_driver: PostgresSyncDriver, database_url: str, begin: Begin
 ) -> None:
-    sync_driver.insert_many([UNIQUE])
+    sync_insert(sync_driver, [UNIQUE])
     with begin(False) as transaction, pytest.raises(UniqueConflict):
-        sync_driver.insert_many_tx(transaction, [UNIQUE], fast=True)
+        sync_insert_tx(sync_driver, transaction, [UNIQUE], fast=True)
     with begin(False) as transaction, pytest.raises(BadRequest):
-        sync_driver.insert_many_tx(transaction, [insert_params(args="{")])
+        sync_insert_tx(sync_driver, transaction, [insert_params(args="{")])
     elsewhere = connect_sync(database_url, schema="nowhere")
     with begin(False) as transaction, pytest.raises(SchemaMissing):
-        elsewhere.insert_many_tx(transaction, [insert_params()])
+        sync_insert_tx(elsewhere, transaction, [insert_params()])
 
 
 def test_a_session_sees_what_was_inserted(
@@ -237,7 +238,7 @@ def test_a_session_sees_what_was_inserted(
     engine = create_engine(database_url.replace("postgresql://", "postgresql+psycopg2://", 1))
     with Session(engine) as session:
         session.execute(text("create table orders (id int)"))
-        sync_driver.insert_many_tx(session, [insert_params()])
+        sync_insert_tx(sync_driver, session, [insert_params()])
         assert session.execute(text("select count(*) from river_job")).scalar_one() == 1
         session.rollback()
         assert session.execute(text("select to_regclass('orders')")).scalar_one() is None
@@ -250,15 +251,15 @@ def test_what_is_no_transaction(sync_driver: PostgresSyncDriver, database_url: s
         things: list[Any] = [None, 5, database_url, engine, lite, sync_driver]
         for thing in things:
             with pytest.raises(TypeError, match="needed here"):
-                sync_driver.insert_many_tx(thing, [insert_params()])
+                sync_insert_tx(sync_driver, thing, [insert_params()])
 
 
 def test_in_a_schema(schema_database_url: str) -> None:
     driver = connect_sync(schema_database_url, schema=SCHEMA)
     with psycopg.connect(schema_database_url) as connection:
-        driver.insert_many([insert_params()])
-        driver.insert_many_tx(connection, [insert_params()])
-        driver.insert_many_tx(connection, [insert_params()], fast=True)
+        sync_insert(driver, [insert_params()])
+        sync_insert_tx(driver, connection, [insert_params()])
+        sync_insert_tx(driver, connection, [insert_params()], fast=True)
         assert connection.execute(
             f'select count(*) from "{SCHEMA}".river_job'.encode()
         ).fetchone() == (3,)
@@ -277,15 +278,15 @@ def test_own_transaction(
 ) -> None:
     with psycopg.connect(database_url, autocommit=True) as listener:
         listener.execute('listen "public.river_insert"')
-        inserted = sync_driver.insert_many(
-            [insert_params(), UNIQUE], notify=["a", "b", "a"], fast=fast
+        inserted = sync_insert(
+            sync_driver, [insert_params(), UNIQUE], notify=["a", "b", "a"], fast=fast
         )
         heard = [notify.payload for notify in listener.notifies(timeout=0.2)]
     assert [json.loads(payload)["queue"] for payload in heard] == ["a", "b"]
     ids = [row["id"] for row in look("select id from river_job order by id")]
-    assert [one.row.id for one in inserted] == ([] if fast else ids)
+    assert [one.job.id for one in inserted] == ([] if fast else ids)
     with pytest.raises(UniqueConflict):
-        sync_driver.insert_many([insert_params(), UNIQUE], fast=True)
+        sync_insert(sync_driver, [insert_params(), UNIQUE], fast=True)
     assert len(look("select from river_job")) == 2, "all or nothing"
 
 
@@ -293,17 +294,23 @@ def test_more_than_one_statement_is_still_all_or_nothing(
     sync_driver: PostgresSyncDriver, look: Callable[[str], list[dict[str, Any]]]
 ) -> None:
     jobs = [insert_params()] * 5001
-    assert len(sync_driver.insert_many(jobs)) == 5001
-    bad: list[JobInsertParams] = [*jobs, insert_params(priority=9)]
+    with sync_driver.transaction() as executor:
+        assert len(executor.job_insert_many(jobs)) == 5001
+
+    def insert_wrong_ones_last() -> None:
+        with sync_driver.transaction() as executor:
+            executor.job_insert_many(jobs)
+            executor.job_insert_many([insert_params(priority=9)])
+
     with pytest.raises(Exception, match="priority_in_range"):
-        sync_driver.insert_many(bad)
+        insert_wrong_ones_last()
     assert len(look("select from river_job")) == 5001
 
 
 def test_nothing_is_opened_before_it_is_needed(database_url: str) -> None:
     driver = connect_sync()
     with psycopg.connect(database_url) as connection:
-        assert len(driver.insert_many_tx(connection, [insert_params()])) == 1
+        assert len(sync_insert_tx(driver, connection, [insert_params()])) == 1
     before = threading.active_count()
     driver.close()
     driver.close()
@@ -312,7 +319,7 @@ def test_nothing_is_opened_before_it_is_needed(database_url: str) -> None:
 
 def test_closed_and_used_again(sync_driver: PostgresSyncDriver) -> None:
     for _ in range(2):
-        sync_driver.insert_many([insert_params()])
+        sync_insert(sync_driver, [insert_params()])
         sync_driver.close()
 
 
@@ -321,7 +328,7 @@ def test_many_threads(
 ) -> None:
     threads = [
         threading.Thread(
-            target=lambda: [sync_driver.insert_many([UNIQUE, insert_params()]) for _ in range(10)]
+            target=lambda: [sync_insert(sync_driver, [UNIQUE, insert_params()]) for _ in range(10)]
         )
         for _ in range(8)
     ]
@@ -340,8 +347,8 @@ def test_the_hosts_pool(
         database_url, min_size=1, max_size=1, open=True, kwargs={"autocommit": autocommit}
     ) as pool:
         driver = connect_sync(pool=pool)
-        driver.insert_many([insert_params()])
-        driver.insert_many([insert_params()], fast=True)
+        sync_insert(driver, [insert_params()])
+        sync_insert(driver, [insert_params()], fast=True)
         assert len(look("select from river_job")) == 2
         with pool.connection() as connection:
             assert connection.autocommit is autocommit
@@ -352,29 +359,29 @@ def test_the_hosts_pool(
 def test_dead_connections_are_passed_over(
     sync_driver: PostgresSyncDriver, look: Callable[[str], list[dict[str, Any]]]
 ) -> None:
-    sync_driver.insert_many([insert_params()])
+    sync_insert(sync_driver, [insert_params()])
     look(
         "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
         " where datname = current_database() and pid <> pg_backend_pid()"
     )
     time.sleep(0.05)
-    sync_driver.insert_many([insert_params()])
+    sync_insert(sync_driver, [insert_params()])
 
 
 def test_what_takes_too_long(database_url: str) -> None:
     driver = connect_sync(database_url, action_timeout=timedelta(milliseconds=300))
     with psycopg.connect(database_url) as holder:
-        driver.insert_many_tx(holder, [UNIQUE])
+        sync_insert_tx(driver, holder, [UNIQUE])
         with pytest.raises(QueryTimeout):
-            driver.insert_many([UNIQUE])
-    assert driver.insert_many([UNIQUE])[0].duplicate
+            sync_insert(driver, [UNIQUE])
+    assert sync_insert(driver, [UNIQUE])[0].unique_skipped_as_duplicate
     driver.close()
 
 
 def test_no_database() -> None:
     driver = connect_sync("postgresql://127.0.0.1:1/x", pool_timeout=timedelta(milliseconds=500))
     with pytest.raises(DatabaseUnavailable):
-        driver.insert_many([insert_params()])
+        sync_insert(driver, [insert_params()])
     driver.close()
 
 
@@ -382,7 +389,7 @@ def test_nobody_of_that_name(database_url: str) -> None:
     url = make_conninfo(database_url, user="nobody_here")
     driver = connect_sync(url, pool_timeout=timedelta(milliseconds=500))
     with pytest.raises(LoginRefused):
-        driver.insert_many([insert_params()])
+        sync_insert(driver, [insert_params()])
     driver.close()
 
 

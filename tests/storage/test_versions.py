@@ -100,11 +100,11 @@ async def _work(driver: PostgresDriver, make: Make) -> None:
     job = insert_params(unique_key=b"k", unique_states=245, queue="w")
     async with driver.session(timeout=timedelta(seconds=10)) as executor:
         one, twin = await executor.job_insert_many([job, job], notify=["w"])
-        assert twin.row.id == one.row.id
-        assert (await executor.job_insert_many([job]))[0].duplicate
+        assert twin.job.id == one.job.id
+        assert (await executor.job_insert_many([job]))[0].unique_skipped_as_duplicate
         assert await executor.job_insert_many_fast([insert_params(queue="x")], notify=["x"]) == 1
         (row,) = await executor.job_get_available(fetch("w", kinds=("test_kind",)))
-        assert row == await executor.job_row_get(one.row.id)
+        assert row == await executor.job_row_get(one.job.id)
         (row,) = await executor.job_set_state_many(
             [JobSetStateParams(row.id, JobState.RETRYABLE, error="{}", scheduled_at=NOW)]
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Sized
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,21 +16,20 @@ from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
     InsertRequest,
-    InsertResult,
 )
-from riverui.engine.insert.job_builder import Batch, JobBuilder, NotifyLimiter
+from riverui.engine.insert.job_builder import JobBuilder, NotifyLimiter, available_queues
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import InsertBatch, Pilot
 from riverui.errors import InsertError
 from riverui.storage.interface import NOTIFYING, TRANSACTION_STATUS, Driver, Executor
-from riverui.storage.interface.params import JobInserted, insert_parts
+from riverui.storage.interface.params import InsertResult, JobInsertParams
 
 if TYPE_CHECKING:
     from riverui.engine.config import ClientConfig
 
-Send = Callable[[Batch, Sequence[str]], Awaitable[Sequence[JobInserted]]]
-"""Write the rows of a batch, notify the queues named, and return one answer for each row; none
-where jobs are only counted.
+Send = Callable[[InsertBatch, Sequence[str]], Awaitable[Sequence[InsertResult]]]
+"""Insert a batch and return one answer for each job, none where they are only counted; the queues
+are those that get an available job, whether they are notified or not.
 """
 
 _Insert = Callable[[Sequence[InsertRequest]], Awaitable[Sequence[InsertResult]]]
@@ -57,7 +55,7 @@ class InsertPipeline:
         if not jobs:
             return []
         if not self._watched(jobs):
-            return await self._send(self.builder.batch(jobs), send)
+            return await self._send(self.builder.rows(jobs), send)
         prepare = self.builder.prepare
         requests = [
             prepare(job.args, job.insert_opts)
@@ -76,22 +74,22 @@ class InsertPipeline:
             for request in requests:
                 for hook in (*self._extensions.insert_begin, *self._of(request).insert_begin):
                     await settle(hook.insert_begin(request))
-            return await self._send(self.builder.finished(requests), send)
+            return await self._send(list(map(self.builder.finish, requests)), send)
 
         wrapped: _Insert = insert
         for middleware in reversed(self._middleware(requests)):
             wrapped = _around(middleware.insert_many, wrapped)
         return await wrapped(requests)
 
-    async def _send(self, batch: Batch, send: Send) -> Sequence[InsertResult]:
-        if not batch.rows:
+    async def _send(self, rows: Sequence[JobInsertParams], send: Send) -> Sequence[InsertResult]:
+        if not rows:
             return []
-        limiter = self.builder.limiter
-        queues = [queue for queue in batch.queues if limiter.allow(queue)]
+        limiter, queues = self.builder.limiter, available_queues(rows)
+        notify = [queue for queue in queues if limiter.allow(queue)]
         try:
-            return list(map(_result, await send(batch, queues)))
+            return await send(InsertBatch(rows, notify), queues)
         except BaseException:
-            limiter.take_back(queues)
+            limiter.take_back(notify)
             raise
 
     def _watched(self, jobs: Sequence[object]) -> bool:
@@ -115,8 +113,6 @@ class InsertPipeline:
 
 
 _NO_EXTENSIONS = Extensions()
-# An InsertResult is a JobInserted under its public name.
-_result: Callable[[JobInserted], InsertResult] = partial(tuple.__new__, InsertResult)
 
 
 def _around(outer: _Outer, inner: _Insert) -> _Insert:
@@ -183,21 +179,7 @@ class InsertMethods:
         """Insert jobs by COPY and return only their number; raise UniqueConflict where a unique job
         is there already.
         """
-        sent = 0
-
-        async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
-            nonlocal sent
-            # A COPY alone, as most are, is its own transaction.
-            alone = not queues and not self.pilot.inserts
-            opened = self.driver.autocommit if alone else self.driver.transaction
-            async with opened(timeout=_timeout_for(batch.rows)) as executor:
-                await self.pilot.insert_many(executor, InsertBatch(batch.rows, queues, fast=True))
-            sent += len(batch.rows)
-            self._wake_all(batch.queues, notified=queues)
-            return []
-
-        await self._pipeline.insert(jobs, send)
-        return sent
+        return await self._copy(jobs, self._send)
 
     async def insert_many_fast_tx(
         self, tx: object, jobs: Iterable[JobArgs | InsertManyParams]
@@ -205,17 +187,7 @@ class InsertMethods:
         """Insert jobs by COPY in a transaction of the caller's, on psycopg; see
         insert_many_fast.
         """
-        executor = await self.driver.adopt(tx)
-        sent = 0
-
-        async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
-            nonlocal sent
-            await self.pilot.insert_many(executor, InsertBatch(batch.rows, queues, fast=True))
-            sent += len(batch.rows)
-            return []
-
-        await self._pipeline.insert(jobs, send)
-        return sent
+        return await self._copy(jobs, self._sending(await self.driver.adopt(tx)))
 
     def prepare_insert(self, args: object, insert_opts: InsertOpts | None = None) -> InsertRequest:
         """Return a job for `insert_requests`, all its options resolved and checked."""
@@ -236,8 +208,8 @@ class InsertMethods:
         async with self.driver.transaction(timeout=_timeout_for(requests)) as executor:
             insert = self._sending(executor)
 
-            async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
-                woken.append((batch.queues, queues))
+            async def send(batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
+                woken.append((queues, batch.notify))
                 return await insert(batch, queues)
 
             results = await self._pipeline.insert_requests(requests, send)
@@ -260,29 +232,49 @@ class InsertMethods:
                 "river_insert", [json.dumps({"queue": queue}) for queue in allowed]
             )
 
-    async def _send(self, batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
-        if len(batch.rows) <= self._limits.insert_rows and not self.pilot.inserts:
-            async with self.driver.autocommit(timeout=_timeout_for(batch.rows)) as executor:
-                inserted = await executor.job_insert_many(batch.rows, notify=queues)
-        else:
-            async with self.driver.transaction(timeout=_timeout_for(batch.rows)) as executor:
-                inserted = await self._sending(executor)(batch, queues)
-        self._wake_all(batch.queues, notified=queues)
+    async def _copy(self, jobs: Iterable[JobArgs | InsertManyParams], send: Send) -> int:
+        """COPY jobs and return their number."""
+        copied = 0
+
+        async def copy(batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
+            nonlocal copied
+            await send(batch._replace(fast=True), queues)
+            copied += len(batch.jobs)
+            return []
+
+        await self._pipeline.insert(jobs, copy)
+        return copied
+
+    async def _send(self, batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
+        """Insert a batch in a transaction of its own, and wake the workers of this client."""
+        # As a rule it is one statement, which is its own transaction; a COPY cannot notify.
+        alone = self._fits(batch) and not self.pilot.inserts and not (batch.fast and batch.notify)
+        opened = self.driver.autocommit if alone else self.driver.transaction
+        async with opened(timeout=_timeout_for(batch.jobs)) as executor:
+            inserted = await self._sending(executor)(batch, queues)
+        self._wake_all(queues, notified=batch.notify)
         return inserted
 
     def _sending(self, executor: Executor) -> Send:
-        """Return a `send` that writes through an executor, in statements of `insert_rows` jobs."""
-        pilot, most = self.pilot, self._limits.insert_rows
+        """Return a `send` that inserts through an executor, in as many steps as it takes."""
 
-        async def send(batch: Batch, queues: Sequence[str]) -> Sequence[JobInserted]:
-            if len(batch.rows) <= most:
-                return await pilot.insert_many(executor, InsertBatch(batch.rows, queues))
-            inserted: list[JobInserted] = []
-            for rows, notify in insert_parts(batch.rows, queues, most):
-                inserted += await pilot.insert_many(executor, InsertBatch(rows, notify))
+        async def send(batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
+            if self._fits(batch):
+                return await self.pilot.insert_many(executor, batch)
+            inserted: list[InsertResult] = []
+            for part in batch.parts(self._limits.insert_rows):
+                inserted += await self.pilot.insert_many(executor, part)
             return inserted
 
         return send
+
+    def _fits(self, batch: InsertBatch) -> bool:
+        """Return whether a batch is inserted in one step: a COPY is, unless a feature is to see
+        it.
+        """
+        if batch.fast and not self.pilot.inserts:
+            return True
+        return len(batch.jobs) <= self._limits.insert_rows
 
     def _wake_all(self, queues: Sequence[str], *, notified: Sequence[str]) -> None:
         for queue in queues:

@@ -1,13 +1,13 @@
-"""Options of jobs to insert, requests that hooks see, and results of inserts."""
+"""Options of jobs to insert, and requests that hooks see."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
-from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.jobs import JobState
 from riverui.engine.args.job_args import JobArgs
 
 
@@ -85,15 +85,3 @@ class InsertRequest:
     unique_opts: UniqueOpts | None
     unique_args: str | None = None
     """JSON of the args that count for uniqueness, made before hooks could change `encoded_args`."""
-
-
-class InsertResult(NamedTuple):
-    """The job inserted, or the one that was there already."""
-
-    job: JobRow
-    unique_skipped_as_duplicate: bool = False
-
-    @property
-    def unique_skipped_as_duplicated(self) -> bool:
-        """Return the same under the name that River's Python client uses."""
-        return self.unique_skipped_as_duplicate

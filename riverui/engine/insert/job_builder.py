@@ -7,9 +7,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from riverui.domain.jobs import JobState
 from riverui.domain.names import is_queue_name
@@ -33,7 +34,6 @@ from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
     InsertRequest,
-    UniqueOpts,
 )
 from riverui.errors import InsertError, UnknownJobKind
 from riverui.storage.interface.params import JobInsertParams
@@ -76,30 +76,12 @@ class NotifyLimiter:
             self._sent.pop(queue, None)
 
 
-class Batch(NamedTuple):
-    """Rows to insert together."""
-
-    rows: Sequence[JobInsertParams]
-    queues: Sequence[str]
-    """Names of those that get an available job, each once."""
-
-
-class _Resolved(NamedTuple):
-    """The options of call, args and client put together, and checked."""
-
-    max_attempts: int
-    metadata: dict[str, Any]
-    priority: int
-    queue: str
-    scheduled_at: datetime | None
-    state: JobState
-    tags: tuple[str, ...]
-    unique: Uniqueness | None
-    unique_opts: UniqueOpts | None
-
-
 class JobBuilder:
-    """Builds rows for one client; it neither calls hooks nor reaches the database."""
+    """Builds rows for one client; it neither calls hooks nor reaches the database.
+
+    `prepare` makes a request of args and options, `finish` a row of a request that hooks have seen.
+    `rows` does both where nobody looks at requests.
+    """
 
     def __init__(
         self,
@@ -117,30 +99,7 @@ class JobBuilder:
     def prepare(self, args: object, insert_opts: InsertOpts | None = None) -> InsertRequest:
         """Return one job with all options resolved; ArgsError, InsertError or UnknownJobKind."""
         check_instance(args)
-        kind = kind_of(args)
-        self._check_known(kind)
-        resolved = self._resolve(insert_opts, insert_opts_of(args))
-        _metadata(resolved.metadata)
-        encoded = encode(args)
-        try:
-            counted = _unique_args(args, encoded, resolved.unique)
-        except Unfit as unfit:
-            raise unwritable(args, unfit) from None
-        return InsertRequest(
-            args=args,
-            kind=kind,
-            encoded_args=encoded,
-            created_at=self._clock(),
-            scheduled_at=resolved.scheduled_at,
-            max_attempts=resolved.max_attempts,
-            metadata=dict(resolved.metadata),
-            priority=resolved.priority,
-            queue=resolved.queue,
-            state=resolved.state,
-            tags=list(resolved.tags),
-            unique_opts=resolved.unique_opts,
-            unique_args=counted,
-        )
+        return self._prepare(args, insert_opts, self._clock())[0]
 
     def finish(self, request: InsertRequest) -> JobInsertParams:
         """Return the row of a request that hooks may have changed.
@@ -148,45 +107,34 @@ class JobBuilder:
         InsertError or ArgsError where what they made of it cannot be inserted.
         """
         unique = uniqueness(request.unique_opts) if self._enforce_unique else None
-        scheduled_at = _aware(request.scheduled_at) or request.created_at
-        args = request.unique_args
+        counted = request.unique_args
         try:
             encoded = check_object(request.encoded_args)
-            if unique and unique.by_args and args is None:
-                args = unique_args(gojson.canonical(encoded), type(request.args), unique.keys)
+            if unique and unique.by_args and counted is None:
+                counted = unique_args(gojson.canonical(encoded), type(request.args), unique.keys)
         except Unfit as unfit:
             raise InsertError(f"the encoded args of the request: {unfit}") from None
-        return JobInsertParams(
-            kind=request.kind,
-            args=encoded,
-            created_at=request.created_at,
-            scheduled_at=scheduled_at,
-            state=JobState(request.state),
+        checked = replace(
+            request,
+            encoded_args=encoded,
             max_attempts=_max_attempts(request.max_attempts),
-            metadata=_metadata(request.metadata),
             priority=_priority(request.priority),
             queue=_queue(request.queue),
-            tags=_tags(request.tags),
-            unique_key=(
-                unique_key(request.kind, unique, args or "", request.queue, scheduled_at)
-                if unique
-                else None
-            ),
-            unique_states=unique.states if unique else 0,
+            scheduled_at=_aware(request.scheduled_at),
+            state=JobState(request.state),
+            tags=list(_tags(request.tags)),
+            unique_args=counted,
         )
+        return _row(checked, unique)
 
-    def batch(self, jobs: Iterable[object]) -> Batch:
-        """Return the rows of args and InsertManyParams, without requests: the quick way where no
-        hook or middleware looks at them.
-
-        They equal those of `prepare` and `finish`. ArgsError, InsertError or UnknownJobKind.
+    def rows(self, jobs: Sequence[object]) -> list[JobInsertParams]:
+        """Return the rows of args and InsertManyParams; ArgsError, InsertError or
+        UnknownJobKind.
         """
         now = self._clock()
         rows: list[JobInsertParams] = []
-        queues: dict[str, None] = {}
-        known: set[str] = set()
-        cls: type | None = None
-        last: tuple[InsertOpts | None, InsertOpts | None] | None = None
+        instances: set[type] = set()
+        more: dict[tuple[type, str, int], Callable[[object], JobInsertParams]] = {}
         args: object = None
         try:
             for job in jobs:
@@ -195,49 +143,65 @@ class JobBuilder:
                     if isinstance(job, InsertManyParams)
                     else (job, None)
                 )
-                if type(args) is not cls:
+                cls = type(args)
+                if cls not in instances:
                     check_instance(args)
-                kind = kind_of(args)
-                if kind not in known:
-                    self._check_known(kind)
-                    known.add(kind)
-                if type(args) is not cls:
-                    cls = type(args)
-                    encode, opinionated = encoder(cls), has_insert_opts(cls)
-                own = insert_opts_of(args) if opinionated else None
-                if last is None or call is not last[0] or own is not last[1]:
-                    last = (call, own)
-                    resolved = self._resolve(call, own)
-                    attempts, _, priority, queue, at, state, tags, unique, _ = resolved
-                    metadata, scheduled_at = _metadata(resolved.metadata), at or now
-                    if state is JobState.AVAILABLE:
-                        queues[queue] = None
-                encoded, key, states = encode(args), None, 0
-                if unique is not None:
-                    counted = _unique_args(args, encoded, unique) or ""
-                    key, states = (
-                        unique_key(kind, unique, counted, queue, scheduled_at),
-                        unique.states,
-                    )
-                rows.append(
-                    _new(
-                        JobInsertParams,
-                        (
-                            kind, encoded, now, scheduled_at, state, attempts,
-                            metadata, priority, queue, tags, key, states,
-                        ),
-                    )
-                )  # fmt: skip
+                    instances.add(cls)
+                # The options are told apart by identity, which holds as long as the list does.
+                alike = cls, kind_of(args), id(call)
+                if (make := more.get(alike)) is not None:
+                    rows.append(make(args))
+                    continue
+                request, unique = self._prepare(args, call, now)
+                row = _row(request, unique)
+                rows.append(row)
+                if not has_insert_opts(cls):
+                    more[alike] = _more_like(row, unique, encoder(cls))
         except (Unfit, RecursionError) as error:
             raise unwritable(args, error) from None
-        return Batch(rows, list(queues))
+        return rows
 
-    def finished(self, requests: Sequence[InsertRequest]) -> Batch:
-        """Return the rows of requests; see `finish`."""
-        rows = [self.finish(request) for request in requests]
-        return Batch(
-            rows, list(dict.fromkeys(row.queue for row in rows if row.state is JobState.AVAILABLE))
+    def _prepare(
+        self, args: object, call: InsertOpts | None, now: datetime
+    ) -> tuple[InsertRequest, Uniqueness | None]:
+        """Return the request for an instance, and what makes its job unique."""
+        kind = kind_of(args)
+        self._check_known(kind)
+        call, own = call or _NONE, insert_opts_of(args) or _NONE
+        unique_opts = call.unique_opts
+        if (unique := uniqueness(unique_opts)) is None:
+            unique_opts = own.unique_opts
+            unique = uniqueness(unique_opts)
+        if not self._enforce_unique:
+            unique_opts = unique = None
+        scheduled_at = _aware(call.scheduled_at or own.scheduled_at)
+        state = JobState.AVAILABLE if scheduled_at is None else JobState.SCHEDULED
+        # The official client's options, and those of its args, know no metadata and no pending.
+        metadata = getattr(call, "metadata", None) or {}
+        _metadata(metadata)
+        encoded = encode(args)
+        try:
+            counted = _unique_args(args, encoded, unique)
+        except Unfit as unfit:
+            raise unwritable(args, unfit) from None
+        request = InsertRequest(
+            args=args,
+            kind=kind,
+            encoded_args=encoded,
+            created_at=now,
+            scheduled_at=scheduled_at,
+            max_attempts=_max_attempts(
+                _first(call.max_attempts, own.max_attempts, self.config.max_attempts)
+            ),
+            metadata=dict(metadata),
+            priority=_priority(_first(call.priority, own.priority, 1)),
+            queue=_queue(_first(call.queue, own.queue, "default")),
+            state=JobState.PENDING if getattr(call, "pending", False) else state,
+            tags=list(_tags(_first(call.tags, own.tags, ()))),
+            unique_opts=unique_opts,
+            unique_args=counted,
         )
+        return request, unique
 
     def _check_known(self, kind: str) -> None:
         workers = self.config.workers
@@ -248,29 +212,52 @@ class JobBuilder:
         ):
             raise UnknownJobKind(kind)
 
-    def _resolve(self, call: InsertOpts | None, own: InsertOpts | None) -> _Resolved:
-        call, own = call or _NONE, own or _NONE
-        unique_opts = call.unique_opts
-        unique = uniqueness(unique_opts)
-        if unique is None:
-            unique_opts = own.unique_opts
-            unique = uniqueness(unique_opts)
-        scheduled_at = _aware(call.scheduled_at or own.scheduled_at)
-        state = JobState.AVAILABLE if scheduled_at is None else JobState.SCHEDULED
-        # The official client's options, and those of its args, know no metadata and no pending.
-        return _Resolved(
-            max_attempts=_max_attempts(
-                _first(call.max_attempts, own.max_attempts, self.config.max_attempts)
-            ),
-            metadata=getattr(call, "metadata", None) or {},
-            priority=_priority(_first(call.priority, own.priority, 1)),
-            queue=_queue(_first(call.queue, own.queue, "default")),
-            scheduled_at=scheduled_at,
-            state=JobState.PENDING if getattr(call, "pending", False) else state,
-            tags=_tags(_first(call.tags, own.tags, ())),
-            unique=unique if self._enforce_unique else None,
-            unique_opts=unique_opts if self._enforce_unique else None,
-        )
+
+def available_queues(rows: Iterable[JobInsertParams]) -> list[str]:
+    """Return the queues that get an available job, each once."""
+    return list(dict.fromkeys([row.queue for row in rows if row.state is JobState.AVAILABLE]))
+
+
+def _row(request: InsertRequest, unique: Uniqueness | None) -> JobInsertParams:
+    """Return the row of a request that is checked."""
+    kind, queue = request.kind, request.queue
+    scheduled_at = request.scheduled_at or request.created_at
+    key, states = None, 0
+    if unique is not None:
+        key = unique_key(kind, unique, request.unique_args or "", queue, scheduled_at)
+        states = unique.states
+    return JobInsertParams(
+        kind=kind,
+        args=request.encoded_args,
+        created_at=request.created_at,
+        scheduled_at=scheduled_at,
+        state=request.state,
+        max_attempts=request.max_attempts,
+        metadata=_metadata(request.metadata),
+        priority=request.priority,
+        queue=queue,
+        tags=tuple(request.tags),
+        unique_key=key,
+        unique_states=states,
+    )
+
+
+def _more_like(
+    row: JobInsertParams, unique: Uniqueness | None, write: Callable[[Any], str]
+) -> Callable[[object], JobInsertParams]:
+    """Return what makes rows of other args of the same type and kind with the same options, with
+    nothing resolved anew; `write` is the encoder of that type.
+    """
+    kind, _, *same, key, states = row
+
+    def make(args: object) -> JobInsertParams:
+        encoded, own_key = write(args), key
+        if unique is not None:
+            counted = _unique_args(args, encoded, unique)
+            own_key = unique_key(kind, unique, counted or "", row.queue, row.scheduled_at)
+        return _new(JobInsertParams, (kind, encoded, *same, own_key, states))
+
+    return make
 
 
 _NONE = InsertOpts()

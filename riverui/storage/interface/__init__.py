@@ -39,7 +39,7 @@ from riverui.storage.interface.operations import OPERATIONS, OperationExecutor
 from riverui.storage.interface.own_tables import OWN_TABLES, OwnTablesExecutor
 from riverui.storage.interface.server import SERVER, ServerExecutor
 from riverui.storage.interface.suggestions import SUGGESTIONS, SuggestionExecutor
-from riverui.storage.interface.sync_driver import SyncDriver
+from riverui.storage.interface.sync_driver import SyncDriver, SyncExecutor
 from riverui.storage.interface.transactions import TRANSACTION_STATUS, TransactionStatusExecutor
 from riverui.storage.interface.workflows import WORKFLOWS, WorkflowExecutor
 from riverui.storage.interface.working import WORKING, WorkingDriver
@@ -79,6 +79,7 @@ __all__ = [
     "ServerExecutor",
     "SuggestionExecutor",
     "SyncDriver",
+    "SyncExecutor",
     "Transaction",
     "TransactionStatusExecutor",
     "WorkflowExecutor",

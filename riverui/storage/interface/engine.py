@@ -13,9 +13,9 @@ from riverui.domain.jobs import JobRow
 from riverui.domain.queues import LeaderRow, QueueRow
 from riverui.storage.interface.capabilities import Offering
 from riverui.storage.interface.params import (
+    InsertResult,
     JobDeleteBeforeParams,
     JobFetchParams,
-    JobInserted,
     JobInsertParams,
     JobRescueParams,
     JobScheduled,
@@ -29,7 +29,7 @@ class InsertExecutor(Protocol):
 
     async def job_insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
-    ) -> Sequence[JobInserted]:
+    ) -> Sequence[InsertResult]:
         """Insert jobs and tell the workers of the queues in `notify`; return one answer per job,
         in order.
 

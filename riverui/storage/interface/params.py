@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -247,26 +247,20 @@ class JobInsertParams(NamedTuple):
     """Bits as of `domain.jobs.state_bits`; 0 with no key."""
 
 
-class JobInserted(NamedTuple):
-    """What became of one JobInsertParams: the new row, or the existing one with its unique key."""
+class InsertResult(NamedTuple):
+    """The job inserted, or the one that was there already with its unique key."""
 
-    row: JobRow
-    duplicate: bool
+    job: JobRow
+    unique_skipped_as_duplicate: bool = False
+
+    @property
+    def unique_skipped_as_duplicated(self) -> bool:
+        """Return the same under the name that River's Python client uses."""
+        return self.unique_skipped_as_duplicate
 
 
 INSERT_ROWS = 5_000
 """Jobs that one statement inserts: River's figure."""
-
-
-def insert_parts(
-    jobs: Sequence[JobInsertParams], notify: Sequence[str], most: int
-) -> Iterator[tuple[Sequence[JobInsertParams], Sequence[str]]]:
-    """Yield jobs by up to `most`, each part with the queues to notify: all of them with the first.
-
-    The caller sends every part in one transaction, which notifies when it commits.
-    """
-    for start in range(0, len(jobs), most):
-        yield jobs[start : start + most], () if start else notify
 
 
 MAX_ATTEMPTED_BY = 100

@@ -6,8 +6,13 @@ Nothing here imports SQLAlchemy: who hands in an engine has imported it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+)
 from datetime import timedelta
 from typing import Any, cast
 
@@ -20,9 +25,9 @@ from riverui.storage.interface import (
     WORKING,
     Capability,
     Executor,
+    SyncExecutor,
     Transaction,
 )
-from riverui.storage.interface.params import JobInserted, JobInsertParams, JobSetStateParams
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.errors import refused, translate_foreign
 from riverui.storage.postgres.sync_driver import PostgresSyncDriver
@@ -126,38 +131,37 @@ class SyncEngineDriver:
         self._engine = engine
         self._driver = driver
 
-    def insert_many(
-        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = (), fast: bool = False
-    ) -> Sequence[JobInserted]:
-        """Insert jobs in a transaction of the engine's; return one answer per job, none if
-        `fast`.
-        """
+    def transaction(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractContextManager[SyncExecutor]:
+        """Begin a transaction of the engine's, whatever the limit given."""
+        return self._begun()
+
+    def autocommit(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractContextManager[SyncExecutor]:
+        """Begin a transaction of the engine's, whatever the limit given."""
+        return self._begun()
+
+    def adopt(self, transaction: object) -> SyncExecutor:
+        """Return the operations inside the caller's own transaction; see SyncDriver."""
+        return self._driver.adopt(transaction)
+
+    def close(self) -> None:
+        """Do nothing: the engine is the program's."""
+
+    @contextmanager
+    def _begun(self) -> Iterator[SyncExecutor]:
         if hasattr(self._engine, "exec_driver_sql"):
-            return self._driver.insert_many_tx(self._engine, jobs, notify=notify, fast=fast)
+            # A connection, whose transaction is its owner's to commit.
+            yield self.adopt(self._engine)
+            return
         try:
             connection = self._engine.connect()
         except Exception as error:
             raise refused(getattr(error, "orig", None) or error) from error
         with connection, _translated(), connection.begin():
-            return self._driver.insert_many_tx(connection, jobs, notify=notify, fast=fast)
-
-    def insert_many_tx(
-        self,
-        transaction: object,
-        jobs: Sequence[JobInsertParams],
-        *,
-        notify: Sequence[str] = (),
-        fast: bool = False,
-    ) -> Sequence[JobInserted]:
-        """Insert jobs in the caller's own transaction; see SyncDriver."""
-        return self._driver.insert_many_tx(transaction, jobs, notify=notify, fast=fast)
-
-    def job_set_state_tx(self, transaction: object, change: JobSetStateParams) -> bool:
-        """End a job in the caller's own transaction; return whether there is such a job."""
-        return self._driver.job_set_state_tx(transaction, change)
-
-    def close(self) -> None:
-        """Do nothing: the engine is the program's."""
+            yield self.adopt(connection)
 
 
 @contextmanager

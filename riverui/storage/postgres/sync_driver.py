@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from io import StringIO
 from threading import Event, Lock, Timer
@@ -18,17 +18,13 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from riverui.domain.jobs import JobRow
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.interface.params import (
-    INSERT_ROWS,
-    JobInserted,
-    JobInsertParams,
-    JobSetStateParams,
-    insert_parts,
-)
+from riverui.storage.interface.params import InsertResult, JobInsertParams, JobSetStateParams
 from riverui.storage.options import Watch
 from riverui.storage.postgres.client_timeout import hang_up
 from riverui.storage.postgres.engine.job_insert import insert_many, insert_many_fast
+from riverui.storage.postgres.engine.job_rows import job_rows
 from riverui.storage.postgres.engine.job_work import set_state_many
 from riverui.storage.postgres.errors import refused, translate, translate_foreign
 from riverui.storage.postgres.foreign_transactions import sync_connection_of
@@ -37,6 +33,7 @@ from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.sessions import is_closed_by_server
 from riverui.storage.postgres.statements import Steps, load_queries
+from riverui.storage.sql import Queries
 
 _T = TypeVar("_T")
 _PARAMETER = re.compile(r"\$(\d+)")
@@ -54,6 +51,57 @@ class _SyncConnection(Protocol):
     def copy(self, text: str, rows: str) -> None:
         """Run a COPY of rows in its text format."""
         ...
+
+
+class PostgresSyncExecutor:
+    """The operations of SyncExecutor, on a connection of some library."""
+
+    def __init__(
+        self,
+        connection: _SyncConnection,
+        queries: Queries,
+        schema: str | None,
+        watch: Watch | None = None,
+    ) -> None:
+        self._connection = connection
+        self._queries = queries
+        self._schema = schema
+        self._watch = watch
+
+    def job_insert_many(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
+    ) -> Sequence[InsertResult]:
+        """Insert jobs and tell the workers of the queues in `notify`; return one answer per job, in
+        order.
+        """
+        return self._drive(insert_many(jobs, schema=self._schema, notify=notify))
+
+    def job_insert_many_fast(
+        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
+    ) -> int:
+        """COPY jobs and return how many; see SyncExecutor."""
+        return self._drive(insert_many_fast(jobs, schema=self._schema, notify=notify))
+
+    def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
+        """Change running jobs; see SyncExecutor."""
+        return job_rows(self._drive(set_state_many(changes)))
+
+    def _drive(self, steps: Steps[_T]) -> _T:
+        """Run an operation's statements; return what it returns. See Statements._drive."""
+        try:
+            statement = next(steps)
+            while True:
+                text, values = self._queries.render(statement.fragment)
+                if self._watch:
+                    self._watch(str(statement.fragment.source), text, values)
+                if statement.copy is not None:
+                    self._connection.copy(text, statement.copy)
+                    statement = steps.send(Rows())
+                else:
+                    statement = steps.send(self._connection.ask(text, values))
+        except StopIteration as end:
+            result: _T = end.value
+            return result
 
 
 class PostgresSyncDriver:
@@ -75,42 +123,27 @@ class PostgresSyncDriver:
         self._schema = schema
         self._size = size
         self._pool_timeout = pool_timeout.total_seconds()
-        self._limit = action_timeout.total_seconds()
+        self._limit = action_timeout
         self._given = pool
         self._watch = watch
         self._own: ConnectionPool[Connection[Any]] | None = None
         self._opening = Lock()
 
-    def insert_many(
-        self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = (), fast: bool = False
-    ) -> Sequence[JobInserted]:
-        """Insert jobs in a transaction of its own; return one answer per job, none if `fast`."""
-        try:
-            limit = self._limit + len(jobs) / 1000
-            with self._connection() as connection, _client_timeout(connection, limit):
-                if not fast and len(jobs) <= INSERT_ROWS:
-                    return self._insert(_PsycopgConnection(connection), jobs, notify, fast=False)
-                with connection.transaction():
-                    return self._insert(_PsycopgConnection(connection), jobs, notify, fast=fast)
-        except PoolTimeout as error:
-            raise self._unavailable() from error
-        except psycopg.Error as error:
-            raise translate(error) from error
+    def transaction(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractContextManager[PostgresSyncExecutor]:
+        """Begin a transaction under a time limit; it commits unless an exception leaves it."""
+        return self._executing(timeout, begin=True)
 
-    def insert_many_tx(
-        self,
-        transaction: object,
-        jobs: Sequence[JobInsertParams],
-        *,
-        notify: Sequence[str] = (),
-        fast: bool = False,
-    ) -> Sequence[JobInserted]:
-        """Insert jobs in the caller's transaction, see SyncDriver; TypeError for what is none."""
-        return self._insert(_connection_in(transaction), jobs, notify, fast=fast)
+    def autocommit(
+        self, *, timeout: timedelta | None = None
+    ) -> AbstractContextManager[PostgresSyncExecutor]:
+        """Lend a pooled connection on which each call is a transaction of its own."""
+        return self._executing(timeout, begin=False)
 
-    def job_set_state_tx(self, transaction: object, change: JobSetStateParams) -> bool:
-        """End a job in the caller's transaction; return whether there is such a job."""
-        return bool(self._drive(_connection_in(transaction), set_state_many([change])))
+    def adopt(self, transaction: object) -> PostgresSyncExecutor:
+        """Return the operations inside the caller's own transaction; TypeError for what is none."""
+        return self._executor(_connection_in(transaction))
 
     def close(self) -> None:
         """Close what it opened itself; safe to call twice."""
@@ -119,40 +152,25 @@ class PostgresSyncDriver:
         if pool is not None:
             pool.close()
 
-    def _insert(
-        self,
-        connection: _SyncConnection,
-        jobs: Sequence[JobInsertParams],
-        notify: Sequence[str],
-        *,
-        fast: bool,
-    ) -> Sequence[JobInserted]:
-        if fast:
-            self._drive(connection, insert_many_fast(jobs, schema=self._schema, notify=notify))
-            return []
-        inserted: list[JobInserted] = []
-        for rows, queues in insert_parts(jobs, notify, INSERT_ROWS):
-            inserted += self._drive(
-                connection, insert_many(rows, schema=self._schema, notify=queues)
-            )
-        return inserted
-
-    def _drive(self, connection: _SyncConnection, steps: Steps[_T]) -> _T:
-        """Run an operation's statements; return what it returns. See Statements._drive."""
+    @contextmanager
+    def _executing(
+        self, timeout: timedelta | None, *, begin: bool
+    ) -> Iterator[PostgresSyncExecutor]:
+        limit = (timeout or self._limit).total_seconds()
         try:
-            statement = next(steps)
-            while True:
-                text, values = self._queries.render(statement.fragment)
-                if self._watch:
-                    self._watch(str(statement.fragment.source), text, values)
-                if statement.copy is not None:
-                    connection.copy(text, statement.copy)
-                    statement = steps.send(Rows())
-                else:
-                    statement = steps.send(connection.ask(text, values))
-        except StopIteration as end:
-            result: _T = end.value
-            return result
+            with (
+                self._connection() as connection,
+                _client_timeout(connection, limit),
+                connection.transaction() if begin else nullcontext(),
+            ):
+                yield self._executor(_PsycopgConnection(connection))
+        except PoolTimeout as error:
+            raise self._unavailable() from error
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    def _executor(self, connection: _SyncConnection) -> PostgresSyncExecutor:
+        return PostgresSyncExecutor(connection, self._queries, self._schema, self._watch)
 
     @contextmanager
     def _connection(self) -> Iterator[Connection[Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 from riverui.domain.clock import FIRST, LAST
 from riverui.domain.jobs import STATE_BITS, JobRow, JobState
 from riverui.domain.numbers import MAX_SMALLINT
-from riverui.storage.interface.params import JobInserted, JobInsertParams
+from riverui.storage.interface.params import InsertResult, JobInsertParams
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import attempt_errors
 from riverui.storage.postgres.job_list.rows import texts
@@ -40,7 +40,7 @@ _new = tuple.__new__
 
 def insert_many(
     jobs: Sequence[JobInsertParams], *, schema: str | None, notify: Sequence[str]
-) -> Steps[Sequence[JobInserted]]:
+) -> Steps[Sequence[InsertResult]]:
     """Insert as River's JobInsertFastMany does, with its notifications, in one statement; see
     EngineExecutor.
     """
@@ -65,7 +65,7 @@ def insert_many(
     answers = []
     for place in places:
         answer = inserted[place]
-        answers.append(JobInserted(answer.row, True) if place in seen else answer)
+        answers.append(InsertResult(answer.job, True) if place in seen else answer)
         seen.add(place)
     return answers
 
@@ -193,7 +193,7 @@ _LITERALS: dict[str, Callable[[Sequence[Any]], str]] = {
 
 def _inserted(
     jobs: Sequence[JobInsertParams], rows: Rows, order: Sequence[int] | None
-) -> list[JobInserted]:
+) -> list[InsertResult]:
     """Return what became of each job; `order` has the place of the job that each row answers, None
     where they come in the order of the jobs.
     """
@@ -203,7 +203,7 @@ def _inserted(
         ids, existing = [ids[n] for n in by_place], [existing[n] for n in by_place]
     return [
         _new(
-            JobInserted,
+            InsertResult,
             (
                 _new(
                     JobRow,
@@ -217,7 +217,7 @@ def _inserted(
             ),
         )
         if found is None
-        else JobInserted(_existing(found), True)
+        else InsertResult(_existing(found), True)
         for (
             (
                 kind, args, created_at, scheduled_at, state, most, metadata, priority, queue, tags,

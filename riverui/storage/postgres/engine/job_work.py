@@ -10,8 +10,8 @@ from riverui.domain.jobs import JobRow
 from riverui.domain.numbers import is_bigint
 from riverui.storage.interface.params import (
     MAX_ATTEMPTED_BY,
+    InsertResult,
     JobFetchParams,
-    JobInserted,
     JobInsertParams,
     JobSetStateParams,
 )
@@ -38,7 +38,7 @@ class JobWork(Statements):
 
     async def job_insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
-    ) -> Sequence[JobInserted]:
+    ) -> Sequence[InsertResult]:
         """Insert jobs and tell the workers of the queues in `notify`; return one answer per job, in
         order.
         """
