@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from riverui.engine.waiting import Backoff, backoff
 from riverui.storage.interface.params import INSERT_ROWS
 
 
@@ -52,6 +53,12 @@ class EngineLimits:
     """Unwritten outcomes from which on jobs keep their slots: River's figure."""
     roomy: int = 5_000
     """Unwritten outcomes below which slots are given back again: River's figure."""
+
+    # Trying again
+    backoff: Backoff = backoff
+    """How long after an error of the database outcomes are written and notifications listened to
+    again.
+    """
 
     # Looking
     look_seconds: float = 60.0

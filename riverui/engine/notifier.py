@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from riverui.engine.waiting import backoff
+from riverui.engine.waiting import Backoff, backoff
 from riverui.errors import DatabaseError
 from riverui.storage.interface import LISTENING, Driver, Listener
 
@@ -32,12 +32,20 @@ Unsubscribe = Callable[[], None]
 class Notifier:
     """One LISTENing connection. Callbacks must be quick; their exceptions are logged."""
 
-    def __init__(self, driver: Driver, logger: logging.Logger) -> None:
+    def __init__(
+        self, driver: Driver, logger: logging.Logger, *, backoff: Backoff = backoff
+    ) -> None:
+        self._backoff = backoff
         self._callbacks: defaultdict[str, list[Callback]] = defaultdict(list)
         self._driver = driver
         self._listener: Listener | None = None
         self._logger = logger
         self._reconnected: list[Callable[[], None]] = []
+
+    @property
+    def listening(self) -> bool:
+        """Whether notifications are received, as far as it knows."""
+        return self._listener is not None
 
     def subscribe(self, topic: str, callback: Callback) -> Unsubscribe:
         """Call back with each payload of the topic that is a JSON object."""
@@ -76,7 +84,7 @@ class Notifier:
             except (DatabaseError, OSError) as raised:
                 error = raised
             failures = 1 if loop.time() - began > _STEADY else failures + 1
-            seconds = min(backoff(failures), _LONGEST_PAUSE)
+            seconds = min(self._backoff(failures), _LONGEST_PAUSE)
             self._logger.warning(
                 "notifications are not received, reconnecting in %.1f s: %s", seconds, error
             )

@@ -75,7 +75,7 @@ class ClientRuntime:
         config.check_kinds()
         self.elector: Elector | None = None
         listens = not config.poll_only and LISTENING in driver.capabilities
-        self.notifier = Notifier(driver, logger) if listens else None
+        self.notifier = Notifier(driver, logger, backoff=client.limits.backoff) if listens else None
         self.producers: dict[str, Producer] = {}
         self.runner = JobRunner(client, threads=config.threads or 0)
         self._abandoned = asyncio.Event()

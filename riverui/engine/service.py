@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from riverui.engine.waiting import backoff
+from riverui.engine.waiting import Backoff, backoff
 from riverui.errors import RiveruiError
 
 _RECOVERED_AFTER = 60.0
@@ -16,7 +16,11 @@ backoff.
 
 
 async def keep_running(
-    name: str, run: Callable[[], Awaitable[None]], logger: logging.Logger
+    name: str,
+    run: Callable[[], Awaitable[None]],
+    logger: logging.Logger,
+    *,
+    backoff: Backoff = backoff,
 ) -> None:
     """Await `run`, and again after each error, in 2^n seconds ±10 % (1 to 64, River's backoff).
 

@@ -12,6 +12,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+Backoff = Callable[[int], float]
+"""Returns the seconds to wait after so many failures in a row."""
+
 Sleep = Callable[[float], Awaitable[None]]
 """Waits for that many seconds; tests put a clock of their own in its place."""
 

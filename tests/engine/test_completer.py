@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,12 +24,14 @@ from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.completer import Completer
 from riverui.engine.work.context import metadata_set, record_output
 from riverui.engine.work.worker import Job
-from riverui.storage.interface import Driver
+from riverui.storage.connect import connect
 from riverui.storage.interface.params import JobFetchParams
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
 
 LOG = logging.getLogger("riverui.engine")
+_IDS = re.compile(r"\{\d+(,\d+)*\}")
+"""An array of ids, as it is sent."""
 
 
 class NoSlots:
@@ -40,11 +44,13 @@ class NoSlots:
 class Bench:
     """A completer by itself, with running jobs to complete."""
 
-    def __init__(self, play: Playground, driver: Driver) -> None:
+    def __init__(self, play: Playground) -> None:
         self.play = play
-        self.driver = driver
+        self.written: dict[str, list[int]] = defaultdict(list)
+        """How many jobs each statement had, by its block's name."""
+        self.driver = connect(play.database_url, watch=self._watch)
         self.events = Events(LOG)
-        self.connection = DedicatedConnection(driver, timeout=EngineLimits().statement_timeout)
+        self.connection = DedicatedConnection(self.driver, timeout=EngineLimits().statement_timeout)
         self.begin(EngineLimits())
 
     def begin(self, limits: EngineLimits) -> None:
@@ -91,29 +97,27 @@ class Bench:
         self.completer.finish(5)
         await self.task
         await self.connection.close()
+        await self.driver.close()
+
+    def _watch(self, block: str, sql: str, values: Sequence[Any]) -> None:
+        ids = [value for value in values if isinstance(value, str) and _IDS.fullmatch(value)]
+        if ids:
+            self.written[block].append(ids[0].count(",") + 1)
 
 
 @pytest.fixture
-async def bench(play: Playground, driver: Driver) -> Any:
-    bench = Bench(play, driver)
+async def bench(play: Playground) -> Any:
+    bench = Bench(play)
     yield bench
     await bench.close()
 
 
 async def test_a_few_wait_a_moment_for_company(bench: Bench) -> None:
     attempts = await bench.attempts(3)
-    written: list[int] = []
-    original = bench.completer._complete
-
-    async def complete(attempts: Sequence[Attempt]) -> Sequence[int]:
-        written.append(len(attempts))
-        return await original(attempts)
-
-    bench.completer._complete = complete  # type: ignore[method-assign]
     for attempt in attempts:
         bench.completer.succeed(attempt)
     assert bench.completer.waiting == 3
-    await bench.play.until(lambda: written == [3])
+    await bench.play.until(lambda: bench.written["job_complete_many"] == [3])
 
 
 async def test_everything_is_written_at_the_end(bench: Bench) -> None:
@@ -191,13 +195,11 @@ def _impossible(row: JobRow) -> Any:
 
 
 async def test_nothing_is_lost_while_the_database_is_away(
-    play: Playground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    play: Playground, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("riverui.engine.work.completer.backoff", lambda failures: 0.05)
-    monkeypatch.setattr("riverui.engine.notifier.backoff", lambda failures: 0.05)
     worker = Hanging()
     play.worker(worker)
-    client = await play.start()
+    client = await play.start(limits=EngineLimits(backoff=lambda failures: 0.05))
     ids = [await play.insert() for _ in range(10)]
     await play.until(lambda: client.running == 10)
     (database,) = await play.rows("select current_database() as name")
@@ -236,14 +238,11 @@ def _admin(play: Playground) -> Any:
     return Connecting()
 
 
-async def test_a_cut_connection_is_replaced_at_once(
-    play: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Whoever waited for this would fail the test.
-    monkeypatch.setattr("riverui.engine.work.completer.backoff", lambda failures: 3600.0)
+async def test_a_cut_connection_is_replaced_at_once(play: Playground) -> None:
     worker = Hanging()
     play.worker(worker)
-    client = await play.start()
+    # Whoever waited for this would fail the test.
+    client = await play.start(limits=EngineLimits(backoff=lambda failures: 3600.0))
     before, held = await play.insert(), await play.insert()
     await play.until(lambda: client.running == 2)
     await play.cut_connections()
@@ -252,11 +251,7 @@ async def test_a_cut_connection_is_replaced_at_once(
         assert (await play.event(job_id)).kind == "job_completed"
 
 
-async def test_connections_cut_again_and_again(
-    play: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("riverui.engine.work.completer.backoff", lambda failures: 0.01)
-    monkeypatch.setattr("riverui.engine.notifier.backoff", lambda failures: 0.01)
+async def test_connections_cut_again_and_again(play: Playground) -> None:
     worked: list[int] = []
 
     async def work(job: Job[Task]) -> None:
@@ -270,7 +265,10 @@ async def test_connections_cut_again_and_again(
         "insert into river_job (kind, args, max_attempts) select 'task',"
         " jsonb_build_object('number', n), 25 from generate_series(1, 600) n returning 1"
     )
-    await play.start(queues={"default": QueueConfig(max_workers=20)})
+    await play.start(
+        queues={"default": QueueConfig(max_workers=20)},
+        limits=EngineLimits(backoff=lambda failures: 0.01),
+    )
 
     async def over() -> bool:
         (row,) = await play.rows(
@@ -356,19 +354,11 @@ async def test_completion_in_a_transaction_wins_over_the_error_that_follows(
 
 async def test_large_outcomes_go_in_small_companies(bench: Bench) -> None:
     await bench.begin_anew(changes_characters=1000)
-    written: list[int] = []
-    original = bench.completer._set_states
-
-    async def set_states(changes: Sequence[Any]) -> Sequence[JobRow]:
-        written.append(len(changes))
-        return await original(changes)
-
-    bench.completer._set_states = set_states  # type: ignore[method-assign]
     for attempt, size in zip(
         await bench.attempts(7), (400, 400, 400, 5000, 5000, 10, 10), strict=True
     ):
         text = f'{{"a": "{"x" * size}"}}'
         bench.completer.settle(attempt, outcome.completed(attempt.row, attempt.ended_at, text))
     await bench.close()
-    assert written == [2, 1, 1, 1, 2]
+    assert bench.written["job_set_state_many"] == [2, 1, 1, 1, 2]
     assert await bench.states() == ["completed"] * 7

@@ -14,6 +14,7 @@ import pytest
 
 from riverui.engine.limits import EngineLimits
 from riverui.engine.work.worker import Job, JobSnooze, Worker
+from riverui.storage.connect import connect
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
 
@@ -233,21 +234,17 @@ async def test_short_jobs_are_written_once(play: Playground) -> None:
     async def work(job: Job[Task]) -> None:
         log.info("hello")
 
+    statements: list[str] = []
     play.worker(work)
-    client = await play.start()
-    updates: list[int] = []
-    assert client._runtime is not None
-    logs_ = client._runtime.runner.logs
-    assert logs_ is not None
-
-    async def write(log: Any, attempt: Any) -> int:
-        updates.append(1)
-        return 0
-
-    logs_._write = write  # type: ignore[method-assign]
+    await play.start(
+        database=connect(
+            play.database_url, watch=lambda block, sql, values: statements.append(block)
+        )
+    )
     for _ in range(20):
         await play.work()
-    assert updates == []
+    assert statements.count("job_set_state_many") == 20
+    assert "job_update" not in statements
 
 
 async def test_write_under_way_does_not_overtake_the_end(play: Playground) -> None:

@@ -15,12 +15,10 @@ from tests.engine.conftest import Playground
 
 
 @pytest.fixture
-async def notifier(
-    play: Playground, driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Notifier]:
+async def notifier(play: Playground, driver: Driver) -> AsyncIterator[Notifier]:
     """A notifier that listens."""
-    monkeypatch.setattr("riverui.engine.notifier.backoff", lambda failures: 0.01)
-    notifier = Notifier(driver, logging.getLogger("riverui.engine"))
+    logger = logging.getLogger("riverui.engine")
+    notifier = Notifier(driver, logger, backoff=lambda failures: 0.01)
     await notifier.connect()
     running = asyncio.create_task(notifier.run())
     yield notifier
@@ -73,7 +71,7 @@ async def test_after_a_lost_connection_everybody_is_told(
     stopped = notifier.on_reconnect(lambda: told.append(2))
     stopped()
     for round_ in (1, 2, 3):
-        await play.until(lambda: notifier._listener is not None)
+        await play.until(lambda: notifier.listening)
         await play.cut_connections()
         await play.until(lambda count=round_: len(told) == count)  # type: ignore[misc]
         await play.notify(INSERT, f'{{"queue": "{round_}"}}')

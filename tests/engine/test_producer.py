@@ -199,7 +199,7 @@ async def test_lost_connections_are_made_up_for_at_once(play: Playground) -> Non
     await play.notify("river_insert", '{"queue": "default"}')
     await worker.begun.wait()
     assert client.notifier is not None
-    while client.notifier._listener is not None:
+    while client.notifier.listening:
         await play.cut_connections()
         await asyncio.sleep(0)
     waiting = await play.insert()
@@ -444,23 +444,22 @@ async def _well(job: Job[Task]) -> None:
     pass
 
 
-async def test_large_jobs_come_in_small_companies(
-    play: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_large_jobs_come_in_small_companies(play: Playground) -> None:
     limits: list[int] = []
-    original = Producer._fetch_some
 
-    async def counting(self: Producer, limit: int) -> int:
-        limits.append(limit)
-        return await original(self, limit)
+    def watch(block: str, sql: str, values: Sequence[Any]) -> None:
+        if block == "job_get_available":
+            # The one whole number beside the most entries of attempted_by, which is 100.
+            limits.append(next(value for value in values if type(value) is int and value < 100))
 
-    monkeypatch.setattr(Producer, "_fetch_some", counting)
     gate = Gate()
     play.worker(gate)
     for _ in range(12):
         await play.insert(Task(value="x" * 200))
     few = EngineLimits(fetch_characters=1000, fetch_first_rows=2)
-    await play.start(fetch_poll_interval=NEVER, limits=few)
+    await play.start(
+        fetch_poll_interval=NEVER, limits=few, database=connect(play.database_url, watch=watch)
+    )
     await play.until(lambda: gate.running == 10)
     assert limits[0] == 2
     assert set(limits[1:]) <= {1, 2, 3, 4}

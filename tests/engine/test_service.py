@@ -68,10 +68,7 @@ def test_default_retry_is_capped() -> None:
     assert 2.9 * century < retry_delay(310) == retry_delay(10_000) < 3 * century
 
 
-async def test_keep_running_begins_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("riverui.engine.service.backoff", lambda failures: failures / 1000)
+async def test_keep_running_begins_again(caplog: pytest.LogCaptureFixture) -> None:
     runs: list[int] = []
 
     async def run() -> None:
@@ -81,7 +78,7 @@ async def test_keep_running_begins_again(
         if len(runs) == 2:
             raise RiveruiError("the database")
 
-    await keep_running("something", run, LOG)
+    await keep_running("something", run, LOG, backoff=lambda failures: failures / 1000)
     assert len(runs) == 3
     first, second = caplog.records
     assert first.exc_info is not None, "a bug comes with its traceback"

@@ -17,7 +17,7 @@ from riverui.engine.events import Event, EventKind, Events, JobStats
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import JobEnd, Pilot
 from riverui.engine.service import WakeUp
-from riverui.engine.waiting import backoff
+from riverui.engine.waiting import Backoff
 from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.outcome import Outcome, attempt_error, completed
 from riverui.errors import (
@@ -247,7 +247,9 @@ class Completer:
                 if not away and (isinstance(error, BadRequest) or failures >= _DOUBTS):
                     reason = error
                     break
-                seconds = _seconds_before_retry(error, failures) if away else failures / 10
+                seconds = failures / 10
+                if away:
+                    seconds = _seconds_before_retry(error, failures, self._limits.backoff)
                 left = self.waiting + len(batch)
                 self._logger.warning(
                     "%s outcomes could not be written, retrying in %.1f s: %s", left, seconds, error
@@ -319,7 +321,7 @@ def _completion(attempt: Attempt, now: datetime) -> Event:
     return Event(EventKind.JOB_COMPLETED, ended, stats)
 
 
-def _seconds_before_retry(error: Exception, failures: int) -> float:
+def _seconds_before_retry(error: Exception, failures: int, backoff: Backoff) -> float:
     """Return seconds until the next try, where the database is away."""
     if isinstance(error, DatabaseUnavailable):
         # Perhaps it was only this connection: until it is written, what has ended is lost with the
