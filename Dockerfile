@@ -21,6 +21,9 @@ RUN --mount=type=cache,target=/root/.cache/uv \
 COPY . /src
 RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --locked --no-dev --no-editable --extra "${EXTRA}"
+# The user that it runs as may not write the compiled templates.
+RUN /opt/riverui/bin/python -P -c \
+    "import asyncio; from riverui.web.view import render; asyncio.run(render.load_templates(render.environment()))"
 
 FROM ${PYTHON_IMAGE}
 ARG VERSION=dev

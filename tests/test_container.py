@@ -348,7 +348,7 @@ def build(dockerfile: Dockerfile) -> Iterator[Path]:
         for name in context():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, source / name)
-        sync = dockerfile.all("RUN", stage=-2)[-1]
+        sync, compiling = dockerfile.all("RUN", stage=-2)[-2:]
         command = shlex.split(sync[sync.index("uv sync") :].replace("${EXTRA}", "speed"))
         steps = [[*command, "--python", interpreter()]]
         if shutil.which("uv") is None:
@@ -356,17 +356,20 @@ def build(dockerfile: Dockerfile) -> Iterator[Path]:
                 [interpreter(), "-m", "venv", str(venv)],
                 [f"{venv}/bin/pip", "install", ".[speed]"],
             ]
+        steps.append(shlex.split(compiling.replace("/opt/riverui", str(venv))))
         environ = {
             **os.environ,
             **dockerfile.environment(stage=-2),
             "UV_PROJECT_ENVIRONMENT": str(venv),
         }
-        environ.pop("VIRTUAL_ENV", None)
+        for name in ("VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE"):
+            environ.pop(name, None)
         for step in steps:
             done = subprocess.run(
                 step, cwd=source, env=environ, capture_output=True, text=True, check=False
             )
             assert done.returncode == 0, done.stderr
+        assert any(venv.rglob("templates/__pycache__/*.jinja")), "templates are not compiled"
         shutil.rmtree(source)
         yield venv
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -133,9 +134,11 @@ def build_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         dashboard.shared_operations.watch()
+        loading = asyncio.create_task(render.load_templates(dashboard.environment))
         try:
             yield
         finally:
+            loading.cancel()
             await dashboard.operations.close()
             await dashboard.shared_operations.close()
             await dashboard.counts.close()

@@ -4,6 +4,7 @@ notice.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from riverui.web.http.urls import here, url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
 from riverui.web.view import charts, format as shown, job_table, long_text, tables
+from riverui.web.view.compiled_templates import CompiledTemplates
 from riverui.web.view.job_table import JobTable
 from riverui.web.view.page_context import PageContext
 from riverui.web.view.preferences import (
@@ -148,6 +150,7 @@ def environment() -> Environment:
     """Return the Jinja environment: everything is escaped, every unknown name an error."""
     env = _Environment(
         loader=FileSystemLoader(TEMPLATES),
+        bytecode_cache=CompiledTemplates(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         auto_reload=False,
@@ -186,6 +189,15 @@ def environment() -> Environment:
         "url": _url,
     }
     return env
+
+
+async def load_templates(env: Environment) -> None:
+    """Load every template, each in a turn of its own, so that no page is slow because it is the
+    first.
+    """
+    for name in env.list_templates(extensions=["html"]):
+        env.get_template(name)
+        await asyncio.sleep(0)
 
 
 def respond(
