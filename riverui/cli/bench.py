@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,8 @@ def bench(
     EMPTIES river_job first. Refuses if other jobs than its own are in it, or if a client is working
     on this database, unless --yes is given.
     """
+    import asyncio
+
     from riverui.domain.schedules import go_duration
     from riverui.engine.event_loop import loop_factory, spare_collector
     from riverui.storage.connect import connect

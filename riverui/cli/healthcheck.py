@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +30,8 @@ def ask_health(config: ServeConfig, name: str) -> int:
     """Return 0 where the server on this machine is well; raise RiveruiError otherwise."""
     if name not in ("minimal", "complete"):
         raise ConfigError(f"--healthcheck is {name!r}: use minimal or complete")
+    import http.client
+
     connection = http.client.HTTPConnection(config.probe_host, config.port, timeout=4)
     try:
         connection.request("GET", f"{config.prefix}/api/health-checks/{name}")

@@ -4,7 +4,6 @@ River's own CLI.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
@@ -255,6 +254,8 @@ def _with_driver(
     environ: Mapping[str, str], flags: Mapping[str, Any], work: Callable[[Driver], Awaitable[T]]
 ) -> T:
     """Connect, work, and close the connection again."""
+    import asyncio
+
     from riverui.storage.connect import connect
 
     values = choose(texts(flags), environ)

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from riverui import __version__
 from riverui.errors import DatabaseError, ListenError, PortTaken
 from riverui.storage.interface import Driver
+from riverui.storage.interface.params import JobListParams
 from riverui.web.config import ServeConfig
 from riverui.web.http.access_log import AccessLog
 from riverui.web.http.connections import server_config
@@ -40,8 +41,8 @@ def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
         log.info("riverui %s is listening", __version__, extra={"url": address(sock, config)})
         # What was made so far lives as long as the process: the collector need not look at it while
         # it serves pages.
-        gc.collect()
         gc.freeze()
+        gc.enable()
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
             runner.run(_run(server, driver, sock))
     log.info("riverui has stopped")
@@ -128,18 +129,29 @@ class Server(uvicorn.Server):
 
 
 async def _run(server: uvicorn.Server, driver: Driver, sock: socket.socket) -> None:
-    check = asyncio.create_task(warn_of_trouble(driver))
+    connecting = asyncio.create_task(open_connections(driver))
     try:
         await server.serve(sockets=[sock])
     finally:
-        check.cancel()
-        await asyncio.gather(check, return_exceptions=True)
+        connecting.cancel()
+        await asyncio.gather(connecting, return_exceptions=True)
 
 
-async def warn_of_trouble(driver: Driver) -> None:
-    """Log once at the start what the pages would say: no database, no River tables."""
-    try:
+async def open_connections(driver: Driver) -> None:
+    """Open the connections that a first page needs, and let them see the tables once.
+
+    Log what the pages would say: no database, no River tables.
+    """
+
+    async def read() -> None:
         async with driver.reading() as db:
-            await db.queue_row_get("default")
+            await db.job_list(JobListParams(limit=1))
+
+    async def count() -> None:
+        async with driver.reading() as db:
+            await db.job_count_by_state(cap=1)
+
+    try:
+        await asyncio.gather(read(), count())
     except DatabaseError as error:
         log.warning("%s Pages will say so until this is fixed.", error)

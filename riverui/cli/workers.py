@@ -21,7 +21,7 @@ from uvicorn.supervisors import Multiprocess
 from riverui import __version__
 from riverui.cli.logs import configure_logging
 from riverui.cli.served import ServedDashboard
-from riverui.cli.server import address, configure, listen, warn_of_trouble
+from riverui.cli.server import address, configure, listen, open_connections
 from riverui.errors import RiveruiError
 from riverui.storage.interface import Driver
 from riverui.web.auth.failures import SharedFailures
@@ -124,6 +124,6 @@ def _end_with_parent() -> None:
 
 async def _check(driver: Driver) -> None:
     try:
-        await warn_of_trouble(driver)
+        await open_connections(driver)
     finally:
         await driver.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -38,6 +37,8 @@ def worker(environ: Mapping[str, str], /, target: str, reload: bool, **flags: An
         if not (flags["soft_stop"] or environ.get("RIVERUI_SOFT_STOP")):
             flags["soft_stop"] = "2s"
         return run_and_reload(_again(target, flags), Path.cwd())
+
+    import asyncio
 
     from riverui.cli.logs import configure_logging
     from riverui.cli.worker.target import find

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from starlette.requests import Request
@@ -27,12 +28,16 @@ MEDIA_TYPES = {
 _COMPRESSED = frozenset({".css", ".js", ".svg", ".webmanifest"})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class _File:
     body: bytes
     hash: str
-    media_type: str
-    zipped: bytes | None
+    suffix: str
+
+    @cached_property
+    def zipped(self) -> bytes | None:
+        """Compressed when first asked for; None where that gains nothing."""
+        return gzip.compress(self.body, 9, mtime=0) if self.suffix in _COMPRESSED else None
 
 
 class StaticFiles:
@@ -76,10 +81,11 @@ class StaticFiles:
         }
         if headers["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        if file.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        body, media_type = file.body, MEDIA_TYPES[file.suffix]
+        if "gzip" in request.headers.get("accept-encoding", "") and file.zipped is not None:
             headers["Content-Encoding"] = "gzip"
-            return Response(file.zipped, headers=headers, media_type=file.media_type)
-        return Response(file.body, headers=headers, media_type=file.media_type)
+            body = file.zipped
+        return Response(body, headers=headers, media_type=media_type)
 
 
 def content_hash(body: bytes) -> str:
@@ -88,10 +94,4 @@ def content_hash(body: bytes) -> str:
 
 
 def _file(name: str, body: bytes) -> _File:
-    suffix = PurePosixPath(name).suffix
-    return _File(
-        body=body,
-        hash=content_hash(body),
-        media_type=MEDIA_TYPES[suffix],
-        zipped=gzip.compress(body, 9, mtime=0) if suffix in _COMPRESSED else None,
-    )
+    return _File(body=body, hash=content_hash(body), suffix=PurePosixPath(name).suffix)
