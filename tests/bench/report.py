@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tests.bench.cases import SEARCH, Case
 from tests.bench.measure import Result
+from tests.bench.page_times import FirstRequest, PageTime
 
 NOISE = 0.5
 """Milliseconds that a bigger table may add before growth counts: runs of one query differ by as
@@ -92,3 +93,23 @@ def _ratio(result: Result) -> float:
 
 def _size(rows: int) -> str:
     return f"{rows // 1_000_000}M" if rows >= 1_000_000 else f"{rows // 1000}k"
+
+
+def page_times(times: Iterable[PageTime]) -> list[str]:
+    """The table of pages."""
+    head = f"{'milliseconds, median':24}{'Python':>8}{'database':>10}{'kB':>8}"
+    return [
+        head,
+        *(
+            f"{page.name:24}{page.python:8.2f}{page.database:10.2f}{page.bytes / 1000:8.0f}"
+            for page in times
+        ),
+    ]
+
+
+def first_requests(found: Iterable[FirstRequest]) -> list[str]:
+    """The table of first requests."""
+    return [
+        f"{'milliseconds, median':24}{'first':>8}{'next':>10}",
+        *(f"{page.name:24}{page.first:8.2f}{page.next:10.2f}" for page in found),
+    ]

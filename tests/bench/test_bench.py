@@ -10,6 +10,7 @@ from tests.bench.bulk import measure_bulk
 from tests.bench.cases import cases, facts
 from tests.bench.generate import fill, mix
 from tests.bench.measure import Subject, measure
+from tests.bench.page_times import measure_page_times
 
 ROWS = 5_000
 
@@ -31,3 +32,12 @@ async def test_every_case_runs(driver: PostgresDriver, database_url: str) -> Non
         assert len(report.queries(results, listed)) == len(listed) + 1
         figures = await measure_bulk(driver, plain, sizes=(50,), repeats=1)
         assert [one.jobs for one in figures] == [50, 50, 50]
+
+
+async def test_every_page_is_timed(database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as filling:
+        fill(filling, ROWS)
+    times = await measure_page_times(database_url)
+    assert {page.name for page in times} >= {"jobs: all", "a failed job", "a queue", "about"}
+    assert all(page.python > 0 and page.bytes > 0 for page in times)
+    assert len(report.page_times(times)) == len(times) + 1
