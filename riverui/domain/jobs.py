@@ -78,9 +78,11 @@ class JsonText:
         return len(self.text) == self.size
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobListRow:
-    """A job as lists show it: narrow on purpose, no errors array, no metadata, args cut in SQL."""
+class JobListRow(NamedTuple):
+    """A job as lists show it: narrow on purpose, no errors array, no metadata, args cut in SQL.
+
+    A tuple, because a page makes a hundred of them.
+    """
 
     id: int
     state: JobState

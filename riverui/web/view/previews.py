@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
+
+import msgspec
 
 from riverui.domain.jobs import JobListRow
 
@@ -14,12 +15,14 @@ _DEPTH = 3
 """Levels of objects that are looked into; what lies deeper is told by its size."""
 _LEAVES = 32
 """Values of one job that are looked at."""
+_IDS = ("_id", "Id", "ID", ".id", ".iD")
+"""How paths of ids end."""
 _SHORT = 40
 """Characters of a value that stands before longer ones."""
 _VALUE = 60
 """Characters of a value that are shown where others follow."""
 
-_decode = json.JSONDecoder(parse_int=str, parse_float=str).decode
+_decode = msgspec.json.Decoder(float_hook=str).decode
 """Numbers stay as they were written."""
 
 
@@ -47,7 +50,7 @@ def _leaves(text: str) -> dict[str, str]:
     """Return the values of a JSON object by their dotted paths; empty for anything else."""
     try:
         found = _decode(text)
-    except (ValueError, RecursionError):
+    except (msgspec.MsgspecError, RecursionError):
         return {}
     leaves: dict[str, str] = {}
     if isinstance(found, dict):
@@ -62,6 +65,8 @@ def _collect(values: dict[str, object], prefix: str, depth: int, leaves: dict[st
         path = prefix + key[:_VALUE]
         if isinstance(value, str):
             leaves[path] = value
+        elif type(value) is int:
+            leaves[path] = str(value)
         elif isinstance(value, dict) and value and depth < _DEPTH:
             _collect(value, path + ".", depth + 1, leaves)
         else:
@@ -89,8 +94,7 @@ def _by_telling(jobs: Sequence[dict[str, str]]) -> list[str]:
         values = seen[path]
         distinct = len(set(values)) + (len(values) < len(jobs))
         same = 0 if 2 * distinct > len(jobs) else 1 if distinct > 1 else 2
-        name = path.rpartition(".")[2]
-        if name.lower() == "id" or name.endswith(("_id", "Id", "ID")):
+        if path.endswith(_IDS) or path.lower() == "id":
             return same, 0
         return same, 1 if len(values[0]) <= _SHORT and values[0][:1] not in "[{" else 2
 
