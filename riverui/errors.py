@@ -55,6 +55,10 @@ class TooManyAttempts(RiveruiError):
     """Too many failed sign-ins from your address: wait a minute."""
 
 
+class TooBusy(RiveruiError):
+    """Too many requests at once. Try again in a few seconds."""
+
+
 class DatabaseError(RiveruiError):
     """The database returned an error."""
 

@@ -23,6 +23,7 @@ from riverui.web.auth.rights import RIGHTS
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
 from riverui.web.http import problems
+from riverui.web.http.admission import Admission
 from riverui.web.http.context import Dashboard
 from riverui.web.http.gate import GateMiddleware
 from riverui.web.http.health import Health
@@ -36,6 +37,7 @@ from riverui.web.live.counts import Counts
 from riverui.web.live.measured_driver import MeasuredDriver
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operations import Operations
+from riverui.web.live.refreshes import Refreshes
 from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.process_name import process_name
 from riverui.web.search.long_searches import Searches
@@ -111,6 +113,7 @@ def build_app(
             times=limits.operation_times,
         ),
         pilot=pilot,
+        refreshes=Refreshes(),
         rights=RIGHTS,
         searches=Searches(),
         shortcuts=tuple(_shortcuts()),
@@ -124,10 +127,12 @@ def build_app(
     )
     gate = Middleware(
         GateMiddleware,
+        admission=Admission(),
         authenticate=sign_in.decider(),
         config=config,
         hosts=hosts,
         metrics=metrics,
+        refreshes=dashboard.refreshes,
         routes=routes,
     )
 
@@ -141,6 +146,7 @@ def build_app(
             loading.cancel()
             await dashboard.operations.close()
             await dashboard.shared_operations.close()
+            await dashboard.refreshes.close()
             await dashboard.counts.close()
             if close_driver:
                 await driver.close()

@@ -3,6 +3,8 @@ import { all, one, plural, put, root } from "./dom.js";
 import { isScrolled, keepPlaces, offerNew, ticked } from "./job-rows.js";
 import { isBusy, isLive, isPolling, isStep } from "./requests.js";
 import { searching } from "./search-steps.js";
+import { forgetShown, nameOf, noteShown } from "./shown.js";
+import { saidBy, tellStale } from "./stale.js";
 // Its listener comes first: what it prevents is not looked at here.
 import "./failures.js";
 
@@ -10,6 +12,8 @@ const BEAT_OFF = 5; // seconds until it is looked again whether updates were swi
 
 let failing = ""; // why the last refresh failed
 let applyNext = false; // the next refresh brings new rows, whatever is ticked
+let forcing = false; // a person asks for what is new, not for what all who look on are given
+let restsUntil = 0; // the server asked for a pause until then, in milliseconds of performance.now()
 let liveTimer = 0;
 
 function isTyping() {
@@ -69,11 +73,13 @@ export function paintLive(beat = false) {
 }
 
 function refresh(force) {
-  if (!force && whyHeld()) return;
+  if (!force && (whyHeld() || performance.now() < restsUntil)) return;
+  forcing = force;
   for (const region of all("[data-region]")) {
     if (!force && region.dataset.final === "1") continue;
     if (!isPolling(region)) htmx.trigger(region, "live", {}, false);
   }
+  forcing = false;
 }
 
 /** Refreshes now, with new rows whatever is ticked or read. */
@@ -91,6 +97,13 @@ export function keepRefreshing() {
   liveTimer = setTimeout(keepRefreshing, (seconds || BEAT_OFF) * 1000);
 }
 
+document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
+  if (ctx.sourceEvent?.type !== "live" || forcing || ctx.target !== ctx.sourceElement) return;
+  // Whoever looks at the same is given the same, and nothing where it is known.
+  ctx.request.headers["Riverui-Live"] = String(refreshSeconds());
+  const name = nameOf(ctx.sourceElement, Boolean(whyRowsStay()));
+  if (name) ctx.request.headers["If-None-Match"] = name;
+});
 document.addEventListener("htmx:before:request", ({ detail: { ctx } }) => {
   if (!isLive(ctx) && !isStep(ctx)) paintLive();
 });
@@ -105,17 +118,26 @@ document.addEventListener("htmx:before:swap", (event) => {
     return;
   }
   const status = ctx.response?.status ?? 200;
+  if (status === 304) {
+    failing = "";
+    tellStale(ctx.sourceElement, "");
+    return;
+  }
   // What is not there any more is not asked for again, and that much earns a notice.
   const gone = status === 404 && ctx.hx?.retarget;
   if (gone) ctx.sourceElement.dataset.final = "1";
-  failing = status >= 400 && !gone ? `the server answered ${status}` : "";
+  failing = status >= 400 && !gone ? saidBy(main?.fragment) || `the server answered ${status}` : "";
+  const pause = failing && Number(ctx.response.headers.get("Retry-After"));
+  if (pause) restsUntil = performance.now() + pause * 1000;
   if (event.defaultPrevented) return;
   // Any other poll that fails says so at the dot.
   if (!gone && ctx.hx?.retarget) {
     event.preventDefault();
+    tellStale(ctx.sourceElement, failing);
   } else if (ctx.sourceElement.id === "jobs-list" && ctx.sourceEvent.type === "live") {
     if (whyRowsStay() && !applyNext) {
-      if (!keepPlaces(main.fragment, ctx.sourceElement)) event.preventDefault();
+      ctx.rowsKept = keepPlaces(main.fragment, ctx.sourceElement);
+      if (!ctx.rowsKept) event.preventDefault();
     } else {
       applyNext = false;
       offerNew(0);
@@ -124,12 +146,22 @@ document.addEventListener("htmx:before:swap", (event) => {
 });
 
 document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
-  if (isLive(ctx)) paintLive(true);
+  if (!isLive(ctx)) {
+    forgetShown();
+    return;
+  }
+  if (ctx.response?.status === 200) {
+    noteShown(ctx.sourceElement, ctx.response.headers.get("ETag"), Boolean(ctx.rowsKept));
+  }
+  paintLive(true);
 });
 
 document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
   if (!ctx) return;
-  if (isLive(ctx)) failing = "the server does not answer";
+  if (isLive(ctx)) {
+    failing = "the server does not answer";
+    tellStale(ctx.sourceElement, failing);
+  }
   paintLive();
 });
 

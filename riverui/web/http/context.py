@@ -19,6 +19,7 @@ from riverui.web.live.counts import Counts
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operation_store import OperationStore
 from riverui.web.live.operations import Operations
+from riverui.web.live.refreshes import Refreshes
 from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
@@ -45,6 +46,7 @@ class Dashboard:
     """Those that every dashboard of the database sees, where it has the table for them."""
     pilot: JobPilot
     """Carries out the verbs on jobs: a client's features may take part."""
+    refreshes: Refreshes
     rights: Mapping[str, str]
     """Every right, and what it lets one do, in words that go on from “You may”."""
     searches: Searches

@@ -19,12 +19,14 @@ from riverui.web.auth.access import PUBLIC
 from riverui.web.auth.rights import Authenticate, decide
 from riverui.web.auth.tokens import is_token
 from riverui.web.config import DashboardConfig
-from riverui.web.http import problems
+from riverui.web.http import problems, refresh
+from riverui.web.http.admission import Admission
 from riverui.web.http.paths import Urls
 from riverui.web.http.request_context import CONTEXT, RequestContext
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import PATH_SAFE, is_api, own_path
 from riverui.web.live.metrics import Metrics
+from riverui.web.live.refreshes import Refreshes
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
@@ -56,17 +58,21 @@ class GateMiddleware:
         self,
         app: ASGIApp,
         *,
+        admission: Admission,
         authenticate: Authenticate,
         config: DashboardConfig,
         hosts: frozenset[str] | None,
         metrics: Metrics,
+        refreshes: Refreshes,
         routes: tuple[GuardedRoute, ...],
     ) -> None:
+        self._admission = admission
         self._app = app
         self._authenticate = authenticate
         self._config = config
         self._hosts = hosts
         self._metrics = metrics
+        self._refreshes = refreshes
         self._urls = Urls(routes)
         self._public = tuple(route for route in routes if route.right == PUBLIC)
 
@@ -84,12 +90,17 @@ class GateMiddleware:
         scope = {**scope, CONTEXT: context, "path": root + path, "root_path": root}
         request = Request(scope, receive, send)
         cors = self._cors_headers(request, path)
-        status, began = 0, time.monotonic()
+        status, began, place = 0, time.monotonic(), None
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if place is not None:
+                    # What streams from here on costs little, and takes as long as its reader.
+                    place.leave()
+                if status < 400 and request.method not in SAFE_METHODS:
+                    self._refreshes.expire()
                 headers = MutableHeaders(raw=message.setdefault("headers", []))
                 present = {name for name, _ in headers.raw}
                 headers.raw.extend(pair for pair in _RAW_HEADERS if pair[0] not in present)
@@ -102,6 +113,10 @@ class GateMiddleware:
         try:
             preflight = bool(cors) and request.method == "OPTIONS"
             answer = await self._instead(request, scope, preflight=preflight)
+            if answer is None and context.access is not None:
+                answer = await refresh.answer(request, self._app, self._refreshes, self._admission)
+                if answer is None:
+                    place = await self._admission.enter()
             await (answer or self._app)(scope, receive, send_with_headers)
         except Exception as error:
             if status:
@@ -109,9 +124,11 @@ class GateMiddleware:
             answer = await problems.answer(request, error)
             await answer(scope, receive, send_with_headers)
         finally:
+            if place is not None:
+                place.leave()
             self._metrics.answered(request.method, context.route, status, time.monotonic() - began)
 
-    async def _instead(self, request: Request, scope: Scope, *, preflight: bool) -> Response | None:
+    async def _instead(self, request: Request, scope: Scope, *, preflight: bool) -> ASGIApp | None:
         """Return an answer in place of the route's own, or None when the request may go on."""
         if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
             raise BadRequest("The address holds a NUL character, which Postgres cannot store.")

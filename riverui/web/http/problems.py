@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -30,6 +31,7 @@ from riverui.errors import (
     SchemaTooOld,
     SignInNeeded,
     StandbyLacks,
+    TooBusy,
     TooManyAttempts,
     UniqueConflict,
 )
@@ -63,6 +65,7 @@ _WORDS: Mapping[type[Exception], _Words] = {
     ),
     Forbidden: _Words(status=403, kind="forbidden", title="Not allowed"),
     NotFound: _Words(status=404, kind="not_found", title="Not found"),
+    TooBusy: _Words(status=503, kind="timeout", title="Too busy"),
     TooManyAttempts: _Words(status=429, kind="unauthorized", title="Too many attempts"),
     JobRunning: _Words(status=400, kind="conflict", title="The job is running"),
     UniqueConflict: _Words(status=409, kind="conflict", title="Another active job is in the way"),
@@ -137,6 +140,9 @@ _STATUS_WORDS: Mapping[int, tuple[str, str]] = {
     405: ("Method not allowed", "This address does not accept that kind of request."),
     413: ("Too large", "The request is too large."),
 }
+
+_COME_BACK = (3, 8)
+"""Seconds, from and to, after which those who were sent away are to come back."""
 
 _GO_ON = frozenset({"bad_request", "conflict", "forbidden", "not_found", "timeout"})
 """Kinds after which a person may go on from there."""
@@ -250,6 +256,9 @@ def _headers(error: Exception) -> Mapping[str, str]:
         return {"WWW-Authenticate": 'Basic realm="riverui", charset="UTF-8"'}
     if isinstance(error, TooManyAttempts):
         return {"Retry-After": "60"}
+    if isinstance(error, TooBusy):
+        # Not all at once again.
+        return {"Retry-After": str(random.randint(*_COME_BACK))}  # noqa: S311
     if isinstance(error, DatabaseUnavailable | QueryTimeout):
         return {"Retry-After": "5"}
     if isinstance(error, HTTPException):

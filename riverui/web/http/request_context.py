@@ -28,6 +28,10 @@ class RequestContext:
     """What the browser's cookie says, once it was read."""
     route: str = ""
     """Name of the route that answers; empty where none does."""
+    shared: bool = False
+    """Whether the answer is for all who ask for the same; who draws what is one viewer's own takes
+    it back.
+    """
     urls: Urls = field(default_factory=lambda: Urls(()))
     """Addresses of the app that answers."""
 

@@ -18,6 +18,7 @@ from starlette.requests import Request
 
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import Count, JobOrder, SearchedWindow
+from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import url
 from riverui.web.live.counts import Snapshot
 from riverui.web.search.addresses import Listing, list_url
@@ -134,6 +135,8 @@ def first_note(
 
     Backwards it goes on by hand only: what is found there belongs above what is shown.
     """
+    # Whoever goes on has the search under this name.
+    request_context(request).shared = False
     progress = SearchProgress(search=secrets.token_hex(4), looked=searched.rows, found=found)
     state = Going.BY_HAND if searched.resume.before else Going.GOING
     return note(request, listing, searched, progress, snapshot, state=state, begin=True)

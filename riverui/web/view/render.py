@@ -205,6 +205,9 @@ def respond(
 ) -> Response:
     """Answer with the page, or with the one fragment of `page.fragments` that htmx names."""
     fragment = page.fragments.get(htmx(request).target, "")
+    if not fragment:
+        # A whole page names its viewer and shows the viewer's notices.
+        request_context(request).shared = False
     shell = _shell(request, whole=not fragment)
     body = _draw(request, fragment or page.template, shell, page=page, fragment=bool(fragment))
     response = HTMLResponse(body, status_code=status, headers={"Vary": VARY, **(headers or {})})

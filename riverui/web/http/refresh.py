@@ -1,0 +1,159 @@
+"""What live regions ask for by themselves: drawn once for all who see the same, and not sent again
+while nothing is new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from riverui.web.auth.viewer import Viewer
+from riverui.web.http import problems
+from riverui.web.http.admission import Admission
+from riverui.web.http.context import dashboard
+from riverui.web.http.cookies import preferences
+from riverui.web.http.htmx import VARY, htmx
+from riverui.web.http.request_context import CONTEXT, RequestContext, request_context
+from riverui.web.live.refreshes import Drawing, Headers, Refreshes, RefreshKey
+from riverui.web.view.preferences import LIVE_SECONDS
+
+HEADER = "riverui-live"
+"""Names the header in which a live region that asks by itself says every how many seconds it does.
+A person who wants to see what is new, and a region after an action, do not send it.
+"""
+
+_LONGEST = max(LIVE_SECONDS)
+_VARY = (b"vary", f"{VARY}, Accept-Encoding".encode())
+_NOT_SHARED = frozenset({b"content-length", b"vary", b"set-cookie"})
+"""Headers of a drawing that are not sent as they are."""
+
+
+async def answer(
+    request: Request, app: ASGIApp, refreshes: Refreshes, admission: Admission
+) -> ASGIApp | None:
+    """Return the answer to what a live region asks for by itself; None where somebody else asks,
+    or where the answer is one viewer's own.
+
+    Who asks must have been let in, and `app` checks rights. Raises TooBusy.
+    """
+    seconds = _seconds(request)
+    if seconds is None:
+        return None
+    scope, asked = request.scope, request_context(request)
+    if asked.access is None:
+        return None
+    key = RefreshKey(
+        base=scope["root_path"],
+        path=scope["path"],
+        query=scope.get("query_string", b""),
+        target=request.headers.get("hx-target", "").encode("latin-1"),
+        rights=asked.access.rights,
+        read_only=dashboard(request).driver.read_only,
+        preferences=preferences(request),
+    )
+
+    async def make() -> Drawing | None:
+        place = await admission.enter()
+        try:
+            return await _draw(app, scope, key, asked)
+        finally:
+            place.leave()
+
+    drawing = await refreshes.answer(key, seconds, make)
+    if drawing is None:
+        return None
+    asked.route = drawing.route
+    return _Refreshed(drawing, request)
+
+
+def _seconds(request: Request) -> float | None:
+    """Return every how many seconds a live region asks; None where nobody says so."""
+    said = request.headers.get(HEADER)
+    if said is None or request.method != "GET" or not said.isascii() or not said.isdecimal():
+        return None
+    if len(said) > 2 or not htmx(request).target:
+        return None
+    return float(min(int(said), _LONGEST))
+
+
+async def _draw(
+    app: ASGIApp, scope: Scope, key: RefreshKey, asked: RequestContext
+) -> Drawing | None:
+    """Have the page answer a request that holds nothing but the key."""
+    context = RequestContext(
+        id=secrets.token_hex(6),
+        access=Viewer(rights=key.rights),
+        base=asked.base,
+        preferences=key.preferences,
+        shared=True,
+        urls=asked.urls,
+    )
+    plain: Scope = {
+        "type": "http",
+        "app": scope["app"],
+        "asgi": scope.get("asgi", {}),
+        "headers": [(b"hx-request", b"true"), (b"hx-target", key.target)],
+        "http_version": "1.1",
+        "method": "GET",
+        "path": key.path,
+        "query_string": key.query,
+        "raw_path": scope.get("raw_path"),
+        "root_path": key.base,
+        "scheme": "http",
+        "server": None,
+        CONTEXT: context,
+    }
+    status, headers, body, asking = 500, [], bytearray(), True
+
+    async def receive() -> Message:
+        nonlocal asking
+        if not asking:
+            await asyncio.get_running_loop().create_future()
+        asking = False
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status, headers
+        if message["type"] == "http.response.start":
+            status, headers = message["status"], list(message.get("headers", ()))
+        else:
+            body.extend(message.get("body", b""))
+
+    try:
+        await app(plain, receive, send)
+    except Exception as error:
+        failed = await problems.answer(Request(plain), error)
+        await failed(plain, receive, send)
+    if not context.shared or any(name == b"set-cookie" for name, _ in headers):
+        return None
+    shown: Headers = tuple(pair for pair in headers if pair[0] not in _NOT_SHARED)
+    return Drawing(status, shown, bytes(body), route=context.route)
+
+
+class _Refreshed:
+    """The answer that one viewer gets of a drawing: as it is, compressed, or that nothing is
+    new.
+    """
+
+    def __init__(self, drawing: Drawing, request: Request) -> None:
+        self._drawing = drawing
+        self._known = request.headers.get("if-none-match", "")
+        self._unzips = "gzip" in request.headers.get("accept-encoding", "")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        drawing = self._drawing
+        status, body, headers = drawing.status, drawing.body, [*drawing.headers, _VARY]
+        if status == 200:
+            headers.append((b"etag", drawing.etag))
+            if drawing.etag.decode() in self._known:
+                status, body = 304, b""
+        if body and self._unzips:
+            body = drawing.zipped
+            headers.append((b"content-encoding", b"gzip"))
+        if status != 304:
+            headers.append((b"content-length", b"%d" % len(body)))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,174 @@
+"""How many requests are worked on at once, and what the others are told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+from starlette.applications import Starlette
+
+from riverui import create_app
+from riverui.storage.interface import Driver
+from riverui.web.http.admission import Admission, AdmissionLimits
+from tests import factory
+from tests.test_together import until
+from tests.web.stand_ins import browser
+from tests.web.test_refreshes import live
+
+Row = AsyncConnection[DictRow]
+Narrow = Callable[..., Admission]
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> Narrow:
+    """Have the next dashboard take on no more than this."""
+
+    def limit(**limits: Any) -> Admission:
+        admission = Admission(AdmissionLimits(**limits))
+        monkeypatch.setattr("riverui.web.app.Admission", lambda: admission)
+        return admission
+
+    return limit
+
+
+@pytest.fixture
+async def held(connection: Row) -> AsyncIterator[Callable[[], Any]]:
+    """Lets nobody read queues until it is called."""
+    await connection.execute("begin")
+    await connection.execute("lock table river_queue in access exclusive mode")
+    yield partial(connection.execute, "rollback")
+    await connection.execute("rollback")
+
+
+async def _app(driver: Driver) -> Starlette:
+    return create_app(driver, no_auth=True)
+
+
+def _get(client: httpx2.AsyncClient, path: str, **headers: str) -> asyncio.Task[httpx2.Response]:
+    return asyncio.create_task(client.get(path, headers=headers))
+
+
+async def test_those_for_whom_the_line_is_too_long_are_told_and_all_is_well_afterwards(
+    driver: Driver, narrow: Narrow, held: Callable[[], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    admission = narrow(working=1, waiting=1)
+    app = await _app(driver)
+    async with browser(app) as client:
+        with caplog.at_level(logging.WARNING, logger="riverui.http"):
+            working = _get(client, "/queues")
+            await until(lambda: admission.working == 1)
+            waiting = _get(client, "/help")
+            await until(lambda: admission.waiting == 1)
+            page = await client.get("/jobs")
+            program = await client.get("/api/queues")
+            region = await client.get("/queues", headers=live("section#queues-list"))
+        for refused in (page, program, region):
+            assert refused.status_code == 503
+            assert 3 <= int(refused.headers["retry-after"]) <= 8
+        assert "Too busy" in page.text
+        assert "Too many requests at once. Try again in a few seconds." in page.text
+        assert 'data-region="error"' in page.text, "the page tries again by itself"
+        assert program.json() == {
+            "message": "Too many requests at once. Try again in a few seconds."
+        }
+        assert 'class="notice' in region.text
+        assert region.headers["hx-retarget"] == "#notices"
+        # Health and files are no work.
+        assert (await client.get("/api/health-checks/minimal")).status_code == 200
+        assert caplog.messages == ["too busy: requests are sent away"]
+        await held()
+        assert (await working).status_code == 200
+        assert (await waiting).status_code == 200
+        assert (await client.get("/jobs")).status_code == 200
+        assert (admission.working, admission.waiting) == (0, 0)
+    await app.state.dashboard.counts.close()
+
+
+async def test_nobody_waits_in_line_for_longer_than_a_moment(
+    driver: Driver, narrow: Narrow, held: Callable[[], Any]
+) -> None:
+    admission = narrow(working=1, patience=timedelta(seconds=0.05))
+    async with browser(await _app(driver)) as client:
+        working = _get(client, "/queues")
+        await until(lambda: admission.working == 1)
+        assert (await client.get("/help")).status_code == 503
+        await held()
+        assert (await working).status_code == 200
+        assert (admission.working, admission.waiting) == (0, 0)
+
+
+async def test_who_leaves_the_line_or_its_place_gives_it_to_the_next(
+    driver: Driver, narrow: Narrow, held: Callable[[], Any]
+) -> None:
+    admission = narrow(working=1)
+    async with browser(await _app(driver)) as client:
+        working = _get(client, "/queues")
+        await until(lambda: admission.working == 1)
+        leaving, staying = _get(client, "/help"), _get(client, "/help")
+        await until(lambda: admission.waiting == 2)
+        leaving.cancel()
+        working.cancel()
+        assert (await staying).status_code == 200
+        await asyncio.gather(working, leaving, return_exceptions=True)
+        assert (admission.working, admission.waiting) == (0, 0)
+
+
+async def test_viewers_of_one_list_take_one_place(
+    driver: Driver, narrow: Narrow, held: Callable[[], Any]
+) -> None:
+    admission = narrow(working=1, waiting=0)
+    async with browser(await _app(driver)) as client:
+        asking = [_get(client, "/queues", **live("section#queues-list")) for _ in range(30)]
+        await until(lambda: admission.working == 1)
+        await held()
+        assert {answer.status_code for answer in await asyncio.gather(*asking)} == {200}
+        assert admission.working == 0
+
+
+async def test_an_export_on_its_way_takes_no_place(
+    driver: Driver, connection: Row, narrow: Narrow
+) -> None:
+    await factory.job(connection)
+    admission = narrow(working=1, waiting=0)
+    app = await _app(driver)
+    places: list[int] = []
+
+    async def watching(scope: Any, receive: Any, send: Any) -> None:
+        async def noted(message: Any) -> None:
+            await send(message)
+            if message["type"] == "http.response.body" and message.get("more_body"):
+                places.append(admission.working)
+
+        await app(scope, receive, noted)
+
+    async with browser(watching) as client:
+        assert (await client.get("/api/jobs/export")).status_code == 200
+    assert places
+    assert set(places) == {0}
+
+
+async def test_places_are_given_in_the_order_of_the_line() -> None:
+    admission = Admission(AdmissionLimits(working=1))
+    first = await admission.enter()
+    served: list[int] = []
+
+    async def come(number: int) -> None:
+        place = await admission.enter()
+        served.append(number)
+        place.leave()
+        place.leave()
+
+    line = [asyncio.create_task(come(number)) for number in range(5)]
+    await until(lambda: admission.waiting == 5)
+    first.leave()
+    await asyncio.gather(*line)
+    assert served == [0, 1, 2, 3, 4]
+    assert admission.working == 0
