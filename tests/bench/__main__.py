@@ -37,8 +37,10 @@ from tests.bench.measure import Result, Subject, measure
 from tests.bench.page_times import measure_first_requests, measure_page_times
 from tests.bench.pages import PageFigures, measure_pages
 from tests.bench.report import Check, check
+from tests.bench.viewers import report as viewers
+from tests.bench.viewers.measure import measure_viewers
 
-DASHBOARD = ("queries", "bulk", "pages", "api", "live")
+DASHBOARD = ("queries", "bulk", "pages", "api", "viewers", "live")
 PARTS = (*DASHBOARD, "engine", *engine.PARTS)
 """`engine` is all of its parts."""
 
@@ -80,7 +82,7 @@ def _dashboard(
     targets: list[Check] = []
     with _server() as server:
         print(_about(server), end="\n\n")
-        if {"queries", "bulk", "pages", "api"}.intersection(parts):
+        if {"queries", "bulk", "pages", "api", "viewers"}.intersection(parts):
             with _databases(server, sizes, reuse=arguments.reuse) as urls:
                 targets += asyncio.run(_filled(urls, parts, arguments.repeats))
         if "live" in parts:
@@ -113,6 +115,8 @@ async def _filled(urls: dict[int, str], parts: Collection[str], repeats: int) ->
         targets += _page_targets(await asyncio.to_thread(measure_pages, urls[max(urls)]))
     if "api" in parts:
         targets += _api_targets(await asyncio.to_thread(measure_api, urls[max(urls)]))
+    if "viewers" in parts:
+        targets += await asyncio.to_thread(_viewer_targets, urls[max(urls)])
     return targets
 
 
@@ -247,6 +251,33 @@ def _api_targets(api: ApiFigures) -> list[Check]:
     print(f"API export: {api.exported:,} jobs in {api.export_seconds:.1f} s\n")
     judged = ("jobs (running)", "jobs (completed)", "jobs (available)", "states", "queues")
     return [check(f"API {name}: p50", api.p50[name], at_most=50, unit=" ms") for name in judged]
+
+
+def _viewer_targets(database_url: str) -> list[Check]:
+    crowds = {}
+    print(viewers.HEAD)
+    for crowd in measure_viewers(database_url):
+        print(viewers.line(crowd), flush=True)
+        crowds[crowd.viewers] = crowd
+    print()
+    few, many, most = (crowds[number] for number in (10, 1_000, 5_000))
+    found = [
+        check("1,000 viewers: p95", many.p95, at_most=300, unit=" ms"),
+        check("1,000 viewers: answers of 5xx and lost ones", many.failed + many.refused, at_most=0),
+        check("1,000 viewers: share of a core", many.core * 100, at_most=60, unit=" %"),
+        check(
+            "1,000 viewers: transactions against one viewer for each address",
+            many.transactions / few.transactions,
+            at_most=1.2,
+            unit="×",
+        ),
+        check("5,000 viewers: failures besides those sent away", most.failed, at_most=0),
+    ]
+    if few.database_core and many.database_core:
+        ratio = many.database_core / few.database_core
+        told = "1,000 viewers: the database's processor time against one for each address"
+        found.append(check(told, ratio, at_most=1.2, unit="×"))
+    return found
 
 
 def _tell_live(live: LiveFigures) -> None:

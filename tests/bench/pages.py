@@ -93,6 +93,15 @@ def measure_pages(database_url: str, *, rounds: int = 9) -> PageFigures:
 @contextlib.contextmanager
 def serve(command: list[str], environment: Mapping[str, str]) -> Iterator[int]:
     """A server process on a free port, ready to answer."""
+    with started(command, environment) as (port, _):
+        yield port
+
+
+@contextlib.contextmanager
+def started(
+    command: list[str], environment: Mapping[str, str]
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """The port and the process of a server that is ready to answer."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -114,7 +123,7 @@ def serve(command: list[str], environment: Mapping[str, str]) -> Iterator[int]:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit(f"did not start: {' '.join(command)}")
             time.sleep(0.05)
-        yield port
+        yield port, process
     finally:
         process.terminate()
         process.wait(20)
