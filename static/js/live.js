@@ -4,7 +4,7 @@ import { isScrolled, keepPlaces, offerNew, ticked } from "./job-rows.js";
 import { isBusy, isLive, isPolling, isStep } from "./requests.js";
 import { searching } from "./search-steps.js";
 import { forgetShown, nameOf, noteShown } from "./shown.js";
-import { saidBy, tellStale } from "./stale.js";
+import { titleOf, tellStale } from "./stale.js";
 // Its listener comes first: what it prevents is not looked at here.
 import "./failures.js";
 
@@ -45,7 +45,7 @@ const refreshSeconds = () => (one('#operation[data-final="0"]') ? 1 : Number(roo
 
 function liveWords(seconds, held, stay) {
   if (!seconds) return "Live updates are off.";
-  if (failing) return `Refresh failed: ${failing}. Trying again.`;
+  if (failing) return `Refresh failed. ${failing}. Trying again.`;
   if (held || stay) return `Held: ${held || stay}.`;
   if (all("[data-region]").every((region) => region.dataset.final === "1")) {
     return "Nothing on this page will change any more.";
@@ -126,7 +126,7 @@ document.addEventListener("htmx:before:swap", (event) => {
   // What is not there any more is not asked for again, and that much earns a notice.
   const gone = status === 404 && ctx.hx?.retarget;
   if (gone) ctx.sourceElement.dataset.final = "1";
-  failing = status >= 400 && !gone ? saidBy(main?.fragment) || `the server answered ${status}` : "";
+  failing = status >= 400 && !gone ? titleOf(main?.fragment) || `The server answered ${status}` : "";
   const pause = failing && Number(ctx.response.headers.get("Retry-After"));
   if (pause) restsUntil = performance.now() + pause * 1000;
   if (event.defaultPrevented) return;
@@ -159,7 +159,7 @@ document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
 document.addEventListener("htmx:error", ({ detail: { ctx } }) => {
   if (!ctx) return;
   if (isLive(ctx)) {
-    failing = "the server does not answer";
+    failing = "The server does not answer";
     tellStale(ctx.sourceElement, failing);
   }
   paintLive();

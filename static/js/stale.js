@@ -1,13 +1,8 @@
 /* A live region that could not be refreshed keeps what it shows, and says so and why. */
 import { one } from "./dom.js";
 
-/** Returns what a failed answer says in its notice: title and details. */
-export function saidBy(fragment) {
-  const notice = fragment && one(".notice", fragment);
-  if (!notice) return "";
-  const [title, ...details] = [...notice.querySelectorAll("strong, p")].map((part) => part.textContent.trim());
-  return [title, ...details].filter(Boolean).join(". ").replace(/\.\.+/g, ".").replace(/\.$/, "");
-}
+/** Returns the title of the notice in a failed answer, if there is one. */
+export const titleOf = (fragment) => fragment?.querySelector(".notice strong")?.textContent.trim() ?? "";
 
 /** Says in the region why it is not refreshed, or nothing more where there is no reason. */
 export function tellStale(region, why) {
@@ -16,7 +11,7 @@ export function tellStale(region, why) {
     told?.remove();
     return;
   }
-  const words = `Not up to date: ${why}. Trying again.`;
+  const words = `Not up to date. ${why}. Trying again.`;
   if (told?.textContent === words) return;
   const box = told ?? document.createElement("p");
   box.className = "stale";

@@ -73,7 +73,7 @@ async def test_those_for_whom_the_line_is_too_long_are_told_and_all_is_well_afte
         for refused in (page, program, region):
             assert refused.status_code == 503
             assert 3 <= int(refused.headers["retry-after"]) <= 8
-        assert "Too busy" in page.text
+        assert "The dashboard is too busy" in page.text
         assert "Too many requests at once. Try again in a few seconds." in page.text
         assert 'data-region="error"' in page.text, "the page tries again by itself"
         assert program.json() == {

@@ -65,7 +65,7 @@ _WORDS: Mapping[type[Exception], _Words] = {
     ),
     Forbidden: _Words(status=403, kind="forbidden", title="Not allowed"),
     NotFound: _Words(status=404, kind="not_found", title="Not found"),
-    TooBusy: _Words(status=503, kind="timeout", title="Too busy"),
+    TooBusy: _Words(status=503, kind="timeout", title="The dashboard is too busy"),
     TooManyAttempts: _Words(status=429, kind="unauthorized", title="Too many attempts"),
     JobRunning: _Words(status=400, kind="conflict", title="The job is running"),
     UniqueConflict: _Words(status=409, kind="conflict", title="Another active job is in the way"),
