@@ -15,12 +15,13 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from riverui import __version__
+from riverui.cli.open_files import connections_possible
 from riverui.errors import DatabaseError, ListenError, PortTaken
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import JobListParams
 from riverui.web.config import ServeConfig
 from riverui.web.http.access_log import AccessLog
-from riverui.web.http.connections import server_config
+from riverui.web.http.connections import Limits, server_config
 from riverui.web.http.proxy import Prefix, RootPath, TrustedProxy
 
 log = logging.getLogger("riverui")
@@ -52,6 +53,7 @@ def configure(app: ASGIApp, config: ServeConfig) -> uvicorn.Config:
     """Return uvicorn's settings for one process that serves the app."""
     return server_config(
         surround(app, config),
+        Limits(connections=connections_possible(config.max_connections)),
         lifespan="on",
         timeout_graceful_shutdown=_GRACE_SECONDS,
         timeout_keep_alive=60,

@@ -24,6 +24,7 @@ def serve_config(values: Values, *, probing: bool = False) -> ServeConfig:
         htpasswd=Path(htpasswd) if htpasswd else None,
         log_format=values.text("log_format").lower() or "text",
         log_level="debug" if values.switch("debug") else {"warning": "warn"}.get(level, level),
+        max_connections=values.number("max_connections"),
         no_auth=probing or bool(values.text("healthcheck")) or values.switch("no_auth"),
         port=values.number("port"),
         prefix=values.path("prefix"),

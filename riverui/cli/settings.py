@@ -114,6 +114,15 @@ SETTINGS = (
         ),
     ),
     Setting(
+        name="max_connections",
+        group="Server",
+        env="RIVERUI_MAX_CONNECTIONS",
+        flag="--max-connections",
+        metavar="NUMBER",
+        default="10000",
+        help="Connections of one process at once; any more are told to come back (503).",
+    ),
+    Setting(
         name="workers",
         group="Server",
         env="RIVERUI_WORKERS",

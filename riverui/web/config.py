@@ -111,6 +111,8 @@ class ServeConfig:
     trust_proxy: bool = False
     """Believes X-Forwarded-For, -Host, -Prefix and -Proto."""
     silent_healthchecks: bool = False
+    max_connections: int = 10_000
+    """Connections that one process serves at once: 5,000 viewers, whose browsers open some more."""
     log_format: str = "text"
     log_level: str = "info"
     workers: int = 1
@@ -121,6 +123,8 @@ class ServeConfig:
             raise ConfigError(f"port {self.port} is not between 0 and 65535")
         if not 1 <= self.workers <= MOST_WORKERS:
             raise ConfigError(f"workers {self.workers} is not between 1 and {MOST_WORKERS}")
+        if self.max_connections < 1:
+            raise ConfigError("max connections must be at least 1")
         _check_path("prefix", self.prefix)
         _check_path("root path", self.root_path)
         if bool(self.basic_user) != bool(self.basic_password):

@@ -155,6 +155,16 @@ async def test_an_export_on_its_way_takes_no_place(
     assert set(places) == {0}
 
 
+async def test_a_change_needs_no_place(driver: Driver, connection: Row, narrow: Narrow) -> None:
+    job = await factory.job(connection)
+    place = await narrow(working=1, waiting=0).enter()
+    async with browser(await _app(driver)) as client:
+        assert (await client.get("/jobs")).status_code == 503
+        done = await client.post("/jobs/cancel", data={"ids": str(job), "next": "/jobs"})
+        assert done.status_code == 303
+    place.leave()
+
+
 async def test_places_are_given_in_the_order_of_the_line() -> None:
     admission = Admission(AdmissionLimits(working=1))
     first = await admission.enter()

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
+import resource
 import socket
 import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import uvicorn
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -20,7 +25,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from riverui import create_app
+from riverui.cli.open_files import connections_possible
 from riverui.cli.server import listen
+from riverui.storage.interface import Driver
 from riverui.web.http.connections import Limits, server_config
 from tests.test_together import until
 from tests.web.stand_ins import DeadDriver
@@ -40,7 +47,7 @@ class Served:
     """A running server."""
 
     def __init__(self, port: int) -> None:
-        self._port = port
+        self.port = port
         self._opened: list[asyncio.StreamWriter] = []
 
     async def open(self, sent: bytes = b"", *, holds: int = 0) -> Streams:
@@ -51,7 +58,7 @@ class Served:
         sock.setblocking(False)
         if holds:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, holds)
-        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self._port))
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port))
         reader, writer = await asyncio.open_connection(sock=sock)
         self._opened.append(writer)
         writer.write(sent)
@@ -92,6 +99,14 @@ async def serving(app: ASGIApp, limits: Limits) -> AsyncIterator[Served]:
             served.close()
             server.should_exit = True
             await task
+
+
+@pytest.fixture(params=["h11", "httptools"], autouse=True)
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either of the two that uvicorn knows, whichever it would take here."""
+    name = {"h11": "H11Protocol", "httptools": "HttpToolsProtocol"}[request.param]
+    module = pytest.importorskip(f"uvicorn.protocols.http.{request.param}_impl")
+    monkeypatch.setattr("riverui.web.http.connections.AutoHTTPProtocol", getattr(module, name))
 
 
 @pytest.fixture
@@ -268,9 +283,10 @@ async def test_a_reader_who_does_not_read_gives_its_place_back() -> None:
 
 
 async def test_one_connection_too_many_is_told_so_and_served_once_there_is_room(
-    app: Starlette,
+    app: Starlette, caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = Limits(connections=3, spare=2)
+    caplog.set_level(logging.WARNING, logger="riverui.http")
     async with serving(app, limits) as served:
         held = [await served.open(b"G") for _ in range(3)]
         for path in ("/help", "/api/openapi.json"):
@@ -284,6 +300,7 @@ async def test_one_connection_too_many_is_told_so_and_served_once_there_is_room(
             assert any(line.startswith(b"content-security-policy:") for line in lines)
             told = json.loads(body)["message"] if path.startswith("/api/") else body.decode()
             assert "Too many connections are open. Try again in a few seconds." in told
+        assert caplog.messages == ["too many connections"], "once for all of them"
         assert await served.status("/api/health-checks/minimal") == 200
         held[0][1].close()
 
@@ -317,3 +334,79 @@ async def test_idle_connections_make_room_the_longest_idle_first(app: Starlette)
         for (reader, writer), sent in ((idle[1], GET), (half, GET[1:])):
             writer.write(sent)
             assert await answer(reader)
+
+
+def _used() -> int:
+    """Bytes of memory that this process has at its disposal."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+async def test_a_crowd_that_sends_half_a_request_holds_little_and_is_hung_up_on(
+    app: Starlette,
+) -> None:
+    # Both ends of each are files of this process.
+    crowd = min(1_500, connections_possible(3_200) // 2 - 100)
+    limits = Limits(connections=2_000, request=timedelta(seconds=2))
+    async with serving(app, limits) as served:
+        await served.status()
+        before = _used()
+        held = []
+        try:
+            for number in range(crowd):
+                sock = socket.create_connection(("127.0.0.1", served.port))
+                held.append(sock)
+                # A head without its end, a body without its end.
+                sock.sendall(GET[:-2] if number % 2 else POST + b"content-length: 11\r\n\r\nthe")
+                if number % 50 == 0:
+                    # Somebody who wants to see a page meanwhile.
+                    assert await served.status() == 200
+            assert _used() - before < crowd * 30_000
+            for number, sock in enumerate(held):
+                sock.setblocking(False)
+                found = b""
+                while piece := await asyncio.wait_for(
+                    asyncio.get_running_loop().sock_recv(sock, 1_000), SOON
+                ):
+                    found += piece
+                assert found.startswith(b"HTTP/1.1 408 ") == bool(number % 2)
+            assert await served.status() == 200
+        finally:
+            for sock in held:
+                sock.close()
+
+
+async def test_readers_who_do_not_read_a_big_export_hold_little_and_are_in_nobodys_way(
+    driver: Driver, connection: AsyncConnection[DictRow]
+) -> None:
+    await connection.execute(
+        "insert into river_job (kind, args) select 'large',"
+        " jsonb_build_object('text', repeat('x', 20000)) from generate_series(1, 2000)"
+    )
+    app = create_app(driver, no_auth=True)
+    dropped: list[str] = []
+    limits = Limits(stall=timedelta(seconds=3))
+
+    async def noting(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        finally:
+            if scope["path"] == "/api/jobs/export":
+                dropped.append(scope["path"])
+
+    export = GET.replace(b"/help", b"/api/jobs/export")
+    async with serving(noting, limits) as served:
+        assert await served.status("/jobs") == 200
+        before = _used()
+        readers = [await served.open(export, holds=4_096) for _ in range(24)]
+        for reader, _ in readers:
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SOON)
+            assert head.startswith(b"HTTP/1.1 200 ")
+        for _ in range(5):
+            assert await served.status("/jobs") == 200
+        # Of 40 MB for each of them.
+        assert _used() - before < 200_000_000
+        assert not dropped
+        await until(lambda: len(dropped) == len(readers), seconds=3 * SOON)
+        assert await served.status("/jobs") == 200
+    await app.state.dashboard.counts.close()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, Access
 from riverui.web.config import DashboardConfig
+from riverui.web.http.access_log import AccessLog
 from riverui.web.live.refreshes import Drawing, Refreshes, RefreshKey, RefreshLimits
 from riverui.web.view.preferences import Preferences
 from tests import factory
@@ -338,6 +340,22 @@ async def test_failures_are_told_to_all_who_wait_and_not_kept() -> None:
         driver.error = DatabaseUnavailable("still away")
         assert "still away" in (await client.get("/jobs", headers=live())).text
     await app.state.dashboard.counts.close()
+
+
+async def test_the_log_tells_of_refreshes_only_in_detail_or_where_they_fail(
+    counted: Counting, connection: Row, caplog: pytest.LogCaptureFixture
+) -> None:
+    await factory.job(connection)
+    caplog.set_level(logging.DEBUG, logger="riverui.http")
+    async with browser(AccessLog(counted.app)) as client:
+        await client.get("/jobs")
+        await client.get("/jobs", headers=live())
+        await client.get("/jobs/999", headers=live("section#job"))
+    assert [
+        (record.levelname, record.__dict__["path"], record.__dict__["status"])
+        for record in caplog.records
+        if record.name == "riverui.http"
+    ] == [("INFO", "/jobs", 200), ("DEBUG", "/jobs", 200), ("INFO", "/jobs/999", 404)]
 
 
 def key(path: str = "/jobs") -> RefreshKey:

@@ -14,7 +14,9 @@ log = logging.getLogger("riverui.http")
 
 
 class AccessLog:
-    """Log method, path, status, duration and user of each request, and give it its id."""
+    """Log method, path, status, duration and user of each request, and give it its id. What live
+    regions ask for by themselves shows at level debug, unless it fails.
+    """
 
     def __init__(self, app: ASGIApp, *, silent_healthchecks: bool = False) -> None:
         self._app = app
@@ -48,4 +50,5 @@ class AccessLog:
                 }
                 if context.access is not None and context.access.user:
                     told["user"] = context.access.user
-                log.info("request", extra=told)
+                often = context.by_itself and status < 400
+                log.log(logging.DEBUG if often else logging.INFO, "request", extra=told)

@@ -1,5 +1,6 @@
-"""How many requests are worked on at once. Others wait in line for a moment, and those for whom the
-line is too long are told so at once: a server that takes on everything answers nobody.
+"""How many requests for something to look at are worked on at once. Others wait in line for a
+moment, and those for whom the line is too long are told so at once: a server that takes on
+everything answers nobody.
 """
 
 from __future__ import annotations

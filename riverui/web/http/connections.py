@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
@@ -22,6 +23,8 @@ log = logging.getLogger("riverui.http")
 
 _CHECKS = 8
 """How often within the shortest time limit a connection is looked at."""
+_TELL = 10.0
+"""Seconds between two lines of the log that tell of too many connections."""
 _TOO_MANY = "Too many connections are open. Try again in a few seconds."
 _TIMED_OUT = b"The request did not arrive in time.\n"
 _REQUEST_TIMEOUT = (
@@ -35,8 +38,9 @@ class Limits:
     """What one server allows its connections."""
 
     connections: int = 900
-    """Open connections that are served. A further one takes the place of one that is idle, and is
-    told 503 where none is. Below the 1,024 files that a process may have open by default.
+    """Open connections that are served, some 10 kB each while they are idle. A further one takes
+    the place of one that is idle, and is told 503 where none is. Below the 1,024 files that a
+    process may have open by default.
     """
     spare: int = 60
     """Connections beyond that which are open at once to be told so; any more are hung up on."""
@@ -70,7 +74,7 @@ def server_config(app: ASGIApp, limits: Limits | None = None, **options: Any) ->
 
 def _protocol(limits: Limits) -> type[asyncio.Protocol]:
     """Return the class of one server's connections."""
-    together: set[Connection] = set()
+    together = Together()
     make: Any = AutoHTTPProtocol
 
     class Limited(Connection):
@@ -80,12 +84,47 @@ def _protocol(limits: Limits) -> type[asyncio.Protocol]:
     return Limited
 
 
+class Together:
+    """The open connections of one server: those in front were used last the longest ago."""
+
+    def __init__(self) -> None:
+        self._connections: OrderedDict[Connection, None] = OrderedDict()
+        self._told = -1e9
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def add(self, connection: Connection) -> None:
+        """Put a connection behind all others, as it was just used."""
+        self._connections[connection] = None
+        self._connections.move_to_end(connection)
+
+    def discard(self, connection: Connection) -> None:
+        """Take a connection out, if it is there."""
+        self._connections.pop(connection, None)
+
+    def make_room(self) -> bool:
+        """End the connection that has been idle for longest; return whether there was one."""
+        for connection in self._connections:
+            if connection.idle:
+                connection.end()
+                return True
+        return False
+
+    def tell(self) -> None:
+        """Log, once in ten seconds, that there are too many."""
+        now = asyncio.get_running_loop().time()
+        if now - self._told > _TELL:
+            self._told = now
+            log.warning("too many connections", extra={"open": len(self)})
+
+
 class Connection(asyncio.Protocol):
     """uvicorn's protocol of one connection, with an eye on the clock and on what waits to be
     read.
     """
 
-    def __init__(self, protocol: Any, limits: Limits, together: set[Connection]) -> None:
+    def __init__(self, protocol: Any, limits: Limits, together: Together) -> None:
         self._protocol = protocol
         self._app: ASGIApp = protocol.app
         # uvicorn calls the app through its protocol, so each connection sees its own requests.
@@ -109,8 +148,6 @@ class Connection(asyncio.Protocol):
         """The last bytes that came: a head ends with an empty line."""
         self._waiting = 0
         """Bytes that waited to be read at the last check."""
-        self._idle_since = 0.0
-        """When (the loop's clock) the last answer ended, or the connection began."""
         self._moved = 0.0
         """When (the loop's clock) some of them were seen to be read."""
 
@@ -120,11 +157,12 @@ class Connection(asyncio.Protocol):
         """
         # uvloop's transports are no asyncio.Transport, but have all of it.
         self._transport = cast(asyncio.Transport, transport)
+        beyond = len(self._together) + 1 - self._limits.connections
+        if beyond > 0 and not self._together.make_room():
+            self._excess = True
+            self._together.tell()
         self._together.add(self)
-        beyond = len(self._together) - self._limits.connections
-        if beyond > 0:
-            self._excess = not self._make_room()
-        self._since = self._moved = self._idle_since = self._loop.time()
+        self._since = self._moved = self._loop.time()
         self._transport.set_write_buffer_limits(high=self._limits.buffer)
         # The kernel doubles the number. What it holds moves on by thirds, so this is how far a slow
         # reader has to come to be seen to read.
@@ -135,14 +173,6 @@ class Connection(asyncio.Protocol):
         self._checking = self._loop.call_later(self._check_every, self._check)
         if self._excess and beyond > self._limits.spare:
             self._transport.abort()
-
-    def _make_room(self) -> bool:
-        """End the connection that has been idle for longest; return whether there was one."""
-        others = [other for other in self._together if other is not self and other.idle]
-        if not others:
-            return False
-        min(others, key=lambda other: other._idle_since).end()
-        return True
 
     @property
     def idle(self) -> bool:
@@ -237,7 +267,8 @@ class Connection(asyncio.Protocol):
             await app(scope, receive_and_note, send_in_pieces)
         finally:
             self._answering -= 1
-            self._idle_since = self._loop.time()
+            if not self._transport.is_closing():
+                self._together.add(self)
             if self._following:
                 self._following, self._begun, self._handed = False, False, False
                 self._since = self._loop.time()

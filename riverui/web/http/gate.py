@@ -115,7 +115,8 @@ class GateMiddleware:
             answer = await self._instead(request, scope, preflight=preflight)
             if answer is None and context.access is not None:
                 answer = await refresh.answer(request, self._app, self._refreshes, self._admission)
-                if answer is None:
+                # Changes are few, and their bodies may be long in coming.
+                if answer is None and request.method in SAFE_METHODS:
                     place = await self._admission.enter()
             await (answer or self._app)(scope, receive, send_with_headers)
         except Exception as error:

@@ -45,6 +45,7 @@ async def answer(
     scope, asked = request.scope, request_context(request)
     if asked.access is None:
         return None
+    asked.by_itself = True
     key = RefreshKey(
         base=scope["root_path"],
         path=scope["path"],

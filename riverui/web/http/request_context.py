@@ -24,6 +24,8 @@ class RequestContext:
     """None until the gate has decided; stays None on public routes."""
     base: str = ""
     """Base path, quoted, without a trailing slash."""
+    by_itself: bool = False
+    """Whether a live region asked, which does so all the time."""
     preferences: Preferences | None = None
     """What the browser's cookie says, once it was read."""
     route: str = ""
