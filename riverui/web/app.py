@@ -25,6 +25,7 @@ from riverui.web.config import DashboardConfig
 from riverui.web.http import problems
 from riverui.web.http.admission import Admission
 from riverui.web.http.context import Dashboard
+from riverui.web.http.cookies import preferences_reader
 from riverui.web.http.gate import GateMiddleware
 from riverui.web.http.health import Health
 from riverui.web.http.paths import Urls
@@ -94,6 +95,7 @@ def build_app(
     routes = route_table(health, static)
     counts = Counts(driver, config, limits.counts)
     metrics = Metrics(driver, counts, config)
+    signer = URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui")
     dashboard = Dashboard(
         config=config,
         counts=counts,
@@ -113,13 +115,12 @@ def build_app(
             times=limits.operation_times,
         ),
         pilot=pilot,
+        read_preferences=preferences_reader(signer),
         refreshes=Refreshes(),
         rights=RIGHTS,
         searches=Searches(),
         shortcuts=tuple(_shortcuts()),
-        signer=URLSafeTimedSerializer(
-            config.secret_key or secrets.token_urlsafe(32), salt="riverui"
-        ),
+        signer=signer,
         static=static,
         suggestions=Suggestions(driver),
         urls=Urls(routes),

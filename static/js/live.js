@@ -8,11 +8,13 @@ import { titleOf, tellStale } from "./stale.js";
 // Its listener comes first: what it prevents is not looked at here.
 import "./failures.js";
 
+const SHARED = 0.9; // of the seconds between two refreshes: how old that may be which all who look on are given
 const BEAT_OFF = 5; // seconds until it is looked again whether updates were switched on
 
 let failing = ""; // why the last refresh failed
 let applyNext = false; // the next refresh brings new rows, whatever is ticked
 let forcing = false; // a person asks for what is new, not for what all who look on are given
+let freshAt = performance.now(); // since when this page shows what it read for itself
 let restsUntil = 0; // the server asked for a pause until then, in milliseconds of performance.now()
 let liveTimer = 0;
 
@@ -99,8 +101,10 @@ export function keepRefreshing() {
 
 document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
   if (ctx.sourceEvent?.type !== "live" || forcing || ctx.target !== ctx.sourceElement) return;
-  // Whoever looks at the same is given the same, and nothing where it is known.
-  ctx.request.headers["Riverui-Live"] = String(refreshSeconds());
+  const seconds = refreshSeconds();
+  // What all are given may be older than what this page has just read.
+  if (!seconds || performance.now() - freshAt < seconds * SHARED * 1000) return;
+  ctx.request.headers["Riverui-Live"] = String(seconds);
   const name = nameOf(ctx.sourceElement, Boolean(whyRowsStay()));
   if (name) ctx.request.headers["If-None-Match"] = name;
 });
@@ -146,6 +150,7 @@ document.addEventListener("htmx:before:swap", (event) => {
 });
 
 document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {
+  if (!ctx.request.headers["Riverui-Live"]) freshAt = performance.now();
   if (!isLive(ctx)) {
     forgetShown();
     return;

@@ -141,6 +141,32 @@ async def test_an_action_shows_at_once_to_who_did_it_and_to_who_looks_on(
     ).to_be_visible()
 
 
+async def test_no_refresh_goes_back_behind_what_a_page_has_just_read(
+    site: Site, new_page: NewPage
+) -> None:
+    await factory.job(site.connection, "available")
+    onlooker, page = await new_page(), await new_page()
+    for one in (onlooker, page):
+        await one.clock.install()
+    await onlooker.goto("/jobs?state=available")
+    await page.goto("/jobs?state=cancelled")
+    await page.clock.run_for(1_500)
+    await _refreshed(onlooker, 200)
+    # What all are given from now on lacks this job, which who goes to the list sees at once.
+    new = await factory.job(site.connection, "available")
+    await page.locator("#jobs-states .s-available").click()
+    await expect(page.locator(f"#job-{new}")).to_be_visible()
+    async with page.expect_response(
+        lambda answer: answer.request.headers.get("hx-target") == "section#jobs-list"
+    ) as found:
+        await page.clock.run_for(600)
+    answer = await found.value
+    assert "riverui-live" not in answer.request.headers
+    await answer.finished()
+    await expect(page.locator(".htmx-request")).to_have_count(0)
+    await expect(page.locator(f"#job-{new}")).to_be_visible()
+
+
 async def test_who_asks_by_hand_sees_what_is_new(site: Site, page: Page) -> None:
     await factory.job(site.connection, "available")
     await page.clock.install()

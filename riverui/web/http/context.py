@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from itsdangerous import URLSafeTimedSerializer
@@ -24,6 +24,7 @@ from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
 from riverui.web.view.navigation import NavEntry, Shortcut
+from riverui.web.view.preferences import Preferences
 
 
 @dataclass(kw_only=True, slots=True)
@@ -46,6 +47,8 @@ class Dashboard:
     """Those that every dashboard of the database sees, where it has the table for them."""
     pilot: JobPilot
     """Carries out the verbs on jobs: a client's features may take part."""
+    read_preferences: Callable[[str], Preferences]
+    """Reads a cookie of preferences; raises BadData for one that is not ours."""
     refreshes: Refreshes
     rights: Mapping[str, str]
     """Every right, and what it lets one do, in words that go on from “You may”."""

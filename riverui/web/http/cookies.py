@@ -5,9 +5,11 @@ Preferences are among them, so that the first paint of a page is already right.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import lru_cache
 
-from itsdangerous import BadData
+from itsdangerous import BadData, URLSafeTimedSerializer
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,6 +22,10 @@ _PURPOSE = "preferences"
 """What the cookie's name ends with, and the salt of its signature."""
 _YEAR_SECONDS = 365 * 24 * 3600
 """How long preferences are kept: longer than anyone stays away from a dashboard in use."""
+
+_REMEMBERED = 10_000
+"""Cookies that were read and are not checked again: more than a process has viewers, in some 10 MB.
+"""
 
 
 def preferences(request: Request) -> Preferences:
@@ -35,10 +41,22 @@ def _read(request: Request) -> Preferences:
     if not cookie:
         return Preferences()
     try:
-        kept = dashboard(request).signer.loads(cookie, max_age=_YEAR_SECONDS, salt=_PURPOSE)
+        return dashboard(request).read_preferences(cookie)
     except BadData:
         return Preferences()
-    return choose(kept if isinstance(kept, dict) else {})
+
+
+def preferences_reader(signer: URLSafeTimedSerializer) -> Callable[[str], Preferences]:
+    """Return what reads a cookie, and knows those that it read lately: live regions send theirs all
+    the time. It raises BadData for one that is not ours.
+    """
+
+    @lru_cache(maxsize=_REMEMBERED)
+    def read(cookie: str) -> Preferences:
+        kept = signer.loads(cookie, max_age=_YEAR_SECONDS, salt=_PURPOSE)
+        return choose(kept if isinstance(kept, dict) else {})
+
+    return read
 
 
 def write_preferences(request: Request, response: Response, preferences: Preferences) -> None:
