@@ -74,9 +74,9 @@ class Replica:
 
 
 @asynccontextmanager
-async def replica(url: str, *argv: str, port: int = 0, **environ: str) -> AsyncIterator[Replica]:
+async def replica(url: str, *argv: str, **environ: str) -> AsyncIterator[Replica]:
     """A dashboard that ada may use, once it listens."""
-    port = port or free_port()
+    port = free_port()
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "riverui", "serve", *argv),
@@ -118,24 +118,31 @@ async def balancer(*ports: int) -> AsyncIterator[int]:
         task = asyncio.current_task()
         assert task is not None
         open_now.add(task)
+        down: asyncio.StreamWriter | None = None
         try:
             for _ in ports:
                 with contextlib.suppress(OSError):
                     up, down = await asyncio.open_connection("127.0.0.1", next(turns))
-                    await asyncio.gather(pump(reader, down), pump(up, writer))
-                    down.close()
-                    return
+                    break
+            if down is not None:
+                await asyncio.gather(pump(reader, down), pump(up, writer))
         finally:
             open_now.discard(task)
-            writer.close()
+            for each in (down, writer):
+                if each is not None:
+                    each.close()
+                    with contextlib.suppress(OSError):
+                        await each.wait_closed()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for task in set(open_now):
+        left = set(open_now)
+        for task in left:
             task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 @asynccontextmanager
