@@ -34,6 +34,8 @@ WAITING = frozenset({JobState.AVAILABLE, JobState.PENDING, JobState.RETRYABLE, J
 """States whose order is given by `scheduled_at`."""
 
 
+CUT = "…"
+"""Stands for a text that was too long to be read."""
 MOST_NAME = 100
 """Characters of a client's id: River allows no more. A longer one in a row is shown cut."""
 MOST_TAGS = 30
@@ -205,6 +207,10 @@ class JobTextRow(NamedTuple):
     """The newest ones; none in a list, which does not read them."""
     metadata: str = "{}"
     """A JSON object as Postgres prints it; an empty one in a list, which does not read it."""
+    values: tuple[str | None, ...] = ()
+    """The JSON at each path that a list was asked for; None where there is nothing, `…` where it is
+    too long.
+    """
 
     @property
     def matters_at(self) -> datetime:

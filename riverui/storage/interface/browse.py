@@ -97,8 +97,9 @@ class JobBrowseExecutor(Protocol):
         """Return one page of jobs by keyset, without errors and metadata; `lean` means nothing
         here.
 
-        Args of more than `args` characters are left out. The page ends before it is full once its
-        args may take `unpacked` bytes; there is always one.
+        Args of more than `args` characters are left out, and what is too long of the JSON at
+        `params.paths`. The page ends before it is full once its args may take `unpacked` bytes;
+        there is always one.
         """
         ...
 

@@ -93,8 +93,7 @@ class Job(JobMinimal, frozen=True, kw_only=True):
     @classmethod
     def of_text(cls, row: JobTextRow, **more: Any) -> Self:
         """Return a row of the database; `more` are the fields that a subclass adds."""
-        left_out = "metadata" in row.cut
-        metadata = _left_out(row.id, "metadata") if left_out else row.metadata
+        metadata = left_out(row.id, "metadata") if "metadata" in row.cut else row.metadata
         errors = [JobError.of(error) for error in row.errors]
         return cls(**_minimal(row), errors=errors, metadata=Raw(metadata.encode()), **more)
 
@@ -132,7 +131,7 @@ def _minimal(row: JobTextRow) -> dict[str, Any]:
     """Return the fields of JobMinimal."""
     return {
         "id": row.id,
-        "args": _left_out(row.id, "args") if "args" in row.cut else row.args,
+        "args": left_out(row.id, "args") if "args" in row.cut else row.args,
         "attempt": row.attempt,
         "attempted_at": optional_instant(row.attempted_at),
         "attempted_by": row.attempted_by,
@@ -149,7 +148,7 @@ def _minimal(row: JobTextRow) -> dict[str, Any]:
     }
 
 
-def _left_out(job_id: int, field: str) -> str:
+def left_out(job_id: int, field: str) -> str:
     """Return JSON text that stands for a field too long for an answer."""
     return dump({"left_out": f"too long for this response: see /jobs/{job_id}/raw/{field}"})
 

@@ -119,6 +119,18 @@ class Listing:
             pairs.append(("before" if cursor.before else "after", query.encode_cursor(cursor)))
         return pairs
 
+    def export_query(self, format: str) -> str:
+        """Return the query string of this list as a file of that format: whole jobs where the
+        columns are the standard ones.
+        """
+        pairs = [("format", format)]
+        if self.search.text:
+            pairs.append(("q", self.search.text))
+        pairs += _state_pairs(self.states)
+        if self.columns != STANDARD:
+            pairs.append(("columns", text_of(self.columns)))
+        return _encoded(pairs)
+
     @property
     def when(self) -> str:
         """Return what the time is that a row shows, as a heading."""

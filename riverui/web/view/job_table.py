@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 
+import msgspec
 from markupsafe import Markup
 
-from riverui.domain.jobs import JobListRow, JobState
+from riverui.domain.jobs import JobListRow, JobState, JobTextRow
 from riverui.storage.interface.params import JobOrder
 from riverui.web.view.format import (
     beyond_calendar,
@@ -44,6 +46,8 @@ _TIP = 300
 """Characters of a job's args that its row carries along as a tooltip."""
 _ATTRIBUTE = 2_000
 """Characters of a text that an attribute takes."""
+_Span = tuple[datetime, datetime | None]
+"""From when until when; None for now."""
 _FAILED = frozenset({JobState.CANCELLED, JobState.DISCARDED, JobState.RETRYABLE})
 """States that the newest error of a job explains; in all others the job has gone on since."""
 
@@ -55,11 +59,21 @@ _USUAL = frozenset({"check", "state", "tags", *STANDARD})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JobColumn(Column[JobListRow]):
+    """One column of the table of jobs, and what an export has in its place."""
+
+    exports: Mapping[str, Callable[[JobTextRow], object]]
+    """Names and values: texts, numbers, times, spans, JSON as `msgspec.Raw`, tuples; None for
+    nothing.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobTable:
     """Rows of jobs and the columns that show them."""
 
     rows: tuple[JobListRow, ...]
-    columns: tuple[Column[JobListRow], ...]
+    columns: tuple[JobColumn, ...]
     order: JobOrder | None = None
 
 
@@ -153,81 +167,110 @@ def _whens(rows: Rows, context: PageContext) -> list[str]:
     ]
 
 
-def _waited(rows: Rows, context: PageContext) -> list[str]:
-    """Tell from when a job was due until its last attempt began, or until now while it is
+def _waiting(row: JobListRow | JobTextRow) -> _Span | None:
+    """Return from when a job was due until its last attempt began, or until now while it is
     available.
 
     A job that was due only after its last attempt waits for the next one: how long it had waited
     for the last is not known any more.
     """
-    return [
-        context.times.since_html(row.scheduled_at)
-        if row.state is JobState.AVAILABLE
-        else _span(row.scheduled_at, row.attempted_at)
-        for row in rows
-    ]
+    if row.state is JobState.AVAILABLE:
+        return row.scheduled_at, None
+    return _span(row.scheduled_at, row.attempted_at)
 
 
-def _ran(rows: Rows, context: PageContext) -> list[str]:
-    """Tell from when the last attempt began until the job ended, or until now while it is running.
+def _running(row: JobListRow | JobTextRow) -> _Span | None:
+    """Return from when the last attempt began until the job ended, or until now while it is
+    running.
 
     River keeps no end of an attempt that another one follows. And a job that was due again after
     its last attempt was not running when it ended.
     """
-    cells = []
-    for row in rows:
-        started = row.attempted_at
-        if started is None:
-            cells.append(_NONE)
-        elif row.state is JobState.RUNNING:
-            cells.append(context.times.since_html(started))
-        elif started < row.scheduled_at:
-            cells.append(_NONE)
-        else:
-            cells.append(_span(started, row.finalized_at))
-    return cells
+    started = row.attempted_at
+    if started is not None and row.state is JobState.RUNNING:
+        return started, None
+    if started is None or started < row.scheduled_at:
+        return None
+    return _span(started, row.finalized_at)
 
 
-def _span(start: datetime, end: datetime | None) -> str:
-    """Return the time between, in words; a dash where it is not known."""
+def _span(start: datetime, end: datetime | None) -> _Span | None:
+    """Return the time between; None where it is not known."""
     if end is None or end < start or beyond_calendar(start) or beyond_calendar(end):
+        return None
+    return start, end
+
+
+def _span_html(span: _Span | None, context: PageContext) -> str:
+    """Return a span in words; a dash for none."""
+    if span is None:
         return _NONE
-    return duration(end - start)
+    start, end = span
+    return context.times.since_html(start) if end is None else duration(end - start)
 
 
-_CHECK: Column[JobListRow] = Column(
+def _length(span: _Span | None) -> timedelta | None:
+    if span is None or beyond_calendar(span[0]):
+        return None
+    start, end = span
+    return (end or datetime.now(UTC)) - start
+
+
+def _fields(*names: str) -> dict[str, Callable[[JobTextRow], object]]:
+    """Return the fields of these names as an export has them: under their own."""
+    return {name: attrgetter(name) for name in names}
+
+
+_CHECK = JobColumn(
     name="check",
     css="c-check",
     header='<input type="checkbox" class="js" data-check-all aria-label="Select all jobs on this'
     ' page" title="Select all on this page (a)"><span class="hidden">Select</span>',
     cells=_checks,
+    exports={},
 )
-_STATE: Column[JobListRow] = Column(
-    name="state", css="c-state", header='<span class="hidden">State</span>', cells=_states
+_STATE = JobColumn(
+    name="state",
+    css="c-state",
+    header='<span class="hidden">State</span>',
+    cells=_states,
+    exports=_fields("state"),
 )
-_ID: Column[JobListRow] = Column(
+_ID = JobColumn(
     name="id",
     css="c-id",
     label="Id",
     header="Id",
     cells=lambda rows, context: [str(row.id) for row in rows],
+    exports=_fields("id"),
     sort=(JobOrder.ID, JobOrder.ID_DESC),
 )
-_KIND: Column[JobListRow] = Column(
-    name="kind", css="c-kind", label="Kind", header="Kind", cells=_kinds
+_KIND = JobColumn(
+    name="kind",
+    css="c-kind",
+    label="Kind",
+    header="Kind",
+    cells=_kinds,
+    exports=_fields("kind"),
 )
-_QUEUE: Column[JobListRow] = Column(
+_QUEUE = JobColumn(
     name="queue",
     css="c-queue",
     label="Queue",
     header="Queue",
     titles=lambda rows, context: [title(row.queue, _QUEUE_FITS) for row in rows],
     cells=lambda rows, context: [f"<bdi>{escaped(row.queue)}</bdi>" for row in rows],
+    exports=_fields("queue"),
 )
-_ARGS: Column[JobListRow] = Column(
-    name="args", css="c-args", label="Args and tags", header="Args", cells=_args
+_ARGS = JobColumn(
+    name="args",
+    css="c-args",
+    label="Args and tags",
+    header="Args",
+    cells=_args,
+    exports=_fields("args", "tags"),
 )
-_PRIORITY: Column[JobListRow] = Column(
+_PRIORITY = JobColumn(
     name="priority",
     css="c-prio",
     label="Priority",
@@ -236,8 +279,9 @@ _PRIORITY: Column[JobListRow] = Column(
     cells=lambda rows, context: [
         '<span class="dim">1</span>' if row.priority == 1 else str(row.priority) for row in rows
     ],
+    exports=_fields("priority"),
 )
-_ATTEMPT: Column[JobListRow] = Column(
+_ATTEMPT = JobColumn(
     name="attempt",
     css="c-attempt",
     label="Attempt",
@@ -246,34 +290,38 @@ _ATTEMPT: Column[JobListRow] = Column(
     cells=lambda rows, context: [
         f'{row.attempt}<span class="dim">/{row.max_attempts}</span>' for row in rows
     ],
+    exports=_fields("attempt", "max_attempts"),
 )
-_WHEN: Column[JobListRow] = Column(
+_WHEN = JobColumn(
     name="when",
     css="c-when",
     label="Time",
     header="When",
     cells=_whens,
+    exports={"when": attrgetter("matters_at")},
     sort=(JobOrder.TIME, JobOrder.TIME_DESC),
 )
 
 
-_WAITED: Column[JobListRow] = Column(
+_WAITED = JobColumn(
     name="waited",
     css="c-waited",
     label="Waited",
     header="Waited",
     hint="From when it was due until its last attempt began",
     narrow_label="waited",
-    cells=_waited,
+    cells=lambda rows, context: [_span_html(_waiting(row), context) for row in rows],
+    exports={"waited": lambda row: _length(_waiting(row))},
 )
-_RAN: Column[JobListRow] = Column(
+_RAN = JobColumn(
     name="ran",
     css="c-ran",
     label="Ran",
     header="Ran",
     hint="How long its last attempt took",
     narrow_label="ran",
-    cells=_ran,
+    cells=lambda rows, context: [_span_html(_running(row), context) for row in rows],
+    exports={"ran": lambda row: _length(_running(row))},
 )
 
 COLUMNS = {
@@ -295,7 +343,7 @@ _TAGS_ALONE = replace(
 
 def job_columns(
     names: Sequence[str] = STANDARD, *, when: str = "When", hide_args: bool = False
-) -> tuple[Column[JobListRow], ...]:
+) -> tuple[JobColumn, ...]:
     """Return the columns of these names, behind those that are always there.
 
     A name that no column has is a path into the JSON of jobs; the first of them shows the first of
@@ -316,7 +364,7 @@ def job_columns(
     return tuple(columns)
 
 
-def _json_column(path: str, place: int) -> Column[JobListRow]:
+def _json_column(path: str, place: int) -> JobColumn:
     """Return the column of a path, whose values stand at this place of a row's `values`."""
 
     def values(rows: Rows, context: PageContext) -> list[str]:
@@ -327,8 +375,12 @@ def _json_column(path: str, place: int) -> Column[JobListRow]:
             for row in rows
         ]
 
+    def json(row: JobTextRow) -> object:
+        value = row.values[place]
+        return None if value is None else msgspec.Raw(value.encode())
+
     short = path.removeprefix("args.")
-    return Column(
+    return JobColumn(
         name=path,
         css="c-json",
         label=path,
@@ -336,6 +388,7 @@ def _json_column(path: str, place: int) -> Column[JobListRow]:
         hint=plain(path),
         narrow_label=plain(short, _NARROW_LABEL),
         cells=values,
+        exports={path: json},
     )
 
 

@@ -23,6 +23,10 @@ class Redaction:
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(filter(None, _plain(names)))
 
+    def hides(self, name: str) -> bool:
+        """Return whether the value of a key of this name is replaced."""
+        return bool(self._names) and _plain([name])[0].endswith(self._names)
+
     def text(self, text: str) -> str:
         """Return JSON text without those values; all else stays to the letter.
 

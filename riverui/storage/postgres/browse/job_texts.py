@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from riverui.domain.jobs import FINALIZED, ErrorText, JobTextRow
+from riverui.domain.jobs import CUT, FINALIZED, ErrorText, JobTextRow
 from riverui.domain.numbers import is_bigint
 from riverui.storage.interface.params import JobListParams, JobOrder, JobTextPage
+from riverui.storage.postgres.job_list.paths import MOST_JSON, path_jsons
 from riverui.storage.postgres.job_list.plan import JobListPlan, JobListPlans, read_page
-from riverui.storage.postgres.job_list.rows import CUT, known_state, texts, whole
+from riverui.storage.postgres.job_list.rows import known_state, texts, whole
 from riverui.storage.sql import EMPTY, Fragment, word
 
 JOB_TEXT_COLUMNS = {
@@ -52,7 +53,8 @@ class JobTexts(JobListPlans):
         """Return one page of jobs by keyset, without errors and metadata; `lean` means nothing
         here.
 
-        Args of more than `args` characters are left out. The page ends before it is full once its
+        Args of more than `args` characters are left out, and what at `params.paths` has more than
+        MOST_JSON. The page ends before it is full once its
         args may take `unpacked` bytes; there is always one.
         """
         plan = _state_plan(params) or await self._plan(params)
@@ -62,9 +64,10 @@ class JobTexts(JobListPlans):
             "job_text_list",
             {**plan.values, **_LIST_LIMITS, "args": args, "unpacked": unpacked},
             **plan.slots,
+            **path_jsons(params.paths),
             columns=JOB_TEXT_COLUMNS["columns"],
         )
-        rows, more, searched = read_page(found, params, plan, lambda row: _list_row(row, args))
+        rows, more, searched = read_page(found, params, plan, lambda row: _page_row(row, args))
         first = found.first()
         ended = searched is None and first is not None and first.found > len(found)
         return JobTextPage(rows=rows, more=more or ended, searched=searched)
@@ -99,6 +102,18 @@ def job_text_row(row: Any, limits: Mapping[str, int]) -> JobTextRow | None:
         errors=tuple(_error(size, *error) for error in errors),
         metadata=row.metadata if complete else "{}",
     )
+
+
+def _page_row(row: Any, most_args: int) -> JobTextRow | None:
+    """Return a row of `job_text_list`; None for a job in an unknown state."""
+    job = _list_row(row, most_args)
+    if job is None or row.path_values is None:
+        return job
+    return job._replace(values=tuple(map(_json, row.path_values)))
+
+
+def _json(value: str | None) -> str | None:
+    return CUT if value == "..." or (value and len(value) > MOST_JSON) else value
 
 
 def _list_row(row: Any, most_args: int) -> JobTextRow | None:

@@ -15,10 +15,11 @@ with listed as materialized (
 )
 -- The page ends early where its args may be large: how large they are stored is known without reading them, and what
 -- is long enough to be compressed may unpack to a hundred times as much.
-select j.at, j.matched, j.ended, /* columns: */ j.id /* :columns */, j.found
+select j.at, j.matched, j.ended, /* columns: */ j.id /* :columns */, j.found,
+  /* values: */ null /* :values */::text[] as path_values
 from (
   select w.at, w.matched, w.ended, r.id, r.args, r.attempt, r.attempted_at, r.attempted_by, r.created_at,
-    r.finalized_at, r.kind, r.max_attempts, r.priority, r.queue, r.scheduled_at, r.state, r.tags,
+    r.finalized_at, r.kind, r.max_attempts, r.metadata, r.priority, r.queue, r.scheduled_at, r.state, r.tags,
     count(*) over () as found, row_number() over shown as place,
     sum(pg_column_size(r.args)::bigint * case when pg_column_size(r.args) > 2000 then 100 else 1 end) over (
       shown rows between unbounded preceding and 1 preceding

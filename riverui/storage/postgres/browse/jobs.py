@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from riverui.domain.jobs import MOST_NAME, MOST_TAGS, JobShowRow, JobState
 from riverui.domain.numbers import is_bigint
@@ -11,23 +10,21 @@ from riverui.errors import BadRequest
 from riverui.storage.interface.params import (
     Count,
     CountKind,
-    Field,
     JobCutoff,
     JobFilter,
     JobListParams,
     JobOrder,
     JobPage,
-    JsonPath,
     TextPiece,
 )
+from riverui.storage.postgres.job_list.paths import path_values
 from riverui.storage.postgres.job_list.plan import JobListPlans, read_page
 from riverui.storage.postgres.job_list.rows import (
-    MOST_VALUE,
     job_list_row,
     job_show_row,
     known_state,
 )
-from riverui.storage.sql import Fragment, join, word
+from riverui.storage.sql import Fragment
 
 PREVIEW = 300
 """Characters in a list of an error, and of args that are no object."""
@@ -66,7 +63,7 @@ class Jobs(JobListPlans):
             "job_list",
             {**plan.values, "preview": PREVIEW},
             **plan.slots,
-            **_values(params.paths),
+            **path_values(params.paths),
             **(_LEAN_LIST if params.lean else {}),
         )
         rows, more, searched = read_page(found, params, plan, job_list_row)
@@ -171,19 +168,3 @@ class Jobs(JobListPlans):
     async def _piece(self, text: Fragment, start: int, size: int) -> TextPiece | None:
         row = await self._row("job_text_piece", {"start": start, "size": size}, text=text)
         return None if row is None else TextPiece(**row._asdict())
-
-
-def _values(paths: Sequence[JsonPath]) -> dict[str, Fragment]:
-    """Return what fills the slot `values` of `job_list`: one value for each path."""
-    if not paths:
-        return {}
-    paths_in_order = join(map(_value, paths), ", ")
-    return {"values": Fragment("job_list_values", {"length": MOST_VALUE + 1}, paths=paths_in_order)}
-
-
-def _value(path: JsonPath) -> Fragment:
-    column = word("metadata" if path.field is Field.METADATA else "args")
-    if None not in path.keys:
-        return Fragment("job_value_at_path", {"path": list(path.keys)}, column=column)
-    steps = ("[*]" if key is None else f".{json.dumps(key)}" for key in path.keys)
-    return Fragment("job_values_at_path", {"path": f"${''.join(steps)}"}, column=column)

@@ -76,16 +76,22 @@ order by /* by_time: */ w.at /* desc */, /* :by_time */ w.id /* desc */;
 array[/* paths */];
 
 -- part: job_value_at_path (job_list_values.paths)
--- Of large JSON nothing is read: it would have to be unpacked whole for one value.
+-- A text as it is, all else as JSON.
 case
-  when pg_column_size(j./* column: */ args /* :column */) > 32768 then '...'
+  when pg_column_size(j./* column: */ args /* :column */) > :stored::int then '...'
   else left(j./* column: */ args /* :column */ #>> :path::text[], :length::int)
+end;
+
+-- part: job_json_at_path (job_list_values.paths)
+case
+  when pg_column_size(j./* column: */ args /* :column */) > :stored::int then '...'
+  else left((j./* column: */ args /* :column */ #> :path::text[])::text, :length::int)
 end;
 
 -- part: job_values_at_path (job_list_values.paths)
 -- Of every element of an array: the path is a jsonpath.
 case
-  when pg_column_size(j./* column: */ args /* :column */) > 32768 then '...'
+  when pg_column_size(j./* column: */ args /* :column */) > :stored::int then '...'
   else left(jsonb_path_query_array(j./* column: */ args /* :column */, :path::jsonpath, '{}', true)::text, :length::int)
 end;
 

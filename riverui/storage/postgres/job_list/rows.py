@@ -9,16 +9,21 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from riverui.domain.jobs import AttemptError, JobListRow, JobLog, JobShowRow, JobState, JsonText
+from riverui.domain.jobs import (
+    CUT,
+    AttemptError,
+    JobListRow,
+    JobLog,
+    JobShowRow,
+    JobState,
+    JsonText,
+)
 from riverui.domain.queues import QueueListRow, QueueRow
 
 _GO_TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII
 )
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
-
-CUT = "…"
-"""Stands for a text that was too long to be read."""
 
 MOST_VALUE = 200
 """Characters of a value at a JSON path, in a list."""

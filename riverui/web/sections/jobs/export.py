@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from riverui.domain.jobs import FINALIZED, JobTextRow
+from riverui.domain.jobs import CUT, FINALIZED, JobTextRow
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import (
     Field,
@@ -21,15 +23,18 @@ from riverui.storage.interface.params import (
     JobListParams,
     JobOrder,
     JobTextPage,
+    JsonPath,
     Op,
     Term,
 )
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter
-from riverui.web.api.job_models import JobMinimal
+from riverui.web.api.job_models import JobMinimal, left_out
 from riverui.web.api.selection import CHOICE, ORDER, Q, Selection, selected, state_parameter
 from riverui.web.http.context import dashboard
-from riverui.web.view.redaction import Redaction
+from riverui.web.search import columns
+from riverui.web.view.job_table import job_columns
+from riverui.web.view.redaction import REDACTED, Redaction
 
 _FIRST = 50
 """Jobs of the first page, before it is known how large they are."""
@@ -51,7 +56,43 @@ _FORMULA = re.compile(r"[\t\r\n]|[\s\x01-\x1f\u200b-\u200f\u2060\ufeff]*[-=+@＝
 behind whatever a spreadsheet skips or does not show.
 """
 
-Write = Callable[[Sequence[JobMinimal]], str]
+Job = JobMinimal | Mapping[str, object]
+"""What a file has of a job: the whole of it, or values by name."""
+Write = Callable[[Sequence[Job]], str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contents:
+    """What a file has of each job."""
+
+    names: tuple[str, ...]
+    fields: Mapping[str, Callable[[JobTextRow], object]]
+    """Where the values come from, as the columns of the job list say; none for whole jobs."""
+    paths: tuple[JsonPath, ...] = ()
+    """What the row's `values` are read from."""
+    secret: tuple[bool, ...] = ()
+    """Of each path whether it leads to a secret."""
+
+    def of(self, row: JobTextRow, redaction: Redaction) -> Job:
+        """Return a job without secrets, and without the names of what is cut."""
+        if "args" in self.names:
+            args = left_out(row.id, "args") if "args" in row.cut else redaction.text(row.args)
+            row = row._replace(args=args, cut=())
+        if not self.fields:
+            return JobMinimal.of(row)
+        if self.paths:
+            row = row._replace(values=tuple(self._values(row, redaction)))
+        return {name: _plain(value(row)) for name, value in self.fields.items()}
+
+    def _values(self, row: JobTextRow, redaction: Redaction) -> Iterator[str | None]:
+        values = row.values or (CUT,) * len(self.paths)
+        for path, secret, value in zip(self.paths, self.secret, values, strict=True):
+            if value is None:
+                yield None
+            elif secret:
+                yield serializers.dump(REDACTED)
+            else:
+                yield left_out(row.id, path.field) if value == CUT else redaction.text(value)
 
 
 async def show(request: Request) -> Response:
@@ -59,31 +100,52 @@ async def show(request: Request) -> Response:
     name = requests.first(request, "format") or "ndjson"
     if name not in _FORMATS:
         raise BadRequest(f"Unknown format {name[:40]!r}; the formats are {' and '.join(_FORMATS)}.")
-    media, header, write = _FORMATS[name]
+    media, head, write = _FORMATS[name]
     headers = {"Content-Disposition": f'attachment; filename="jobs.{name}"'}
-    selection = await _frozen(request, _linear(request, selected(request, "format", listing=False)))
+    redaction = Redaction(dashboard(request).config.redact_keys)
+    contents = _contents(requests.first(request, "columns"), redaction)
+    asked = selected(request, "format", "columns", listing=False)
+    selection = await _frozen(request, _linear(request, asked))
     wanted = JobListParams(
         filter=selection.filter,
         order=selection.order,
         limit=_FIRST,
         window=dashboard(request).config.search_window,
+        paths=contents.paths,
     )
+    args = _ARGS if "args" in contents.names else 0
     # Before anything is sent, so that what cannot be read is an error like any other.
-    first = await _page(request, wanted)
+    first = await _page(request, wanted, args)
     if request.method == "HEAD":
         return Response(media_type=media, headers=headers)
-    redaction = Redaction(dashboard(request).config.redact_keys)
 
     async def chunks() -> AsyncIterator[str]:
-        yield header
-        async for rows in _pages(request, selection, wanted, first):
-            yield write([_line(row, redaction) for row in rows])
+        yield head(contents.names)
+        async for rows in _pages(request, selection, wanted, args, first):
+            yield write([contents.of(row, redaction) for row in rows])
 
     return StreamingResponse(chunks(), media_type=media, headers=headers)
 
 
+def _contents(text: str, redaction: Redaction) -> Contents:
+    """Return what a file with these columns has of each job; whole jobs where none are named."""
+    if not text:
+        return _WHOLE
+    names = columns.read([text])
+    paths = columns.paths(names)
+    fields: dict[str, Callable[[JobTextRow], object]] = {}
+    for column in job_columns(names):
+        fields |= column.exports
+    return Contents(
+        names=tuple(fields),
+        fields=fields,
+        paths=paths,
+        secret=tuple(any(key and redaction.hides(key) for key in path.keys) for path in paths),
+    )
+
+
 async def _pages(
-    request: Request, selection: Selection, wanted: JobListParams, page: JobTextPage
+    request: Request, selection: Selection, wanted: JobListParams, args: int, page: JobTextPage
 ) -> AsyncIterator[Sequence[JobTextRow]]:
     while True:
         if page.rows:
@@ -97,14 +159,13 @@ async def _pages(
         # How many there were, not how many were asked for: a page ends early where jobs are large.
         size = len(page.rows) if page.more else wanted.limit
         wanted = replace(wanted, limit=_next_size(max(size, 1), page.rows))
-        page = await _page(request, wanted)
+        page = await _page(request, wanted, args)
 
 
-async def _page(request: Request, wanted: JobListParams) -> JobTextPage:
-    """Return the page, or a smaller one where it cannot be read in time; the args of a job that
-    cannot be read by itself are left out.
+async def _page(request: Request, wanted: JobListParams, args: int) -> JobTextPage:
+    """Return the page, or a smaller one where it cannot be read in time; what is in the JSON of a
+    job that cannot be read by itself is left out.
     """
-    args = _ARGS
     while True:
         try:
             async with dashboard(request).driver.reading() as executor:
@@ -113,8 +174,8 @@ async def _page(request: Request, wanted: JobListParams) -> JobTextPage:
             if wanted.limit > 1 or wanted.window > _LEAST_WINDOW:
                 window = max(_LEAST_WINDOW, wanted.window // 10)
                 wanted = replace(wanted, limit=max(1, wanted.limit // 10), window=window)
-            elif args:
-                args = 0
+            elif args or wanted.paths:
+                args, wanted = 0, replace(wanted, paths=())
             else:
                 raise
 
@@ -142,31 +203,36 @@ async def _frozen(request: Request, selection: Selection) -> Selection:
 
 def _next_size(size: int, rows: Sequence[JobTextRow]) -> int:
     read = sum(len(row.args) for row in rows)
+    read += sum(len(value or "") for row in rows for value in row.values)
     if read > _LARGE:
         return max(1, size // 4)
     return min(_MOST, size * 2) if read < _SMALL else size
 
 
-def _line(row: JobTextRow, redaction: Redaction) -> JobMinimal:
-    """Return a job without secrets, and without the names of what is cut."""
-    if "args" not in row.cut:
-        row = row._replace(args=redaction.text(row.args))
-    return JobMinimal.of(row, cut=False)
+def _plain(value: object) -> object:
+    """Return a value as JSON has it: times as Go writes them, spans in seconds."""
+    if isinstance(value, datetime):
+        return serializers.instant(value)
+    return value.total_seconds() if isinstance(value, timedelta) else value
 
 
-def _ndjson(jobs: Sequence[JobMinimal]) -> str:
+def _ndjson(jobs: Sequence[Job]) -> str:
     return msgspec.json.Encoder().encode_lines(jobs).decode()
 
 
-def _csv(jobs: Sequence[JobMinimal]) -> str:
+def _csv(rows: Iterable[Iterable[object]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerows([_cell(getattr(job, name)) for name in _FIELDS] for job in jobs)
+    csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
     return text.getvalue()
 
 
 def _cell(value: object) -> object:
     """Return a value as a spreadsheet takes it for what it is: no formulas, and lists as JSON."""
+    if isinstance(value, msgspec.Raw):
+        found = bytes(value).decode()
+        if not found.startswith('"'):
+            return None if found == "null" else found
+        value = json.loads(found)
     if isinstance(value, tuple):
         return serializers.dump(value)
     if isinstance(value, str):
@@ -175,11 +241,20 @@ def _cell(value: object) -> object:
     return value
 
 
-_FIELDS = tuple(name for name in JobMinimal.__struct_fields__ if name != "cut")
+def _cells(job: Job) -> Iterable[object]:
+    return job.values() if isinstance(job, Mapping) else msgspec.structs.astuple(job)[:-1]
 
-_FORMATS: dict[str, tuple[str, str, Write]] = {
-    "ndjson": ("application/x-ndjson", "", _ndjson),
-    "csv": ("text/csv; charset=utf-8", ",".join(_FIELDS) + "\r\n", _csv),
+
+_WHOLE = Contents(names=JobMinimal.__struct_fields__[:-1], fields={})
+"""A job as lists of the API have it, without the names of what is cut."""
+
+_FORMATS: dict[str, tuple[str, Callable[[Iterable[str]], str], Write]] = {
+    "ndjson": ("application/x-ndjson", lambda names: "", _ndjson),
+    "csv": (
+        "text/csv; charset=utf-8",
+        lambda names: _csv([names]),
+        lambda jobs: _csv(map(_cells, jobs)),
+    ),
 }
 """By name: the media type, what stands first, and what writes a page."""
 
@@ -200,6 +275,11 @@ ENDPOINT = Endpoint(
                 summary="One JSON object per line, or a table.",
                 type=Literal["ndjson", "csv"],
                 default="ndjson",
+            ),
+            Parameter(
+                name="columns",
+                summary="Only these, as the address of a job list names them: id, kind, waited,"
+                " args.customer.id.",
             ),
             state_parameter("Any of these states."),
             *CHOICE,

@@ -125,6 +125,8 @@ class ListMenus:
     orders: tuple[Choice, ...]
     limits: tuple[Choice, ...]
     chooser: Chooser
+    exports: tuple[Choice, ...]
+    """All matching jobs as files; empty for a list that is not understood."""
     hide_args: bool
 
 
@@ -310,7 +312,21 @@ def _menus(request: Request, listing: Listing) -> ListMenus:
             for size in PAGE_SIZES
         ),
         chooser=_chooser(request, listing),
+        exports=_exports(request, listing),
         hide_args=_hides_args(request),
+    )
+
+
+def _exports(request: Request, listing: Listing) -> tuple[Choice, ...]:
+    """Return the list as files, with the columns shown where they are others than the standard
+    ones.
+    """
+    if listing.problem or listing.search.errors:
+        return ()
+    export = url(request, "api.jobs.export")
+    return tuple(
+        Choice(value=value, label=label, url=f"{export}?{listing.export_query(value)}")
+        for value, label in (("csv", "Export as CSV"), ("ndjson", "Export as JSON lines"))
     )
 
 

@@ -1,0 +1,211 @@
+"""A selection as a file with chosen columns: those of the job list, and paths into JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+
+from riverui import create_app
+from riverui.storage.interface import Driver
+from riverui.web.config import DashboardConfig
+from riverui.web.view.job_table import COLUMNS
+from tests import factory
+from tests.web.html import parse
+from tests.web.stand_ins import browser
+
+Connection = AsyncConnection[dict[str, Any]]
+
+DUE = datetime(2026, 11, 21, 9, tzinfo=UTC)
+
+
+async def lines(api: httpx2.AsyncClient, **params: Any) -> list[dict[str, Any]]:
+    answer = await api.get("jobs/export", params=params)
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+async def table(api: httpx2.AsyncClient, **params: Any) -> list[list[str]]:
+    answer = await api.get("jobs/export", params={"format": "csv", **params})
+    assert answer.status_code == 200, answer.text
+    return list(csv.reader(io.StringIO(answer.text, newline="")))
+
+
+async def test_every_column_has_its_values(api: httpx2.AsyncClient, connection: Connection) -> None:
+    job_id = await factory.job(
+        connection,
+        "completed",
+        kind="mail",
+        queue="q",
+        tags=["a"],
+        args={"n": 1},
+        priority=2,
+        attempt=1,
+        scheduled_at=DUE,
+        attempted_at=DUE + timedelta(seconds=2.5),
+        finalized_at=DUE + timedelta(seconds=4),
+    )
+    (whole,) = await lines(api)
+    assert await lines(api, columns=",".join(COLUMNS)) == [
+        {
+            "state": "completed",
+            "id": job_id,
+            "kind": "mail",
+            "queue": "q",
+            "args": whole["args"],
+            "tags": ["a"],
+            "priority": 2,
+            "attempt": 1,
+            "max_attempts": whole["max_attempts"],
+            "waited": 2.5,
+            "ran": 1.5,
+            "when": "2026-11-21T09:00:04Z",
+        }
+    ]
+    assert await table(api, columns="waited,id,when") == [
+        ["state", "kind", "waited", "id", "when"],
+        ["completed", "mail", "2.5", str(job_id), "2026-11-21T09:00:04Z"],
+    ]
+
+
+async def test_spans_that_are_not_known_or_still_go_on(
+    api: httpx2.AsyncClient, connection: Connection
+) -> None:
+    hour_ago = datetime.now(UTC) - timedelta(hours=1)
+    await factory.job(connection, scheduled_at=hour_ago)
+    await factory.job(connection, "running", scheduled_at=hour_ago, attempted_at=hour_ago)
+    await factory.job(connection, "cancelled", scheduled_at=hour_ago, attempted_at=None)
+    found = await lines(api, columns="waited,ran", order="id")
+    assert [3600 <= line["waited"] < 4000 for line in found[:1]] == [True]
+    assert [line["ran"] for line in (found[0], found[2])] == [None, None]
+    assert found[1]["waited"] == 0
+    assert 3600 <= found[1]["ran"] < 4000
+    assert found[2]["waited"] is None
+
+
+async def test_values_at_paths_are_json_to_the_letter(
+    api: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await factory.job(
+        connection,
+        args='{"n": -1.10, "t": "a\\"b", "none": null, "items": [{"sku": "x"}, {"sku": 2}],'
+        ' "big": 12345678901234567890}',
+        metadata={"trace_id": "abc"},
+    )
+    paths = "args.n,args.t,args.none,args.items[].sku,args.big,metadata.trace_id"
+    answer = await api.get("jobs/export", params={"columns": paths})
+    (line,) = answer.text.splitlines()
+    assert '"args.n":-1.10,' in line
+    assert '"args.big":12345678901234567890,' in line
+    found = json.loads(line)
+    assert found["args.t"] == 'a"b'
+    assert found["args.none"] is None
+    assert found["args.items[].sku"] == ["x", 2]
+    assert found["metadata.trace_id"] == "abc"
+    header, row = await table(api, columns=paths)
+    assert header == ["state", "kind", *paths.split(",")]
+    assert row[2:] == ["-1.10", 'a"b', "", '["x", 2]', "12345678901234567890", "abc"]
+    (missing,) = await lines(api, columns="args.nowhere,metadata.a.b")
+    assert (missing["args.nowhere"], missing["metadata.a.b"]) == (None, None)
+
+
+async def test_a_text_at_a_path_is_no_formula(
+    api: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await factory.job(connection, args={"text": "=1+1", "=key": 1})
+    header, row = await table(api, columns='args.text,args."=key"')
+    assert row[2:] == ["'=1+1", "1"]
+    assert not any(name.startswith("=") for name in header)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("args.password", "[redacted]"),
+        ("args.password.of", "[redacted]"),
+        ("args.user", {"name": "ada", "api_key": "[redacted]"}),
+        ("args.logins[].password", "[redacted]"),
+        ("metadata.access_token", "[redacted]"),
+        ("args.user.name", "ada"),
+        ("args.passwordless", None),
+    ],
+)
+async def test_secrets_stay_here(
+    api: httpx2.AsyncClient, connection: Connection, path: str, value: object
+) -> None:
+    await factory.job(
+        connection,
+        args={
+            "password": {"of": "hunter2"},
+            "user": {"name": "ada", "api_key": "hunter2"},
+            "logins": [{"password": "hunter2"}],
+        },
+        metadata={"access_token": "hunter2"},
+    )
+    assert [line[path] for line in await lines(api, columns=path)] == [value]
+    for row in await table(api, columns=path):
+        assert not any("hunter2" in cell for cell in row)
+
+
+async def test_other_names_may_be_secret(driver: Driver, connection: Connection) -> None:
+    await factory.job(connection, args={"user": "ada", "password": "hunter2"})
+    config = DashboardConfig(redact_keys=("user",))
+    async with browser(create_app(driver, no_auth=True, config=config)) as client:
+        text = (await client.get("/api/jobs/export?columns=args.user,args.password")).text
+    assert "hunter2" in text
+    assert "ada" not in text
+
+
+async def test_a_value_that_is_too_long_is_told(
+    api: httpx2.AsyncClient, connection: Connection
+) -> None:
+    job_id = await factory.job(
+        connection, args={"short": "x" * 9_000, "long": "x" * 11_000, "n": 1}
+    )
+    (found,) = await lines(api, columns="args.short,args.long,args.n")
+    assert (found["args.short"], found["args.n"]) == ("x" * 9_000, 1)
+    assert f"/jobs/{job_id}/raw/args" in found["args.long"]["left_out"]
+
+
+async def test_every_job_is_there_once(api: httpx2.AsyncClient, connection: Connection) -> None:
+    await connection.execute(
+        "insert into river_job (args, kind, max_attempts, state)"
+        " select jsonb_build_object('n', n), 'bulk', 25, 'available'"
+        " from generate_series(1, 2500) n"
+    )
+    for order in ("id", "-time"):
+        found = [line["args.n"] for line in await lines(api, columns="args.n", order=order)]
+        assert sorted(found) == list(range(1, 2501))
+
+
+@pytest.mark.parametrize(
+    "columns", ["nothing", "args.", "id;kind", ",".join(f"args.p{n}" for n in range(7)), "args.a b"]
+)
+async def test_columns_that_make_no_sense(api: httpx2.AsyncClient, columns: str) -> None:
+    answer = await api.get("jobs/export", params={"columns": columns})
+    assert answer.status_code == 400
+    assert answer.json()["message"]
+
+
+async def test_a_list_leads_to_its_files(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await factory.job(connection, "running", kind="a&b", args={"n": 7})
+    await factory.job(connection, "available", kind="c")
+    page = parse((await client.get("/jobs?q=kind:%22a%26b%22&state=running")).text)
+    asked = dict(parse_qsl(urlsplit(page.link("Export as CSV")).query))
+    assert asked == {"format": "csv", "q": 'kind:"a&b"', "state": "running"}
+    page = parse((await client.get("/jobs?state=running&columns=id,kind,args.n")).text)
+    answer = await client.get(page.link("Export as JSON lines"))
+    assert [json.loads(line) for line in answer.text.splitlines()] == [
+        {"state": "running", "id": 1, "kind": "a&b", "args.n": 7}
+    ]
+    page = parse((await client.get("/jobs?q=kind:")).text)
+    assert not [link for link in page.all("a") if link.text.startswith("Export")]
