@@ -257,3 +257,21 @@ async def test_an_action_that_the_server_refuses_is_a_notice_and_the_page_stays(
     await expect(page.locator(f"#job-{job}")).to_be_visible()
     await expect(page.get_by_label(f"Select job {job}")).to_be_checked()
     watch.forgive("500")
+
+
+async def test_moving_to_a_queue_without_workers_is_doubted_before_it_is_done(
+    site: Site, page: Page
+) -> None:
+    job_id = await factory.job(site.connection)
+    await factory.queue(site.connection, "served")
+    await page.goto(f"/jobs/{job_id}")
+    await page.get_by_role("button", name="Move").click()
+    dialog = page.get_by_role("dialog")
+    async with page.expect_request(lambda request: "/caution" in request.url) as asked:
+        await dialog.get_by_label("Queue").fill("nobody")
+    assert (await asked.value).url.endswith("/jobs/move/caution?queue=nobody")
+    await expect(dialog).to_contain_text("No client has served queue nobody lately")
+    await dialog.get_by_label("Queue").fill("served")
+    await expect(dialog.locator("#ask-caution")).to_be_hidden()
+    await dialog.get_by_role("button", name="Move 1 job").click()
+    await expect(page.locator(".notice")).to_contain_text("1 job moved to queue served")

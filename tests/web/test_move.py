@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
@@ -81,6 +82,32 @@ async def test_a_queue_without_workers_is_told(
     assert "No job was moved" in text
     assert "already there" in text
     assert "No client" not in text
+
+
+async def test_a_queue_without_workers_is_told_while_it_is_chosen(
+    client: httpx2.AsyncClient, connection: Connection, htmx: Htmx
+) -> None:
+    job_id = await job(connection)
+    await queue(connection, "served")
+    await queue(connection, "held", paused_at=datetime.now(UTC))
+    form = await ask(client, ids=str(job_id))
+    field = next(field for field in form.all("input") if field.attributes["name"] == "queue")
+    assert field.attributes["hx-target"] == "#ask-caution"
+    assert form.one(id="ask-caution").children == []
+    address = field.attributes["hx-get"]
+    for name, told in {
+        "nobody": "No client has served queue nobody lately: jobs wait there until one does.",
+        "held": "Queue held is paused: jobs wait there until it is resumed.",
+        "served": "",
+        "No name": "",
+        "": "",
+    }.items():
+        answer = await client.get(address, params={"queue": name}, headers=htmx())
+        assert answer.status_code == 200
+        assert parse(answer.text).text == told
+    assert await places(connection) == {job_id: ("default", 1)}
+    preview = parse((await client.get("/jobs/bulk?verb=move")).text)
+    assert preview.one(id="ask-caution").children == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -58,6 +59,26 @@ class JobsConfirm:
     """Texts to choose from, by the name of the verb's parameter."""
     next: str
     """Where to go afterwards (a path below the base path)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobsCaution:
+    """What speaks against what a form is about to give its verb."""
+
+    template: ClassVar[str] = "jobs/_caution.html"
+    fragments: ClassVar[Mapping[str, str]] = {}
+
+    caution: str
+    """Empty where nothing does."""
+
+
+async def doubt(verb: JobVerb, request: Request) -> Response:
+    """Answer with the caution about what is filled in so far, before the form is sent."""
+    told = ""
+    with suppress(BadRequest):
+        # What cannot be taken is told once it is sent.
+        told = await caution(request, verb, verb.read(request.query_params))
+    return respond(request, JobsCaution(caution=told))
 
 
 async def act(verb: JobVerb, request: Request) -> Response:
@@ -114,11 +135,26 @@ async def act(verb: JobVerb, request: Request) -> Response:
     return done(request, notice, next=next_url, changed="jobs")
 
 
-ROUTES = tuple(
-    GuardedRoute("POST", f"/jobs/{verb.name}", f"jobs.{verb.name}", verb.right, partial(act, verb))
-    for verb in JOB_VERBS.values()
+ROUTES = (
+    *(
+        GuardedRoute(
+            "POST", f"/jobs/{verb.name}", f"jobs.{verb.name}", verb.right, partial(act, verb)
+        )
+        for verb in JOB_VERBS.values()
+    ),
+    *(
+        GuardedRoute(
+            "GET",
+            f"/jobs/{verb.name}/caution",
+            f"jobs.{verb.name}_caution",
+            "jobs.read",
+            partial(doubt, verb),
+        )
+        for verb in JOB_VERBS.values()
+        if verb.caution
+    ),
 )
-"""An address for each verb."""
+"""An address for each verb, and one for what speaks against it where something may."""
 
 
 async def suggestions(request: Request, verb: JobVerb) -> Mapping[str, Sequence[str]]:
