@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
@@ -212,27 +212,22 @@ def create_app(
     as `riverui token` prints them, or the Path of a file of them) let in programs besides, or
     alone. Raise ConfigError for what cannot be used.
     """
-    from psycopg_pool import AsyncConnectionPool
-
     from riverui.actions.pilot import PLAIN
-    from riverui.storage.connect import connect
+    from riverui.storage.connect import driver_of
+    from riverui.storage.options import ConnectOptions
     from riverui.web.app import build_app
     from riverui.web.auth.sign_in import SignIn
     from riverui.web.config import DashboardConfig
 
     config = config or DashboardConfig()
-    driver: Driver
-    if database is None or isinstance(database, str | AsyncConnectionPool):
-        driver = connect(
-            database if isinstance(database, str) else None,
-            action_timeout=config.action_timeout,
-            page_timeout=config.page_timeout,
-            pool=database if isinstance(database, AsyncConnectionPool) else None,
-            schema=schema,
-        )
-    else:
-        driver = getattr(database, "driver", None) or cast("Driver", database)
-    pilot = getattr(database, "pilot", PLAIN)
+    driver, is_own = driver_of(
+        # A client brings the driver that it has.
+        getattr(database, "driver", database),
+        schema=schema,
+        options=ConnectOptions(
+            action_timeout=config.action_timeout, page_timeout=config.page_timeout
+        ),
+    )
     sign_in = SignIn(
         authenticate=authenticate,
         basic_auth=basic_auth,
@@ -245,8 +240,8 @@ def create_app(
         sign_in,
         config,
         hosts=hosts,
-        close_driver=database is None or isinstance(database, str | AsyncConnectionPool),
-        pilot=pilot,
+        close_driver=is_own,
+        pilot=getattr(database, "pilot", PLAIN),
     )
 
 

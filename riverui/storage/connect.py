@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -9,8 +10,7 @@ from riverui.errors import ConfigError
 from riverui.storage.interface import Driver, MigrationSource, SyncDriver
 from riverui.storage.options import ConnectOptions, Watch
 from riverui.storage.postgres import connect as postgres
-from riverui.storage.postgres.driver import MIGRATIONS, PostgresDriver
-from riverui.storage.postgres.sync_driver import PostgresSyncDriver
+from riverui.storage.postgres.driver import MIGRATIONS
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool, ConnectionPool
@@ -31,7 +31,7 @@ def connect(
     lock_timeout: timedelta = _DEFAULTS.lock_timeout,
     dashboard: str = "",
     watch: Watch | None = None,
-) -> PostgresDriver:
+) -> Driver:
     """Return a driver that opens itself at first use; ConfigError for a URL, schema or pool that
     cannot work.
 
@@ -66,7 +66,7 @@ def connect_sync(
     pool_timeout: timedelta = _DEFAULTS.pool_timeout,
     action_timeout: timedelta = _DEFAULTS.action_timeout,
     watch: Watch | None = None,
-) -> PostgresSyncDriver:
+) -> SyncDriver:
     """Return the driver of the synchronous client, which only inserts; see `connect`.
 
     Nothing is connected before the first insert outside somebody's transaction: who only inserts
@@ -83,13 +83,15 @@ def connect_sync(
     return postgres.connect_sync(url, pool, options)
 
 
-def driver_of(database: object, *, schema: str | None = None) -> tuple[Driver, bool]:
-    """Return the driver for what a Client was given, and whether it was made here.
+def driver_of(
+    database: object, *, schema: str | None = None, options: ConnectOptions = _DEFAULTS
+) -> tuple[Driver, bool]:
+    """Return the driver for what a Client or a dashboard was given, and whether it was made here.
 
     A URL, a pool, a SQLAlchemy engine, None for libpq's `PG*` variables, or a Driver, which is
     given back. ConfigError for anything else, and for a Driver with another schema.
     """
-    options = ConnectOptions(schema=schema)
+    options = replace(options, schema=schema)
     if database is None or isinstance(database, str):
         return postgres.connect(database, None, options), True
     if postgres.is_pool(database):

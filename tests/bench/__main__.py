@@ -24,7 +24,6 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from riverui.demo.postgres import EmbeddedPostgres
-from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate
 from tests.bench import report
 from tests.bench.api import ApiFigures, measure_api
@@ -39,6 +38,7 @@ from tests.bench.pages import PageFigures, measure_pages
 from tests.bench.report import Check, check
 from tests.bench.viewers import report as viewers
 from tests.bench.viewers.measure import measure_viewers
+from tests.drivers import connect
 
 DASHBOARD = ("queries", "bulk", "pages", "api", "viewers", "live")
 PARTS = (*DASHBOARD, "engine", *engine.PARTS)

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from riverui.storage.connect import connect
 from riverui.storage.interface import WorkingDriver
 from tests.contract.bare import BareDriver
+from tests.drivers import connect
 
 
 @pytest.fixture(params=["postgres", "bare"])

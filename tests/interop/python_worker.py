@@ -30,11 +30,11 @@ from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, Uniq
 from riverui.engine.job_lists import JobDeleteManyParams, JobListParams
 from riverui.engine.lead.periodic import PeriodicInterval, PeriodicJob
 from riverui.engine.limits import EngineLimits
-from riverui.storage.connect import connect
 from riverui.storage.options import ConnectOptions
 from riverui.storage.postgres.connect import connect as connect_postgres
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
+from tests.drivers import connect
 from tests.interop.kinds import KINDS, Bench, JsonArgs, make_args
 
 Settings = dict[str, Any]

@@ -14,10 +14,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate, migration_sql, migration_status, validate
 from riverui.storage.postgres.driver import MIGRATIONS, PostgresDriver
 from tests.conftest import create_database, drop_database, with_database
+from tests.drivers import connect
 
 pytestmark = pytest.mark.interop
 

@@ -24,7 +24,6 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.errors import UniqueConflict
-from riverui.storage.connect import connect
 from riverui.storage.interface.job_actions import SkipReason
 from riverui.storage.interface.params import (
     JobDeleteBeforeParams,
@@ -35,6 +34,7 @@ from riverui.storage.interface.params import (
 )
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
+from tests.drivers import connect
 from tests.interop.script import Script, Scripts
 from tests.interop.worker import Peer, PeerError, go_worker
 

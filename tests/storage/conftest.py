@@ -15,7 +15,6 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 
 from riverui.domain.jobs import JobListRow
-from riverui.storage.connect import connect
 from riverui.storage.interface import LISTENING, NOTIFYING, Driver, SyncDriver, SyncExecutor
 from riverui.storage.interface.params import (
     InsertResult,
@@ -34,6 +33,7 @@ from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.postgres.limits import PostgresLimits
 from tests import factory
 from tests.conftest import create_database, drop_database, with_database
+from tests.drivers import connect
 
 NOW = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=UTC)
 SCHEMA = "Jobs_1"

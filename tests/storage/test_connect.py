@@ -11,8 +11,8 @@ from psycopg.conninfo import conninfo_to_dict
 from riverui.engine.args.job_args import JsonArgs
 from riverui.engine.sync_client import SyncClient
 from riverui.errors import ConfigError, DatabaseUnavailable
-from riverui.storage.connect import connect
 from riverui.storage.postgres.conninfo import parse_url
+from tests.drivers import connect
 from tests.storage.conftest import Make, one_page
 
 URLS: list[tuple[str, dict[str, str], int | None]] = [

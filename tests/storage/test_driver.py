@@ -31,7 +31,6 @@ from riverui.errors import (
     SchemaMissing,
     SchemaTooOld,
 )
-from riverui.storage.connect import connect as connect_to
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Field, JobListParams, Op, Term
 from riverui.storage.migrations import migrate
@@ -40,6 +39,7 @@ from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.postgres.limits import PostgresLimits
 from tests import factory
 from tests.conftest import drop_database
+from tests.drivers import connect as connect_to
 from tests.storage.conftest import Make, limited, one_page
 from tests.storage.tcp_proxy import tcp_proxy
 

@@ -17,9 +17,9 @@ import pytest
 
 from riverui.domain.jobs import JobState
 from riverui.errors import UniqueConflict
-from riverui.storage.connect import connect
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.postgres.driver import PostgresDriver
+from tests.drivers import connect
 from tests.storage.conftest import Make
 
 WAITING = ("available", "pending", "retryable", "scheduled")

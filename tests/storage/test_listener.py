@@ -10,11 +10,11 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.connect import connect
 from riverui.storage.interface import Listener
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.limits import PostgresLimits
 from riverui.storage.postgres.listener import PostgresListener
+from tests.drivers import connect
 from tests.storage.conftest import Make, limited
 from tests.storage.tcp_proxy import tcp_proxy
 

@@ -12,9 +12,9 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.errors import DatabaseUnavailable, MigrationError
-from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate, migration_sql, migration_status, validate
 from riverui.storage.postgres.driver import MIGRATIONS, PostgresDriver
+from tests.drivers import connect
 
 
 @pytest.fixture

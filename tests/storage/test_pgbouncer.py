@@ -13,7 +13,6 @@ from functools import partial
 import psycopg
 
 from riverui.domain.jobs import JobState
-from riverui.storage.connect import connect, connect_sync
 from riverui.storage.interface.params import (
     Field,
     JobDeleteBeforeParams,
@@ -26,6 +25,7 @@ from riverui.storage.interface.params import (
 from riverui.storage.migrations import migrate, validate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
+from tests.drivers import connect, connect_sync
 from tests.storage.conftest import NOW, Make, all_pages, insert_params, one_page, sync_insert
 from tests.storage.test_job_work import fetch
 

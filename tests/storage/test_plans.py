@@ -20,7 +20,6 @@ from psycopg import AsyncConnection, AsyncRawCursor, RawCursor
 
 from riverui.domain.clock import LAST
 from riverui.domain.jobs import JobState
-from riverui.storage.connect import connect
 from riverui.storage.interface.params import (
     Field,
     JobCursor,
@@ -40,6 +39,7 @@ from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.postgres.statements import load_queries
 from riverui.storage.sql import Pieces, number, parse, read_blocks
 from tests.conftest import create_database, drop_database, with_database
+from tests.drivers import connect
 from tests.pro_tables import PRO_TABLES
 
 ROWS = 200_000

@@ -14,8 +14,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool
 
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.connect import connect
 from riverui.storage.postgres.driver import PostgresDriver
+from tests.drivers import connect
 
 
 class _Door:

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from riverui.errors import MigrationError
-from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate, migration_sql, migration_status, validate
 from riverui.storage.postgres.driver import MIGRATIONS, PostgresDriver
+from tests.drivers import connect
 
 LINE = "riverui"
 

@@ -22,13 +22,13 @@ from riverui.errors import (
     SchemaTooOld,
     UniqueConflict,
 )
-from riverui.storage.connect import connect
 from riverui.storage.interface.job_actions import SkipReason
 from riverui.storage.interface.params import JobFetchParams
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
 from riverui.storage.postgres.limits import PostgresLimits
+from tests.drivers import connect
 from tests.storage.conftest import NOW, Make, insert_params, limited
 from tests.storage.tcp_proxy import tcp_proxy
 

@@ -30,8 +30,8 @@ from riverui.errors import (
     SchemaMissing,
     UniqueConflict,
 )
-from riverui.storage.connect import connect_sync
 from riverui.storage.postgres.sync_driver import PostgresSyncDriver
+from tests.drivers import connect_sync
 from tests.storage.conftest import NOW, SCHEMA, insert_params, sync_insert, sync_insert_tx
 from tests.storage.test_job_insert import NASTY
 

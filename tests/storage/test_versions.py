@@ -13,7 +13,6 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
 from riverui.domain.jobs import JobState
-from riverui.storage.connect import connect
 from riverui.storage.interface.params import (
     Field,
     JobDeleteBeforeParams,
@@ -30,6 +29,7 @@ from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.statements import load_queries
 from tests import factory
+from tests.drivers import connect
 from tests.storage.conftest import NOW, Make, insert_params
 from tests.storage.test_job_work import fetch
 

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -345,3 +346,11 @@ def _plain(show: Callable[[Request], object]) -> ASGIApp:
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
     async with app.router.lifespan_context(app):
         yield
+
+
+def test_what_is_no_database_is_refused_when_the_app_is_made() -> None:
+    wrong: Any = object()
+    with pytest.raises(ConfigError, match="object is not a database: give a URL"):
+        riverui.create_app(wrong, no_auth=True)
+    with pytest.raises(ConfigError, match="schema differs from the driver's"):
+        riverui.create_app(riverui.connect("postgres://x/y"), schema="other", no_auth=True)
