@@ -18,6 +18,7 @@ import platform
 import sys
 import time
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import psycopg
 from psycopg import sql
@@ -30,7 +31,7 @@ from tests.bench.api import ApiFigures, measure_api
 from tests.bench.bulk import BulkFigures, measure_bulk
 from tests.bench.cases import SEARCH, cases, facts
 from tests.bench.engine import measure as engine
-from tests.bench.generate import fill
+from tests.bench.generate import SLIM_FROM, fill
 from tests.bench.live import LiveFigures, measure_live
 from tests.bench.measure import Result, Subject, measure
 from tests.bench.page_times import measure_first_requests, measure_page_times
@@ -98,6 +99,9 @@ async def _filled(urls: dict[int, str], parts: Collection[str], repeats: int) ->
         for rows, url in urls.items():
             with psycopg.connect(url) as connection:
                 listed = cases(facts(connection))
+            if rows > SLIM_FROM:
+                # Sorting what has ended takes River UI's form minutes there.
+                listed = [replace(case, river_ui=None, river_048=None) for case in listed]
             driver = connect(url)
             stack.push_async_callback(driver.close)
             plain = await psycopg.AsyncConnection.connect(url, autocommit=True)
@@ -143,9 +147,8 @@ def _query_targets(results: dict[str, dict[int, Result]], subject: Subject) -> l
     sizes = sorted(results["list: all"])
     for rows in sizes:
         completed = results["list: completed"][rows]
-        assert completed.river_ui is not None
-        ratio = completed.river_ui.median / completed.ours.median
-        if rows >= 1_000_000:
+        if rows >= 1_000_000 and completed.river_ui is not None:
+            ratio = completed.river_ui.median / completed.ours.median
             found.append(
                 check(
                     f"completed list of {rows:,} rows, River UI's form",

@@ -96,8 +96,8 @@ def facts(connection: psycopg.Connection[TupleRow]) -> Facts:
         (rows,) = one("select count(*) from river_job where state = %s", state)
         assert isinstance(rows, int)
         found, job_id = one(
-            f"select {at}, id from river_job where state = %s order by 1 {way}, 2 {way} offset %s"
-            " limit 1",
+            f"select {at}, id from river_job where state = %s and {at} is not null"
+            f" order by 1 {way}, 2 {way} offset %s limit 1",
             state,
             min(100_000, rows // 2),
         )

@@ -10,6 +10,13 @@ import psycopg
 from psycopg.rows import TupleRow
 
 FILL = Path(__file__).with_name("fill.sql")
+HISTORY = Path(__file__).with_name("history.sql")
+SLIM_FROM = 20_000_000
+"""Rows from which a table has a slim history: a row of `fill.sql` takes about 1,100 bytes with its
+indexes, so that a hundred million would need 110 GB of disk; one of `history.sql` takes 250.
+"""
+SLICE = 5_000_000
+"""Rows that one statement adds to the history, so that no sort of a statement needs much disk."""
 QUEUES = ("default", "email", "webhooks", "reports", "billing", "images", "imports", "search")
 RETIRED = "kind_retired"
 """A kind that only the oldest jobs have."""
@@ -40,10 +47,14 @@ def mix(rows: int) -> dict[str, int]:
 
 
 def fill(connection: psycopg.Connection[TupleRow], rows: int) -> None:
-    """Replaces what the tables hold by `rows` jobs and the queues they are in. Commits; needs
-    autocommit.
+    """Replace what the tables hold by `rows` jobs and the queues they are in, and commit.
+
+    A table of more than `SLIM_FROM` rows is one of a million rows with a long history before it,
+    whose completed jobs have small args and neither errors nor tags nor metadata. The connection
+    must be in autocommit.
     """
-    counts = mix(rows)
+    history = rows - 1_000_000 if rows > SLIM_FROM else 0
+    counts = mix(rows - history)
     hours = {state: spread for state, _, spread in _MIX}
     connection.execute("set maintenance_work_mem = '1GB'")
     connection.execute("set work_mem = '256MB'")
@@ -57,9 +68,20 @@ def fill(connection: psycopg.Connection[TupleRow], rows: int) -> None:
         for name, _ in indexes:
             connection.execute(f"drop index {name}".encode())
         connection.execute("select setseed(0.42)")
+        for first in range(1, history + 1, SLICE):
+            connection.execute(
+                HISTORY.read_bytes(),
+                {
+                    "queues": list(QUEUES),
+                    "rows": history,
+                    "first": first,
+                    "last": min(first + SLICE - 1, history),
+                },
+            )
         connection.execute(
             FILL.read_bytes(),
             {
+                "history": history,
                 "queues": list(QUEUES),
                 "states": list(counts),
                 "rows": list(counts.values()),

@@ -62,11 +62,10 @@ async def measure(subjects: Mapping[int, Subject], *, repeats: int) -> dict[str,
         for _ in range(repeats):
             for rows, subject in subjects.items():
                 for case in subject.cases:
-                    forms = {
-                        "ours": partial(_ours, subject, case, watch),
-                        "ui": partial(_theirs, subject, case.river_ui, watch),
-                        "048": partial(_theirs, subject, case.river_048, watch),
-                    }
+                    forms = {"ours": partial(_ours, subject, case, watch)}
+                    for form, query in (("ui", case.river_ui), ("048", case.river_048)):
+                        if query is not None:
+                            forms[form] = partial(_theirs, subject, query, watch)
                     for form, run in forms.items():
                         timing = timings[case.key, rows, form]
                         if not timing.enough:
@@ -75,8 +74,8 @@ async def measure(subjects: Mapping[int, Subject], *, repeats: int) -> dict[str,
         case.key: {
             rows: Result(
                 ours=timings[case.key, rows, "ours"],
-                river_ui=timings[case.key, rows, "ui"] if case.river_ui else None,
-                river_048=timings[case.key, rows, "048"] if case.river_048 else None,
+                river_ui=timings.get((case.key, rows, "ui")),
+                river_048=timings.get((case.key, rows, "048")),
             )
             for rows in subjects
         }
@@ -101,9 +100,7 @@ async def _ours(subject: Subject, case: Case, watch: Stopwatch) -> float:
         return watch.total
 
 
-async def _theirs(subject: Subject, query: str | None, watch: Stopwatch) -> float:
-    if query is None:
-        return 0.0
+async def _theirs(subject: Subject, query: str, watch: Stopwatch) -> float:
     watch.clear()
     await subject.plain.execute(query.encode())
     return watch.total
