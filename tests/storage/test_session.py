@@ -81,9 +81,9 @@ async def test_a_sessions_connection_is_its_own(postgres: PostgresDriver, make: 
     )
     for _ in range(200):
         if (await make.rows(count))[0]["n"] == 1:
-            return
+            break
         await asyncio.sleep(0.02)
-    raise AssertionError("the sessions' connections are still open")
+    assert (await make.rows(count))[0]["n"] == 1, "the sessions' connections are still open"
 
 
 async def test_only_hot_statements_are_prepared(postgres: PostgresDriver, make: Make) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from riverui.storage.postgres.driver import PostgresDriver
 
 _NEVER_BEGUN = 2**40 + 5
@@ -14,11 +16,14 @@ async def test_the_end_of_a_transaction_is_known_by_its_number(driver: PostgresD
             assert await executor.transaction_id() == kept
             assert await outside.transaction_committed(kept) is None
         assert await outside.transaction_committed(kept) is True
-        try:
+        undone: list[int] = []
+
+        async def fail() -> None:
             async with driver.transaction() as executor:
-                undone = await executor.transaction_id()
+                undone.append(await executor.transaction_id())
                 raise LookupError
-        except LookupError:
-            pass
-        assert await outside.transaction_committed(undone) is False
+
+        with pytest.raises(LookupError):
+            await fail()
+        assert await outside.transaction_committed(undone[0]) is False
         assert await outside.transaction_committed(_NEVER_BEGUN) is False

@@ -18,15 +18,15 @@ from tests.web.stand_ins import browser
 
 
 @pytest.fixture
-def limits() -> DashboardLimits:
+def dashboard_limits() -> DashboardLimits:
     """Give the dashboard's limits; a test parametrizes them where it needs others."""
     return DashboardLimits()
 
 
 @pytest.fixture
-async def app(driver: Driver, limits: DashboardLimits) -> AsyncIterator[Starlette]:
+async def app(driver: Driver, dashboard_limits: DashboardLimits) -> AsyncIterator[Starlette]:
     """Yield the dashboard, open to everybody."""
-    app = build_app(driver, SignIn(no_auth=True), limits=limits)
+    app = build_app(driver, SignIn(no_auth=True), limits=dashboard_limits)
     yield app
     await app.state.dashboard.operations.close()
     await app.state.dashboard.counts.close()

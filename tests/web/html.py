@@ -23,14 +23,15 @@ class Element:
     @property
     def text(self) -> str:
         """All text inside, white space collapsed."""
-        return re.sub(r"\s+", " ", "".join(self._pieces())).strip()
+        return re.sub(r"\s+", " ", "".join(self.pieces())).strip()
 
-    def _pieces(self) -> Iterator[str]:
+    def pieces(self) -> Iterator[str]:
+        """Yield the texts inside, in their order."""
         for child in self.children:
             if isinstance(child, str):
                 yield child
             else:
-                yield from child._pieces()
+                yield from child.pieces()
 
     def walk(self) -> Iterator[Element]:
         """This element and all below it."""
@@ -41,7 +42,7 @@ class Element:
 
     def all(self, tag: str = "", **attributes: str) -> list[Element]:
         """Elements with this tag and these attributes (`class_` finds one of the classes)."""
-        return [element for element in self.walk() if element._fits(tag, attributes)]
+        return [element for element in self.walk() if element.fits(tag, attributes)]
 
     def one(self, tag: str = "", **attributes: str) -> Element:
         """The only such element."""
@@ -64,7 +65,8 @@ class Element:
             and "name" in element.attributes
         ]
 
-    def _fits(self, tag: str, attributes: dict[str, str]) -> bool:
+    def fits(self, tag: str, attributes: dict[str, str]) -> bool:
+        """Return whether the element has this tag and these attributes."""
         if tag and self.tag != tag:
             return False
         for name, value in attributes.items():

@@ -110,7 +110,7 @@ async def test_only_states_in_which_the_verb_does_something_are_touched(
     assert not form.all("button")
 
 
-@pytest.mark.parametrize("limits", [DashboardLimits(preview_jobs=2)])
+@pytest.mark.parametrize("dashboard_limits", [DashboardLimits(preview_jobs=2)])
 async def test_kinds_are_told_of_the_jobs_looked_at(
     client: httpx2.AsyncClient, connection: AsyncConnection[Any]
 ) -> None:

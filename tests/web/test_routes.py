@@ -186,16 +186,21 @@ async def test_every_page_reads_well_for_someone_who_may_only_read(
     driver: Driver, connection: AsyncConnection[dict[str, Any]]
 ) -> None:
     await seed(connection)
+    left_out = ("jobs.bulk", "jobs.search", "operations.show")
+    pages = [
+        entry
+        for entry in ENTRIES
+        if method(entry) == "GET" and entry.name not in left_out and not of_api(entry)
+    ]
+    offered = [post.path for post in POSTS if post.right not in (*READ_ONLY, SIGNED_IN)]
+    assert len(pages) > 10
+    assert offered
     async with browser(app_for(driver, READ_ONLY)) as client:
-        for entry in ENTRIES:
-            if entry.name in ("jobs.bulk", "jobs.search", "operations.show") or of_api(entry):
-                continue
-            if method(entry) == "GET":
-                answer = await client.get(path(entry))
-                assert answer.status_code in (200, 302, 307), (entry.path, answer.text)
-                offered = [post.path for post in POSTS if post.right not in (*READ_ONLY, SIGNED_IN)]
-                buttons = re.findall(r'(?:formaction|hx-post)="([^"?]*)', answer.text)
-                assert not set(buttons) & set(offered), entry.path
+        for entry in pages:
+            answer = await client.get(path(entry))
+            assert answer.status_code in (200, 302, 307), (entry.path, answer.text)
+            buttons = re.findall(r'(?:formaction|hx-post)="([^"?]*)', answer.text)
+            assert not set(buttons) & set(offered), entry.path
 
 
 async def seed(connection: AsyncConnection[dict[str, Any]]) -> None:

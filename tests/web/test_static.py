@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from riverui import create_app
 from riverui.web.assets import STATIC
@@ -94,4 +95,9 @@ async def test_nothing_else_can_be_reached(path: str) -> None:
 
 async def test_what_the_folder_holds_decides(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("secret notes")
-    assert not StaticFiles(tmp_path)._files
+    (tmp_path / "app.css").write_text("a {}")
+    static = StaticFiles(tmp_path)
+    app = Starlette(routes=[Route("/{hash}/{path:path}", static.show)])
+    async with browser(app) as client:
+        assert (await client.get("/x/app.css")).text == "a {}"
+        assert (await client.get("/x/notes.md")).status_code == 404

@@ -63,11 +63,15 @@ class WorkerProcess:
         except AssertionError:
             pytest.fail(f"never said {words!r}: {self.lines}")
 
+    def hear_out(self) -> None:
+        """Wait until all that it said is in `lines`; it has ended."""
+        self._reader.join(5)
+
     def stop(self, number: int = signal.SIGTERM, *, seconds: float = 20) -> int:
         """Sends the signal and gives the exit code."""
         self.process.send_signal(number)
         code = self.process.wait(seconds)
-        self._reader.join(5)
+        self.hear_out()
         return code
 
     def insert(self, kind: str, queue: str = "default", args: str = "{}") -> int:
@@ -114,7 +118,7 @@ def start_worker(database_url: str) -> StartWorker:
         finally:
             worker.process.kill()
             worker.process.wait()
-            worker._reader.join(5)
+            worker.hear_out()
             assert worker.process.stdout is not None
             worker.process.stdout.close()
 

@@ -31,7 +31,7 @@ def failed(*argv: str, **environ: str) -> tuple[int, str]:
     """Exit code and the one line that a worker leaves that cannot start."""
     worker = WorkerProcess(environ.pop("DATABASE_URL", NOWHERE), *argv, environ=environ)
     code = worker.process.wait(30)
-    worker._reader.join(5)
+    worker.hear_out()
     assert worker.process.stdout is not None
     worker.process.stdout.close()
     assert len(worker.lines) == 1, worker.lines

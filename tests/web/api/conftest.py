@@ -9,10 +9,10 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from tests.web.conftest import app, limits, reader
+from tests.web.conftest import app, dashboard_limits, reader
 from tests.web.stand_ins import browser
 
-__all__ = ["app", "limits", "reader"]
+__all__ = ["app", "dashboard_limits", "reader"]
 
 Get = Callable[..., Awaitable[Any]]
 

@@ -150,11 +150,11 @@ def test_pages_shrink_where_jobs_are_big() -> None:
     def row(size: int) -> JobTextRow:
         return JobTextRow._make([*["x" * size] * 14, (), (), "{}", ()])
 
-    assert export._next_size(50, [row(10)] * 50) == 100
-    assert export._next_size(1000, [row(10)] * 1000) == 1000
-    assert export._next_size(100, [row(30_000)] * 100) == 100
-    assert export._next_size(100, [row(100_000)] * 100) == 25
-    assert export._next_size(1, [row(10_000_000)]) == 1
+    assert export.next_size(50, [row(10)] * 50) == 100
+    assert export.next_size(1000, [row(10)] * 1000) == 1000
+    assert export.next_size(100, [row(30_000)] * 100) == 100
+    assert export.next_size(100, [row(100_000)] * 100) == 25
+    assert export.next_size(1, [row(10_000_000)]) == 1
 
 
 async def test_who_hangs_up_ends_the_reading(app: Starlette, connection: Connection) -> None:

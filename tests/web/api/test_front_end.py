@@ -30,7 +30,9 @@ RECORDED: list[dict[str, Any]] = json.loads(
 
 
 # However busy the machine is, counting a hundred jobs is cheap.
-@pytest.mark.parametrize("limits", [DashboardLimits(counts=CountLimits(cheap_seconds=10))])
+@pytest.mark.parametrize(
+    "dashboard_limits", [DashboardLimits(counts=CountLimits(cheap_seconds=10))]
+)
 async def test_what_its_pages_ask_is_answered_and_done(
     app: Starlette, connection: AsyncConnection[Any]
 ) -> None:

@@ -72,23 +72,23 @@ async def test_answers_are_what_the_document_says(
         job_id = await factory.job(connection, state)
     begun = (await api.post("jobs/delete", json={"query": "kind:none"})).json()["operation"]
     parameters = {"name": "default", "job_id": str(job_id), "id": begun["id"]}
-    for entry in endpoints(app.routes):
-        told = entry.description
-        if (
-            entry.method == "GET"
-            and told.answer
-            and JSON in told.media
-            and ".pro." not in entry.name
-        ):
-            known = parameters | ({"name": "complete"} if entry.name == "health" else {})
-            path = entry.path_format.format_map(known).removeprefix("/api/")
-            sent = {"facet": "job_kind", "q": "kind:test_kind"}
-            named = {parameter.name for parameter in told.parameters}
-            answer = await api.get(
-                path, params={name: sent[name] for name in sent if name in named}
-            )
-            assert answer.status_code == 200, (entry.name, answer.text)
-            validate(told.answer.__name__, answer.json())
+    answered = [
+        (entry, entry.description.answer)
+        for entry in endpoints(app.routes)
+        if entry.method == "GET"
+        and entry.description.answer
+        and JSON in entry.description.media
+        and ".pro." not in entry.name
+    ]
+    assert len(answered) > 10
+    for entry, model in answered:
+        known = parameters | ({"name": "complete"} if entry.name == "health" else {})
+        path = entry.path_format.format_map(known).removeprefix("/api/")
+        sent = {"facet": "job_kind", "q": "kind:test_kind"}
+        named = {parameter.name for parameter in entry.description.parameters}
+        answer = await api.get(path, params={name: sent[name] for name in sent if name in named})
+        assert answer.status_code == 200, (entry.name, answer.text)
+        validate(model.__name__, answer.json())
 
 
 async def test_the_document_names_the_base_path(app: Starlette) -> None:

@@ -104,7 +104,9 @@ async def test_states_are_eight_numbers(get: Get, connection: Connection) -> Non
 
 
 # However busy the machine is, this counts as cheap.
-@pytest.mark.parametrize("limits", [DashboardLimits(counts=CountLimits(cheap_seconds=10))])
+@pytest.mark.parametrize(
+    "dashboard_limits", [DashboardLimits(counts=CountLimits(cheap_seconds=10))]
+)
 async def test_states_are_those_of_the_moment_whoever_changed_them(
     get: Get, connection: Connection
 ) -> None:

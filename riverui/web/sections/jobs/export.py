@@ -158,7 +158,7 @@ async def _pages(
             return
         # How many there were, not how many were asked for: a page ends early where jobs are large.
         size = len(page.rows) if page.more else wanted.limit
-        wanted = replace(wanted, limit=_next_size(max(size, 1), page.rows))
+        wanted = replace(wanted, limit=next_size(max(size, 1), page.rows))
         page = await _page(request, wanted, args)
 
 
@@ -201,7 +201,8 @@ async def _frozen(request: Request, selection: Selection) -> Selection:
     return replace(selection, filter=JobFilter(states=found.states, terms=(*found.terms, until)))
 
 
-def _next_size(size: int, rows: Sequence[JobTextRow]) -> int:
+def next_size(size: int, rows: Sequence[JobTextRow]) -> int:
+    """Return how many jobs to read after a page of so many, by how large their args were."""
     read = sum(len(row.args) for row in rows)
     read += sum(len(value or "") for row in rows for value in row.values)
     if read > _LARGE:
