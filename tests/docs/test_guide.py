@@ -17,7 +17,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 GUIDE = (
     "getting-started",
     "inserting",
-    "working",
+    "writing-workers",
     "periodic",
     "operating",
     "extending",
