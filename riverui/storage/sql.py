@@ -84,7 +84,7 @@ def read_blocks(text: str) -> dict[str, str]:
     return {block.name: block.sql for block in blocks_of(text)}
 
 
-class Parameter(NamedTuple):
+class Placeholder(NamedTuple):
     """A place for a value."""
 
     name: str
@@ -153,7 +153,7 @@ def join(fragments: Iterable[Fragment], separator: str = " ") -> Fragment:
 EMPTY = Fragment(())
 """Empties a slot that holds something by default."""
 
-Piece = str | Parameter | Slot | Fragment
+Piece = str | Placeholder | Slot | Fragment
 Pieces = tuple[Piece, ...]
 
 
@@ -176,7 +176,7 @@ def parse(text: str) -> Pieces:
         elif slot := match["slot"]:
             levels[-1].append(Slot(slot, ()))
         else:
-            levels[-1].append(Parameter(match["parameter"]))
+            levels[-1].append(Placeholder(match["parameter"]))
     if open_slots:
         raise ValueError(f"the slot {open_slots[-1]} has no end")
     return (*levels[0], text[place:])
@@ -218,7 +218,7 @@ class _Writer:
         for piece in pieces:
             if isinstance(piece, str):
                 self._written.append(piece)
-            elif isinstance(piece, Parameter):
+            elif isinstance(piece, Placeholder):
                 self._parameter(piece.name, scope)
             elif isinstance(piece, Fragment):
                 self.write(piece, scope)

@@ -114,9 +114,9 @@ async def test_a_conflict_of_an_action_spoils_nothing(
     gone = await make.job("cancelled", **unique)
     async with (
         await AsyncConnection.connect(database_url) as connection,
-        engine.connect() as alchemy,
+        engine.connect() as sqlalchemy,
     ):
-        transactions: list[Any] = [connection, alchemy]
+        transactions: list[Any] = [connection, sqlalchemy]
         for transaction in transactions:
             executor = await driver.adopt(transaction)
             await executor.job_insert_many([insert_params()])

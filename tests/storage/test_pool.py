@@ -18,7 +18,7 @@ from riverui.storage.postgres.driver import PostgresDriver
 from tests.drivers import connect
 
 
-class _Door:
+class _Proxy:
     """A way to the server over TCP that can be shut like a server that is killed."""
 
     def __init__(self, url: str) -> None:
@@ -32,7 +32,7 @@ class _Door:
 
     @property
     def url(self) -> str:
-        """Where the door is."""
+        """Where the proxy is."""
         return make_conninfo(self._url, host="127.0.0.1", port=self._port, sslmode="disable")
 
     async def open(self) -> None:
@@ -70,9 +70,9 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @pytest.fixture
-async def door(database_url: str) -> AsyncIterator[_Door]:
+async def proxy(database_url: str) -> AsyncIterator[_Proxy]:
     """A way to the database, open."""
-    found = _Door(database_url)
+    found = _Proxy(database_url)
     await found.open()
     yield found
     await found.shut()
@@ -101,32 +101,32 @@ async def _hold(driver: PostgresDriver, seconds: float) -> None:
 
 @pytest.mark.parametrize("making", [_own, _hosts])
 async def test_who_waits_for_a_connection_hears_at_once_that_the_database_is_gone(
-    making: _Making, door: _Door
+    making: _Making, proxy: _Proxy
 ) -> None:
-    async with making(door.url, 2) as driver:
+    async with making(proxy.url, 2) as driver:
         await driver.ping()
         asked = [asyncio.ensure_future(_hold(driver, 9)) for _ in range(2)]
         await asyncio.sleep(0.3)
         asked += [asyncio.ensure_future(driver.ping()) for _ in range(10)]
         await asyncio.sleep(0.3)
-        await door.shut()
+        await proxy.shut()
         started = time.monotonic()
         answers = await asyncio.gather(*asked, return_exceptions=True)
         assert time.monotonic() - started < 1.5
         assert {type(answer) for answer in answers} == {DatabaseUnavailable}
         assert not any("free in time" in str(answer) for answer in answers)
-        await door.open()
+        await proxy.open()
         await asyncio.sleep(1.1)
         await driver.ping()
 
 
 @pytest.mark.parametrize("making", [_own, _hosts])
-async def test_a_busy_pool_is_waited_for_in_turn(making: _Making, door: _Door) -> None:
-    async with making(door.url, 1) as driver:
+async def test_a_busy_pool_is_waited_for_in_turn(making: _Making, proxy: _Proxy) -> None:
+    async with making(proxy.url, 1) as driver:
         await driver.ping()
         holder = asyncio.ensure_future(_hold(driver, 2))
         await asyncio.sleep(0.2)
-        before = door.passed
+        before = proxy.passed
         order: list[int] = []
 
         async def wait(place: int) -> None:
@@ -136,5 +136,5 @@ async def test_a_busy_pool_is_waited_for_in_turn(making: _Making, door: _Door) -
         await asyncio.gather(*(wait(place) for place in range(10)))
         assert order == list(range(10))
         # Whether the database is there is asked once a second, however many wait.
-        assert door.passed - before <= 3
+        assert proxy.passed - before <= 3
         await holder

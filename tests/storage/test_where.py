@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from riverui.storage.postgres.job_list.select import where_fragment
-from riverui.storage.sql import Fragment, Parameter, Queries, join
+from riverui.storage.sql import Fragment, Placeholder, Queries, join
 from riverui.storage.where import Where
 
 
@@ -15,7 +15,7 @@ def numbered(conditions: list[Where], first: int) -> tuple[str, list[Any]]:
     """The conditions in a statement that has parameters before theirs, and their values."""
     before = [f"before_{n}" for n in range(1, first)]
     statement = Fragment(
-        (*map(Parameter, before), join([where_fragment(each) for each in conditions], " and ")),
+        (*map(Placeholder, before), join([where_fragment(each) for each in conditions], " and ")),
         dict.fromkeys(before),
     )
     text, values = Queries([], None).render(statement)

@@ -12,14 +12,14 @@ from riverui.storage.interface import (
     WORKING,
     Capability,
 )
-from riverui.storage.postgres.admin.job_actions import JobActions
+from riverui.storage.postgres.admin.job_actions import JobActionStatements
 from riverui.storage.postgres.browse.job_texts import JobTexts
-from riverui.storage.postgres.browse.jobs import Jobs
-from riverui.storage.postgres.browse.names import Names
+from riverui.storage.postgres.browse.jobs import JobStatements
+from riverui.storage.postgres.browse.names import NameStatements
 from riverui.storage.postgres.browse.pro import Pro
-from riverui.storage.postgres.browse.progress import Progress
-from riverui.storage.postgres.browse.queues import Queues
-from riverui.storage.postgres.browse.server import Server
+from riverui.storage.postgres.browse.progress import ProgressStatements
+from riverui.storage.postgres.browse.queues import QueueStatements
+from riverui.storage.postgres.browse.server import ServerStatements
 from riverui.storage.postgres.engine.indexes import Indexes
 from riverui.storage.postgres.engine.job_upkeep import JobUpkeep
 from riverui.storage.postgres.engine.job_work import JobWork
@@ -35,11 +35,18 @@ class EngineOperations(JobWork, JobSelect, JobUpkeep, Leader):
     """What the engine needs: EngineExecutor."""
 
 
-class PageOperations(Jobs, JobActions, JobTexts, Queues, Names, Progress):
+class PageOperations(
+    JobStatements,
+    JobActionStatements,
+    JobTexts,
+    QueueStatements,
+    NameStatements,
+    ProgressStatements,
+):
     """What pages and programs read and do: BrowseExecutor and AdminExecutor."""
 
 
-class OptionalOperations(Pro, Indexes, Server, Operations):
+class OptionalOperations(Pro, Indexes, ServerStatements, Operations):
     """What other databases may lack: the Protocols behind the capabilities."""
 
     capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES) - {

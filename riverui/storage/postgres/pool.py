@@ -30,7 +30,7 @@ Connection = AsyncConnection[Any]
 
 _ANSWER_HOLDS = 1.0
 """Seconds for which one attempt to connect tells everyone: nobody queues up behind a dead host."""
-_DOUBT = 0.5
+_ASK_AFTER_SECONDS = 0.5
 """Seconds of waiting for a connection after which it is asked whether there is a database at all.
 """
 _LIFETIME = 1800.0
@@ -94,7 +94,7 @@ class Reachability:
                 loop = asyncio.get_running_loop()
                 # A task only where it comes to a wait: mostly there is none.
                 alarm = loop.call_later(
-                    _DOUBT, lambda: checks.append(loop.create_task(keep_checking(wait)))
+                    _ASK_AFTER_SECONDS, lambda: checks.append(loop.create_task(keep_checking(wait)))
                 )
                 try:
                     yield
@@ -179,7 +179,7 @@ class OwnPool:
         if stats.get("pool_available", 0):
             with suppress(PoolTimeout):
                 # As a rule at once. The rare wait is for one that another task was quicker to take.
-                return pool, await pool.getconn(_DOUBT)
+                return pool, await pool.getconn(_ASK_AFTER_SECONDS)
         if not stats.get("pool_size", 0):
             await self.reachability.check()
         async with self.reachability.checked():

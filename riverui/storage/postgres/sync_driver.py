@@ -270,9 +270,11 @@ class _Psycopg2Connection:
 
 
 def _connection_in(transaction: object) -> _SyncConnection:
-    guest = sync_connection_of(transaction)
+    connection = sync_connection_of(transaction)
     return (
-        _PsycopgConnection(guest) if isinstance(guest, Connection) else _Psycopg2Connection(guest)
+        _PsycopgConnection(connection)
+        if isinstance(connection, Connection)
+        else _Psycopg2Connection(connection)
     )
 
 

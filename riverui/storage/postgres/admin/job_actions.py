@@ -17,7 +17,7 @@ from riverui.storage.sql import Fragment
 _SKIP_LOCKED = Fragment("job_skip_locked")
 
 
-class JobActions(Statements):
+class JobActionStatements(Statements):
     """Writing operations on river_job."""
 
     async def job_cancel_many(self, ids: Sequence[int]) -> JobChanges:

@@ -51,7 +51,7 @@ _TEXTS = {
 """The blocks of a job's texts by the names that callers have for them."""
 
 
-class Jobs(JobListPlans):
+class JobStatements(JobListPlans):
     """Reading operations on river_job."""
 
     async def job_list(self, params: JobListParams) -> JobPage:

@@ -19,7 +19,7 @@ _MOST_QUEUES = 2000
 _FIELDS = frozenset({"args", "metadata"})
 
 
-class Names(Statements):
+class NameStatements(Statements):
     """Distinct values in River's tables, each from a bounded part of them."""
 
     async def job_kind_list(

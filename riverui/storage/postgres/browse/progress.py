@@ -19,7 +19,7 @@ _TRY = "savepoint riverui_try; set local statement_timeout = 1000; set local ena
 _TRIED = "rollback to savepoint riverui_try; release savepoint riverui_try"
 
 
-class Progress(JobListPlans):
+class ProgressStatements(JobListPlans):
     """Counting a filter's jobs by state."""
 
     async def job_progress(self, filter: JobFilter, *, window: int) -> JobProgress:

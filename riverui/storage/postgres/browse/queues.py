@@ -19,13 +19,13 @@ from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements
 from riverui.storage.sql import Fragment, word
 
-_MOST = 2000
+_MOST_QUEUES = 2000
 """Distinct queues of jobs that are looked through in each state."""
 
 _UNFINISHED = tuple(state.value for state in JobState if state not in FINALIZED)
 
 
-class Queues(Statements):
+class QueueStatements(Statements):
     """Operations on river_queue and on the queues that jobs are in."""
 
     async def queue_get(self, name: str, *, cap: int) -> QueueListRow | None:
@@ -74,7 +74,12 @@ class Queues(Statements):
         pattern = contains_pattern(match)
         names = await self._rows(
             "job_queue_name_list",
-            {"states": list(_UNFINISHED), "pattern": pattern, "most": _MOST, "limit": _MOST},
+            {
+                "states": list(_UNFINISHED),
+                "pattern": pattern,
+                "most": _MOST_QUEUES,
+                "limit": _MOST_QUEUES,
+            },
         )
         rows = await self._rows(
             "queue_list",

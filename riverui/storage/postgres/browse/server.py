@@ -23,7 +23,7 @@ _SETTINGS = (
 )
 
 
-class Server(Statements):
+class ServerStatements(Statements):
     """Operations on what lies around River's tables."""
 
     async def migration_list(self) -> Sequence[MigrationRow]:

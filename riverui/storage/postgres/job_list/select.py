@@ -13,7 +13,7 @@ from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements, instant
-from riverui.storage.sql import Fragment, Parameter, join, word
+from riverui.storage.sql import Fragment, Placeholder, join, word
 from riverui.storage.where import Where
 
 _CONDITIONS_FAULT = ("22", "42")
@@ -66,7 +66,7 @@ def where_fragment(condition: Where) -> Fragment:
     The text is a program's own: nothing in it is taken for a slot or a parameter of ours.
     """
     parts = enumerate(condition.split())
-    pieces = [Parameter(part) if place % 2 else part for place, part in parts]
+    pieces = [Placeholder(part) if place % 2 else part for place, part in parts]
     # The bracket stands on a line of its own, in case that the condition ends in a comment.
     return Fragment(("(\n", *pieces, "\n)"), condition.named_args)
 
