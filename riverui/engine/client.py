@@ -1,5 +1,5 @@
-"""The client: inserts jobs, works them, keeps house, and lets a program look after its jobs and
-queues.
+"""The client: inserts jobs, works them, does the maintenance, and lets a program look after its
+jobs and queues.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class ClientConfig:
     skip_unknown_job_check: bool = False
     """Lets jobs be inserted whose kind has no worker here."""
 
-    # Keeping house
+    # Maintenance
     leader_election_disabled: bool = False
     discard_unknown_stuck_jobs: bool = False
     """River's leader discards a stuck job of a kind it does not know. Ours leaves it alone unless

@@ -1,4 +1,4 @@
-"""The one door for features: what they may take part in of all that a client does to jobs.
+"""Where features take part in what a client does to jobs.
 
 It is River's pilot, with River's list of operations. A feature is a `Feature` subclass in
 `ClientConfig.features` that overrides only what it needs. Several features are wrapped around one

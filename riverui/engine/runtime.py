@@ -126,7 +126,7 @@ class ClientRuntime:
                 await self.notifier.connect()
                 self._serve("notifier", self.notifier.run)
             self._serve("queue reports", self._reports.run)
-            self._serve("watchdog", lambda: watch_loop(self.at_work, client.limits, self._logger))
+            self._serve("loop lag", lambda: watch_loop(self.at_work, client.limits, self._logger))
             self._serve("job counts", lambda: tell_job_counts(self.producers, self._logger))
             if client.pilot.keeps_alive:
                 self._serve("signs of life", self._keep_alive)

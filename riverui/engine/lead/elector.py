@@ -40,9 +40,9 @@ class Terms:
     limit: timedelta = timedelta(seconds=5)
     """For a statement."""
     silence: timedelta = timedelta(seconds=30)
-    """How long a leader whose event loop stands still keeps its term. It keeps no house meanwhile:
-    two terms' time is as long as jobs wait where a leader's machine breaks down, and all others
-    should wait no longer.
+    """How long a leader whose event loop stands still keeps its term. There is no maintenance
+    meanwhile: two terms' time is as long as jobs wait where a leader's machine breaks down, and all
+    others should wait no longer.
     """
 
     @property

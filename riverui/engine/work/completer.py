@@ -37,10 +37,16 @@ R = TypeVar("R")
 _LONGEST_PAUSE = 8.0
 """Seconds between two tries to reach the database, at most: it may be back at any time."""
 
-_DOUBTS = 3
+_FAILURES_UNTIL_SUSPECTED = 3
 """Failures for unknown reasons (a deadlock, perhaps) after which the rows are suspected."""
 
-_AWAY = (DatabaseUnavailable, LockTimeout, PermissionDenied, QueryTimeout, SchemaMissing)
+_DATABASE_TROUBLES = (
+    DatabaseUnavailable,
+    LockTimeout,
+    PermissionDenied,
+    QueryTimeout,
+    SchemaMissing,
+)
 """Troubles of the database, not of a row: it may be a standby for a moment, or be migrated."""
 
 _STATE = JobRow._fields.index("state")
@@ -243,8 +249,10 @@ class Completer:
                 return await write(batch)
             except Exception as error:
                 failures += 1
-                away = isinstance(error, _AWAY)
-                if not away and (isinstance(error, BadRequest) or failures >= _DOUBTS):
+                away = isinstance(error, _DATABASE_TROUBLES)
+                if not away and (
+                    isinstance(error, BadRequest) or failures >= _FAILURES_UNTIL_SUSPECTED
+                ):
                     reason = error
                     break
                 seconds = failures / 10

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from riverui.errors import BadRequest, DatabaseError, UniqueConflict
 
-_MOST = 1_000
+_MOST_JOBS = 1_000
 """Jobs set aside at a time: with more of them, something else is wrong."""
 _MOST_TOLD = 10_000
 """Ids that are remembered as logged: 1 MB."""
@@ -54,7 +54,7 @@ class SetAside:
     @property
     def full(self) -> bool:
         """Whether no more jobs can be set aside."""
-        return len(self._until) >= _MOST
+        return len(self._until) >= _MOST_JOBS
 
     def add(self, job_id: int, error: Exception) -> None:
         """Leave a job out for a while, and tell why unless that was told before."""
