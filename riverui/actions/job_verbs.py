@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from riverui.actions.verbs import Given, JobVerb, Parameter
+from riverui.actions.verbs import Given, JobVerb, VerbParameter
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
 from riverui.domain.names import MOST_QUEUE_NAME_BYTES, is_queue_name
 from riverui.storage.interface import Executor
@@ -74,7 +74,7 @@ MOVE = JobVerb(
     fits=WAITING,
     call=lambda executor, ids, given: executor.job_move_many(ids, **given),
     parameters=(
-        Parameter(
+        VerbParameter(
             name="queue",
             label="Queue",
             hint="as it is",
@@ -86,7 +86,7 @@ MOVE = JobVerb(
             accepts=is_queue_name,
             suggest=_served_queues,
         ),
-        Parameter(
+        VerbParameter(
             name="priority",
             label="Priority",
             hint="as it is",

@@ -25,7 +25,7 @@ NOTHING: Given = {}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Parameter:
+class VerbParameter:
     """One thing that a verb takes besides the jobs: a field of its form and of its body in the
     API.
     """
@@ -100,7 +100,7 @@ class JobVerb:
     """
     removes: bool = False
     """Whether the jobs are gone afterwards."""
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[VerbParameter, ...] = ()
     """What it takes besides the jobs, of which at least one must be given."""
     caution: Callable[[Executor, Given], Awaitable[str]] | None = None
     """Reads whether what was given is likely a mistake, and says so; empty where it is not."""

@@ -38,7 +38,7 @@ def serve(app: ASGIApp, driver: Driver, config: ServeConfig) -> None:
     Raise ListenError where the address cannot be listened on.
     """
     with listen(config.bind_host, config.port) as sock:
-        server = Server(configure(app, config))
+        server = StoppableServer(configure(app, config))
         log.info("riverui %s is listening", __version__, extra={"url": address(sock, config)})
         # What was made so far lives as long as the process: the collector need not look at it while
         # it serves pages.
@@ -114,7 +114,7 @@ def address(sock: socket.socket, config: ServeConfig) -> str:
     return f"http://{host}:{sock.getsockname()[1]}{config.prefix}/"
 
 
-class Server(uvicorn.Server):
+class StoppableServer(uvicorn.Server):
     """Ends normally after a signal, where uvicorn's own server raises it again."""
 
     @contextlib.contextmanager

@@ -44,7 +44,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Attempt:
+class PastAttempt:
     """Holds an attempt that lies in the past."""
 
     kind: Kind
@@ -127,11 +127,11 @@ def begin(
     max_attempts: int,
     errors: int,
     started_at: datetime,
-) -> Attempt:
+) -> PastAttempt:
     """Return an attempt as it started."""
     logs, snoozes = metadata.get("river:log"), metadata.get("snoozes")
     snoozes = snoozes if isinstance(snoozes, int) else 0
-    return Attempt(
+    return PastAttempt(
         kind=kind,
         plan=plan(kind, args, str(metadata.get("trace_id")), number, snoozes),
         number=number,

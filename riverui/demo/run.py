@@ -16,7 +16,7 @@ import click
 import uvicorn
 from psycopg import AsyncConnection
 
-from riverui.cli.server import Server, address, listen, listen_from
+from riverui.cli.server import StoppableServer, address, listen, listen_from
 from riverui.demo.opening import give_back, working
 from riverui.demo.postgres import EmbeddedPostgres
 from riverui.demo.seed import seed
@@ -119,7 +119,7 @@ async def _create_database(url: str) -> None:
             await connection.execute(f"create database {_DATABASE}".encode())
 
 
-class DemoServer(Server):
+class DemoServer(StoppableServer):
     """Tells on the terminal when it is ready."""
 
     words = ""

@@ -44,7 +44,7 @@ _SETTINGS = (
 )
 _DURABLE = ("synchronous_commit=off",)
 _THROWAWAY = ("fsync=off", "full_page_writes=off", "synchronous_commit=off")
-_PATIENCE = 8.0
+_RETRY_SECONDS = 8.0
 """Seconds to retry a start: for 1-2 s after its postmaster was killed, a cluster counts as in use.
 """
 _READY_WITHIN = 60.0
@@ -288,7 +288,7 @@ def _end_leftover(cluster: Path) -> None:
         note.unlink(missing_ok=True)
         return
     os.kill(pid, signal.SIGINT)
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _RETRY_SECONDS
     while _serves(pid, cluster) and time.monotonic() < deadline:
         time.sleep(0.02)
 
@@ -346,7 +346,7 @@ def _server(
                 waited = time.monotonic() - started
                 if (
                     process.poll() is not None
-                    and waited < _PATIENCE
+                    and waited < _RETRY_SECONDS
                     and _in_use(home / "postgres.log")
                 ):
                     time.sleep(0.25)

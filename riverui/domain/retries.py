@@ -9,7 +9,7 @@ from riverui.domain.jobs import JobRow
 
 _JITTER = 0.1
 """Share of the delay by which it varies, as in River, so that jobs that failed together part."""
-_MOST = (2**63 - 1) / 1e9
+_MOST_SECONDS = (2**63 - 1) / 1e9
 """Seconds in Go's longest duration, about 292 years: River's cap."""
 
 
@@ -24,7 +24,7 @@ def default_retry(job: JobRow, *, now: datetime | None = None) -> datetime:
 
 def retry_delay(failures: int) -> timedelta:
     """Return how long to wait after so many failures."""
-    seconds = min(float(failures**4), _MOST)
-    if seconds < _MOST:
-        seconds = min(seconds * random.uniform(1 - _JITTER, 1 + _JITTER), _MOST)  # noqa: S311
+    seconds = min(float(failures**4), _MOST_SECONDS)
+    if seconds < _MOST_SECONDS:
+        seconds = min(seconds * random.uniform(1 - _JITTER, 1 + _JITTER), _MOST_SECONDS)  # noqa: S311
     return timedelta(seconds=seconds)

@@ -83,7 +83,7 @@ Database: TypeAlias = "Client | Driver | AsyncConnectionPool[Any] | str | None"
 variables.
 """
 
-_MOST = 10_000
+_MOST_JOBS = 10_000
 """Jobs that a check reads: more than a test inserts."""
 
 
@@ -315,7 +315,7 @@ async def _rows(executor: EngineExecutor, kinds: Sequence[str]) -> Sequence[JobR
     if not kinds:
         return []
     return await executor.job_row_list(
-        JobSelectParams(kinds=tuple(dict.fromkeys(kinds)), limit=_MOST)
+        JobSelectParams(kinds=tuple(dict.fromkeys(kinds)), limit=_MOST_JOBS)
     )
 
 

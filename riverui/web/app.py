@@ -27,7 +27,7 @@ from riverui.web.http.admission import Admission
 from riverui.web.http.context import Dashboard
 from riverui.web.http.cookies import preferences_reader
 from riverui.web.http.gate import GateMiddleware
-from riverui.web.http.health import Health
+from riverui.web.http.health import HealthChecks
 from riverui.web.http.paths import Urls
 from riverui.web.http.probe import Probe
 from riverui.web.http.routes import GuardedRoute, check_rights, not_found
@@ -48,7 +48,7 @@ from riverui.web.view import render
 from riverui.web.view.navigation import Shortcut
 
 
-def route_table(health: Health, static: StaticFiles) -> tuple[GuardedRoute, ...]:
+def route_table(health: HealthChecks, static: StaticFiles) -> tuple[GuardedRoute, ...]:
     """Return every address there is, in the order in which they are tried. Raises ValueError where
     one needs a right that no section brings.
     """
@@ -90,7 +90,7 @@ def build_app(
     """
     config, limits = config or DashboardConfig(), limits or DashboardLimits()
     name = name or process_name()
-    health = Health(Probe(driver, timeout=limits.probe_seconds))
+    health = HealthChecks(Probe(driver, timeout=limits.probe_seconds))
     static = StaticFiles(assets.STATIC)
     routes = route_table(health, static)
     counts = Counts(driver, config, limits.counts)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from riverui.demo.attempts import Attempt, Plan, begin
+from riverui.demo.attempts import PastAttempt, Plan, begin
 from riverui.demo.failures import Failure
 from riverui.demo.payloads import Line
 from riverui.demo.shop import BY_NAME, KINDS, QUEUES
@@ -16,8 +16,8 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FAILING = Plan(seconds=1.5, lines=(), failure=Failure(error="it broke", trace="main.go:7"))
 
 
-def attempt(plan: Plan, **changes: object) -> Attempt:
-    made = Attempt(
+def attempt(plan: Plan, **changes: object) -> PastAttempt:
+    made = PastAttempt(
         kind=BY_NAME["webhook_delivery"],
         plan=plan,
         number=1,

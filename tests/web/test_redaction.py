@@ -1,4 +1,4 @@
-"""Secrets stay in the house, and all else stays to the letter."""
+"""Secrets are left out, and all else stays to the letter."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _FILE_INTERVAL = 5.0
 """Seconds between two touches: a supervisor that looks for the last 15 s allows for one missed."""
 
 
-class Health:
+class WorkerHealth:
     """Tells how a client is: well while it is started, is not stopping, and its database
     answers.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from riverui.cli.worker.health import Health
+from riverui.cli.worker.health import WorkerHealth
 from riverui.cli.worker.settings import WorkerConfig
 from riverui.engine.client import Client
 from riverui.engine.shutdown import leave_process, signals, stop_in_phases
@@ -30,7 +30,7 @@ async def run(client: Client, config: WorkerConfig) -> None:
 
 
 async def _work(client: Client, config: WorkerConfig) -> None:
-    health = Health(client)
+    health = WorkerHealth(client)
     with signals() as asked:
         async with health.told(
             host=config.health_host, port=config.health_port, file=config.health_file

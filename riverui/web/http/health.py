@@ -15,7 +15,7 @@ NAMES = ("minimal", "complete")
 """River UI's names of its health checks."""
 
 
-class Health:
+class HealthChecks:
     """`minimal`: the process answers. `complete`: the database does too."""
 
     def __init__(self, probe: Probe) -> None:

@@ -24,7 +24,7 @@ from riverui.web.live.counts import Snapshot
 from riverui.web.search.addresses import Listing, list_url
 from riverui.web.view.format import count_text
 
-_MOST = 3
+_MOST_SEARCHES = 3
 """Searches at once in one process: each keeps a connection of the pool busy about half of the time.
 """
 _SILENT = 5.0
@@ -110,7 +110,7 @@ class Searches:
         now = self._clock()
         self._leases = {name: lease for name, lease in self._leases.items() if lease.until > now}
         held = self._leases.get(viewer)
-        if held is None and len(self._leases) >= _MOST:
+        if held is None and len(self._leases) >= _MOST_SEARCHES:
             return Turn.BUSY
         if held is not None and held.search != search and not begin:
             return Turn.OVERTAKEN

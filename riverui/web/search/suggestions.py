@@ -28,7 +28,7 @@ _FRESH = 10.0
 """Seconds for which names answer everyone."""
 _KEPT = 200
 """Answers of the database that are kept, of some 2 kB each."""
-_AT_ONCE = 4
+_MOST_QUERIES = 4
 """Queries at once in a process, so that typing leaves connections to pages."""
 _TIMEOUT = timedelta(seconds=1)
 """How long a query may take: a suggestion that comes later is of no use."""
@@ -192,7 +192,7 @@ class _Names:
         if self._loop is not loop:
             self._loop, self._flights = loop, {}
         if key not in self._flights:
-            if len(self._flights) >= _AT_ONCE:
+            if len(self._flights) >= _MOST_QUERIES:
                 return known[1] if known else ()
             self._flights[key] = asyncio.create_task(self._fetch(field, match))
         return await asyncio.shield(self._flights[key])

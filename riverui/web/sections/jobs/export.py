@@ -38,7 +38,7 @@ from riverui.web.view.redaction import REDACTED, Redaction
 
 _FIRST = 50
 """Jobs of the first page, before it is known how large they are."""
-_MOST = 1_000
+_MOST_JOBS = 1_000
 """Jobs of a page at most; fewer where they are large."""
 _LARGE, _SMALL = 4_000_000, 1_000_000
 """Characters of args above which a page was too large, and below which the next one may be larger.
@@ -207,7 +207,7 @@ def next_size(size: int, rows: Sequence[JobTextRow]) -> int:
     read += sum(len(value or "") for row in rows for value in row.values)
     if read > _LARGE:
         return max(1, size // 4)
-    return min(_MOST, size * 2) if read < _SMALL else size
+    return min(_MOST_JOBS, size * 2) if read < _SMALL else size
 
 
 def _plain(value: object) -> object:
