@@ -76,7 +76,7 @@ class Playground:
         limits: EngineLimits | None = None,
         **settings: Any,
     ) -> Client:
-        """A client that is stopped at the end of the test, should it be started.
+        """Return a client that is stopped at the end of the test, should it be started.
 
         On `database`, which is closed then as well, instead of a driver of its own.
         """
@@ -87,7 +87,7 @@ class Playground:
         return client
 
     async def start(self, **settings: Any) -> Client:
-        """A client at work, with these settings changed; its job events are collected."""
+        """Return a client at work, with these settings changed; its job events are collected."""
         if not self.workers.kinds:
             self.worker(_nothing)
         client = self.make(**settings)
@@ -99,14 +99,14 @@ class Playground:
     def worker(
         self, worker: Worker[Any] | Callable[[Job[Task]], Any], args_type: type[Any] = Task
     ) -> None:
-        """Registers who works `args_type`."""
+        """Register who works `args_type`."""
         if isinstance(worker, Worker):
             self.workers.add(worker)
         else:
             self.workers.work(args_type)(worker)
 
     async def insert(self, args: Any = None, state: str = "available", **columns: Any) -> int:
-        """A job's id; see factory.job for the columns."""
+        """Insert a job and return its id; see factory.job for the columns."""
         args = Task() if args is None else args
         return await factory.job(
             self.connection, state, **({"kind": args.kind, "args": dict(vars(args))} | columns)
@@ -130,12 +130,12 @@ class Playground:
         return await self.row(job_id)
 
     async def event(self, job_id: int, number: int = 1) -> Event:
-        """The n-th event of a job."""
+        """Return the n-th event of a job."""
         await self.until(lambda: len(self._events.get(job_id, ())) >= number)
         return self._events[job_id][number - 1]
 
     async def row(self, job_id: int) -> DictRow:
-        """A job's columns as they stand in the database."""
+        """Return a job's columns as they stand in the database."""
         cursor = await self.connection.execute("select * from river_job where id = %s", [job_id])
         row = await cursor.fetchone()
         assert row is not None
@@ -146,13 +146,13 @@ class Playground:
         return await (await self.connection.execute(query.encode(), values)).fetchall()
 
     async def notify(self, topic: str, payload: str) -> None:
-        """Sends a notification on River's channel for a topic."""
+        """Send a notification on River's channel for a topic."""
         await self.connection.execute(
             "select pg_notify(current_schema() || '.' || %s, %s)", [topic, payload]
         )
 
     async def in_state(self, job_id: int, state: str) -> DictRow:
-        """The job's row once it is in this state."""
+        """Return the job's row once it is in this state."""
 
         async def reached() -> bool:
             return bool((await self.row(job_id))["state"] == state)
@@ -161,11 +161,11 @@ class Playground:
         return await self.row(job_id)
 
     async def until(self, condition: Callable[[], bool | Awaitable[bool]]) -> None:
-        """Waits for something to become true."""
+        """Wait for something to become true."""
         await until(condition)
 
     async def cut_connections(self) -> int:
-        """Ends every connection to the database but the test's own; how many."""
+        """End every connection to the database but the test's own; return how many."""
         rows = await self.rows(
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
@@ -173,7 +173,7 @@ class Playground:
         return len(rows)
 
     async def close(self) -> None:
-        """Stops every client."""
+        """Stop every client."""
         for client in self._clients:
             await client.stop_and_cancel()
         for driver in self._drivers:
@@ -189,7 +189,7 @@ class Playground:
 
 
 def _tasks_of_ours() -> list[asyncio.Task[Any]]:
-    """What the engine has begun and not ended."""
+    """Return what the engine has begun and not ended."""
     return [
         task for task in asyncio.all_tasks() if "/riverui/engine/" in repr(task.get_stack(limit=1))
     ]
@@ -200,7 +200,7 @@ async def _nothing(job: Job[Task]) -> None:
 
 
 async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Waits for something to become true."""
+    """Wait for something to become true."""
     async with asyncio.timeout(PATIENCE):
         while True:
             reached = condition()
@@ -218,7 +218,7 @@ def about(instant: datetime, expected: datetime, within: float = 2.0) -> bool:
 async def play(
     connection: AsyncConnection[DictRow], database_url: str
 ) -> AsyncIterator[Playground]:
-    """A client to play with."""
+    """Yield a client to play with."""
     playground = Playground(connection, database_url)
     yield playground
     await playground.close()

@@ -31,13 +31,13 @@ T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def client(driver: Driver) -> Client:
-    """A client that works nothing."""
+    """Return a client that works nothing."""
     return Client(driver)
 
 
 @pytest.fixture
 async def other(database_url: str) -> AsyncIterator[AsyncConnection[Any]]:
-    """The connection of a program that has its own transactions."""
+    """Yield the connection of a program that has its own transactions."""
     async with await AsyncConnection.connect(database_url) as opened:
         yield opened
 

@@ -79,7 +79,7 @@ class Rival:
 
 @pytest.fixture
 def rival(database_url: str) -> Iterator[Callable[[], Rival]]:
-    """Starts another candidate."""
+    """Start another candidate."""
     rivals: list[Rival] = []
 
     def start() -> Rival:
@@ -92,7 +92,7 @@ def rival(database_url: str) -> Iterator[Callable[[], Rival]]:
 
 
 async def leading(play: Playground, terms: Terms) -> Client:
-    """A client with these terms, that leads."""
+    """Return a client with these terms, that leads."""
     client = Client(play.database_url, play.config(leader_election_disabled=False), terms=terms)
     await client.start()
     await play.until(lambda: client.is_leader)

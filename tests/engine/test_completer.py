@@ -54,7 +54,7 @@ class Bench:
         self.begin(EngineLimits())
 
     def begin(self, limits: EngineLimits) -> None:
-        """A completer with these limits."""
+        """Begin a completer with these limits."""
         self.completer = Completer(
             self.connection,
             self.events,
@@ -71,7 +71,7 @@ class Bench:
         self.begin(EngineLimits(**limits))
 
     async def attempts(self, count: int, **columns: Any) -> list[Attempt]:
-        """Attempts that have begun and now end."""
+        """Return attempts that have begun and now end."""
         for _ in range(count):
             await self.play.insert(**columns)
         async with self.driver.autocommit() as executor:
@@ -80,7 +80,7 @@ class Bench:
         return [self.ended(row) for row in sorted(rows)]
 
     def ended(self, row: JobRow) -> Attempt:
-        """An attempt at a row that ends just now."""
+        """Return an attempt at a row that ends just now."""
         attempt = Attempt(row, None, NoSlots())
         attempt.started_at = attempt.ended_at = datetime.now(UTC)
         attempt.done = True
@@ -93,7 +93,7 @@ class Bench:
         ]
 
     async def close(self) -> None:
-        """Writes what is left."""
+        """Write what is left."""
         self.completer.finish(5)
         await self.task
         await self.connection.close()

@@ -20,7 +20,7 @@ from tests.engine.conftest import Playground, Task, about
 
 
 def raising(error: BaseException) -> Callable[[Job[Task]], Any]:
-    """A worker that fails."""
+    """Return a worker that fails."""
 
     async def work(job: Job[Task]) -> None:
         raise error
@@ -29,7 +29,7 @@ def raising(error: BaseException) -> Callable[[Job[Task]], Any]:
 
 
 async def well(job: Job[Task]) -> None:
-    """A worker that does not fail."""
+    """End well."""
 
 
 def fourth_power(failures: int) -> timedelta:

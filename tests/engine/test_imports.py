@@ -17,7 +17,7 @@ ENGINE = Path(riverui.engine.__file__).parent
 
 
 def imported(file: Path) -> Iterator[str]:
-    """The dotted names that a file imports from the engine, in whatever block."""
+    """Yield the dotted names that a file imports from the engine, in whatever block."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module

@@ -296,7 +296,7 @@ async def test_requests_are_inserted_as_they_were_changed(client: Client, rows: 
 
 @pytest.fixture
 async def heard(database_url: str) -> AsyncIterator[Callable[[], Awaitable[list[Any]]]]:
-    """Gives the payloads on `river_insert` up to now."""
+    """Yield the payloads on `river_insert` up to now."""
     async with await AsyncConnection.connect(database_url, autocommit=True) as listening:
         await listening.execute('listen "public.river_insert"')
 

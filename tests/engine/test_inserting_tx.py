@@ -32,14 +32,14 @@ Seen = Callable[[], Awaitable[list[list[str]]]]
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    """It knows no database: it could not connect if it wanted."""
+    """Yield a client that knows no database: it could not connect if it wanted."""
     async with Client("postgresql://nobody@127.0.0.1:9/nowhere") as client:
         yield client
 
 
 @pytest.fixture
 def seen(connection: AsyncConnection[DictRow]) -> Seen:
-    """What others see of the jobs inserted so far."""
+    """Return what others see of the jobs inserted so far."""
 
     async def read() -> list[list[str]]:
         rows = await connection.execute("select args from river_job order by id")

@@ -56,7 +56,7 @@ def select(**given: Any) -> JobSelectParams:
 
 
 def text_of(**changes: Any) -> str:
-    """A cursor's text with other contents."""
+    """Return a cursor's text with other contents."""
     named = {
         "id": 1,
         "kind": "a",

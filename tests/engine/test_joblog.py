@@ -23,7 +23,7 @@ log.setLevel(logging.INFO)
 
 
 def logs(row: Any) -> list[tuple[int, str]]:
-    """The attempts' logs, without the times of their lines."""
+    """Return the attempts' logs, without the times of their lines."""
     found = row["metadata"].get("river:log", [])
     assert all(entry.keys() == {"attempt", "log"} for entry in found)
     time = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", re.MULTILINE)

@@ -19,7 +19,7 @@ class Tick:
 
 
 def periodic(name: str) -> PeriodicJob:
-    """A job that tells who inserted it."""
+    """Return a job that tells who inserted it."""
     return PeriodicJob(PeriodicInterval(timedelta(hours=1)), lambda: Tick(name), run_on_start=True)
 
 

@@ -28,7 +28,7 @@ log = logging.getLogger("bookshop.mail")
 
 @pytest.fixture
 def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
-    """The root logger as Python has it at first."""
+    """Yield the root logger as Python has it at first."""
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     before = root.level

@@ -198,12 +198,12 @@ class Notes(Feature):
 
 @pytest.fixture
 def notes() -> Notes:
-    """A feature that takes part in everything."""
+    """Return a feature that takes part in everything."""
     return Notes()
 
 
 async def written(play: Playground, prefix: str = "note_") -> set[str]:
-    """What a feature has written and committed."""
+    """Return what a feature has written and committed."""
     rows = await play.rows("select name from river_queue where name like %s || '%%'", prefix)
     return {row["name"].removeprefix(prefix) for row in rows}
 

@@ -31,14 +31,14 @@ NEVER = timedelta(hours=1)
 
 
 def producer(play: Playground, queue: str = "default") -> Producer:
-    """The one of a queue."""
+    """Return the one of a queue."""
     runtime = play.client._runtime
     assert runtime is not None
     return runtime.producers[queue]
 
 
 async def states(play: Playground, ids: Sequence[int]) -> list[str]:
-    """The jobs' states, in order."""
+    """Return the jobs' states, in order."""
     rows = await play.rows(
         "select id, state from river_job where id = any(%s) order by id", list(ids)
     )
@@ -364,7 +364,7 @@ async def test_a_job_that_comes_back_while_it_still_runs(play: Playground) -> No
 
 
 async def asked(play: Playground, **settings: Any) -> Counter[str]:
-    """Counts the statements of a client with five queues, from when all of them wait."""
+    """Count the statements of a client with five queues, from when all of them wait."""
     seen: Counter[str] = Counter()
     play.worker(_well)
     driver = connect(play.database_url, watch=lambda name, *_: seen.update([name]))

@@ -138,7 +138,7 @@ async def test_nested_steps(play: Playground) -> None:
 
 
 async def cursors(play: Playground, count_to: int, **columns: Any) -> tuple[list[int], Any]:
-    """What a step with a cursor does that fails at `count_to`, and the row afterwards."""
+    """Return what a step with a cursor does that fails at `count_to`, and the row afterwards."""
     did: list[int] = []
 
     async def count(cursor: int) -> None:

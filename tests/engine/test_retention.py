@@ -27,7 +27,7 @@ STATES = ("completed", "cancelled", "discarded")
 async def cleaned(
     driver: Driver, retention: QueueRetention, *, config: ClientConfig | None = None
 ) -> int:
-    """What the feature's own service removes."""
+    """Return what the feature's own service removes."""
     config = config or ClientConfig()
     context = ServiceContext(
         driver=driver,

@@ -27,7 +27,7 @@ ERROR = AttemptError(at=NOW, attempt=1, error="x", trace="")
 
 
 def row(errors: int = 0) -> JobRow:
-    """A running job that has failed so often."""
+    """Return a running job that has failed so often."""
     return JobRow(
         id=1,
         state=JobState.RUNNING,

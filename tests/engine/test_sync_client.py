@@ -49,14 +49,14 @@ def client(database_url: str) -> Iterator[SyncClient]:
 
 @pytest.fixture
 def inside() -> Iterator[SyncClient]:
-    """A client that knows no database: it could not connect if it wanted."""
+    """Yield a client that knows no database: it could not connect if it wanted."""
     with SyncClient("postgresql://nobody@127.0.0.1:9/nowhere") as client:
         yield client
 
 
 @pytest.fixture
 def seen(database_url: str) -> Iterator[Seen]:
-    """What others see of the jobs inserted so far."""
+    """Yield what others see of the jobs inserted so far."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
         yield lambda: [
             row["args"]["strings"]

@@ -236,7 +236,7 @@ async def test_what_the_client_of_a_test_does_is_rolled_back(
 async def insert_in_vain(
     context: AbstractAsyncContextManager[Any], client: Client | None = None
 ) -> None:
-    """Inserts, and ends in an error."""
+    """Insert, and end in an error."""
     async with context as given:
         await (client or given).insert(Mail("lost"))
         raise ZeroDivisionError

@@ -23,15 +23,15 @@ class Ticking:
         self._count = 0
 
     def now(self) -> datetime:
-        """The wall clock."""
+        """Return the wall clock."""
         return self._began + timedelta(seconds=self._passed + self._set_by)
 
     def steady(self) -> float:
-        """The steady clock."""
+        """Return the steady clock."""
         return self._passed
 
     async def sleep(self, seconds: float) -> None:
-        """Waits until so much time has been let pass; not at all for no time."""
+        """Wait until so much time has been let pass; not at all for no time."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return
@@ -49,7 +49,7 @@ class Ticking:
                 waiter.set_result(None)
 
     def set_by(self, seconds: float) -> None:
-        """Sets the wall clock forward, or back."""
+        """Set the wall clock forward, or back."""
         self._set_by += seconds
 
     @property
@@ -64,7 +64,7 @@ class Ticking:
 
 
 async def eventually(condition: Callable[[], object | Awaitable[object]]) -> None:
-    """Waits until it holds; AssertionError when that takes too long."""
+    """Wait until it holds; AssertionError when that takes too long."""
     loop = asyncio.get_running_loop()
     end = loop.time() + _DEADLINE
     while not await _holds(condition):

@@ -36,7 +36,7 @@ def clock() -> Ticking:
 
 @pytest.fixture
 def means(driver: Driver, clock: Ticking) -> NewMeans:
-    """Makes the context and config of a client with these settings."""
+    """Make the context and config of a client with these settings."""
 
     def make(**settings: Any) -> Means:
         config = ClientConfig(**settings)
@@ -60,7 +60,7 @@ def means(driver: Driver, clock: Ticking) -> NewMeans:
 
 @pytest.fixture
 def term(clock: Ticking) -> Term:
-    """A term of fourteen seconds from now."""
+    """Return a term of fourteen seconds from now."""
     return Term(
         leader_id="test",
         elected_at=clock.now(),

@@ -86,7 +86,7 @@ def workers() -> Workers:
 
 
 async def stuck(connection: AsyncConnection[Any], given: Means, **columns: Any) -> int:
-    """A job that has been running for hours."""
+    """Insert a job that has been running for hours; return its id."""
     started = given.context.clock() - LONG_AGO
     return await job(
         connection,

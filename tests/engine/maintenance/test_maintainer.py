@@ -35,7 +35,7 @@ class Task:
 
 @pytest.fixture
 def new(driver: Driver, clock: Ticking) -> NewMaintainer:
-    """Makes the maintenance of a client with these settings."""
+    """Make the maintenance of a client with these settings."""
 
     def make(**settings: Any) -> QueueMaintainer:
         client = Client(driver, ClientConfig(**settings), clock=clock.now)

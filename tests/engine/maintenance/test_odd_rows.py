@@ -64,7 +64,7 @@ async def states(connection: AsyncConnection[Any], ids: Iterable[int]) -> dict[i
 
 
 async def corpus(connection: AsyncConnection[Any], *states: str) -> dict[tuple[str, str], int]:
-    """Writes every odd row in every state, the large ones only in these; the ids of those in
+    """Write every odd row in every state, the large ones only in these; return the ids of those in
     these.
     """
     ids = await insert_odd_rows(connection, large_in=states)

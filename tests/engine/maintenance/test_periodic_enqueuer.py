@@ -40,7 +40,7 @@ class Report:
 
 
 def every(seconds: float, made: object = None, **opts: Any) -> PeriodicJob:
-    """A job that comes at this interval."""
+    """Return a job that comes at this interval."""
     made = made or Report()
     return PeriodicJob(PeriodicInterval(timedelta(seconds=seconds)), lambda: made, **opts)
 
@@ -52,7 +52,7 @@ def jobs() -> PeriodicJobs:
 
 @pytest.fixture
 def new(driver: Driver, means: NewMeans, clock: Ticking, jobs: PeriodicJobs) -> New:
-    """Makes the service of a client with these settings."""
+    """Make the service of a client with these settings."""
 
     def make(**settings: Any) -> PeriodicJobEnqueuer:
         given = means(**settings)

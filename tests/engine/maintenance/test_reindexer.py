@@ -34,7 +34,7 @@ async def files(connection: AsyncConnection[Any]) -> dict[str, int]:
 
 @asynccontextmanager
 async def table_in_use(url: str) -> AsyncIterator[AsyncConnection[Any]]:
-    """A transaction that a rebuild has to wait for."""
+    """Yield a transaction that a rebuild has to wait for."""
     async with await AsyncConnection.connect(url) as other:
         await other.execute("lock table river_job in row exclusive mode")
         yield other
