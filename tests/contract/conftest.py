@@ -23,7 +23,7 @@ async def driver(request: pytest.FixtureRequest, database_url: str) -> AsyncIter
 
 @pytest.fixture
 async def bare(database_url: str) -> AsyncIterator[BareDriver]:
-    """The driver without anything optional."""
+    """Yield the driver without anything optional."""
     driver = BareDriver(connect(database_url))
     yield driver
     await driver.close()

@@ -15,7 +15,7 @@ CLIENT = "host_a_2026"
 
 
 def job(kind: str = "mail", **given: Any) -> JobInsertParams:
-    """A job to insert, due at NOW unless told otherwise."""
+    """Return a job to insert, due at NOW unless told otherwise."""
     return JobInsertParams(
         **{"kind": kind, "args": "{}", "created_at": NOW, "scheduled_at": NOW, **given}
     )
@@ -54,7 +54,7 @@ async def ended(
 def ending(
     job_id: int, state: JobState, *, at: datetime = NOW, attempt: int = 1
 ) -> JobSetStateParams:
-    """How an attempt ends in that state."""
+    """Return how an attempt ends in that state."""
     failed = state in (JobState.RETRYABLE, JobState.DISCARDED)
     error = {"at": at.isoformat(), "attempt": attempt, "error": "boom\nmore", "trace": ""}
     return JobSetStateParams(
@@ -70,12 +70,12 @@ ENDS = (JobState.CANCELLED, JobState.COMPLETED, JobState.DISCARDED)
 
 
 async def state_of(driver: Driver, job_id: int) -> str:
-    """The state that a job is in."""
+    """Return the state that a job is in."""
     return (await row_of(driver, job_id)).state.value
 
 
 async def row_of(driver: Driver, job_id: int) -> JobRow:
-    """A job that is there."""
+    """Return a job that is there."""
     async with driver.reading() as executor:
         row = await executor.job_row_get(job_id)
     assert row is not None

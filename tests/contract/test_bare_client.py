@@ -67,7 +67,7 @@ class Ticker(Worker[Tick]):
 
 
 def config(**settings: Any) -> ClientConfig:
-    """A client quick to fetch, that keeps completed jobs for ten days."""
+    """Return a client quick to fetch, that keeps completed jobs for ten days."""
     workers = Workers()
     workers.add(Greeter())
     workers.add(Ticker())
@@ -132,7 +132,7 @@ async def test_a_client_does_all_its_work(
 
 
 async def now(driver: BareDriver) -> Any:
-    """The database's time."""
+    """Return the database's time."""
     async with driver.reading() as executor:
         return (await executor.job_cutoff()).at
 

@@ -18,14 +18,14 @@ from tests.web.stand_ins import browser
 
 @pytest.fixture
 async def client(bare: BareDriver) -> AsyncIterator[httpx2.AsyncClient]:
-    """A browser on a dashboard of that driver."""
+    """Yield a browser on a dashboard of that driver."""
     async with browser(create_app(bare, no_auth=True)) as client:
         yield client
 
 
 @pytest.fixture
 async def jobs(bare: BareDriver) -> dict[str, int]:
-    """A job in most states, by state."""
+    """Return a job in most states, by state."""
     async with bare.autocommit() as executor:
         await executor.queue_upsert("default")
     return {

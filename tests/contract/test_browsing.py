@@ -25,7 +25,7 @@ NAMED = Term(field=Field.KIND, op=Op.EQ, values=("mail",))
 
 
 def params(order: JobOrder = JobOrder.ID, **given: object) -> JobListParams:
-    """A page of three."""
+    """Return a page of three."""
     chosen = JobFilter(states=given.pop("states", ()), terms=given.pop("terms", ()))  # type: ignore[arg-type]
     return JobListParams(filter=chosen, order=order, limit=3, **given)  # type: ignore[arg-type]
 

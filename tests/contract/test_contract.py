@@ -19,7 +19,7 @@ FILES = sorted(Path(__file__).parent.glob("*.py"))
 
 
 def operations(protocol: type[Any]) -> Iterator[str]:
-    """Names of the methods of a Protocol and of those it is made of."""
+    """Yield the names of the methods of a Protocol and of those it is made of."""
     for part in protocol.__mro__:
         if part.__module__.startswith(interface.__name__):
             yield from (name for name in vars(part) if not name.startswith("_"))

@@ -24,7 +24,7 @@ from tests.contract.seeds import insert, job
 
 
 async def kinds(driver: Driver) -> list[str]:
-    """What is there."""
+    """Return what is there."""
     async with driver.reading() as executor:
         return list(await executor.job_kind_list())
 

@@ -69,7 +69,7 @@ async def test_stuck_jobs_are_rescued(driver: Driver) -> None:
 
 
 def before(time: datetime | None, limit: int = 10) -> JobDeleteBeforeParams:
-    """The same retention for every state; None keeps discarded jobs."""
+    """Return the same retention for every state; None keeps discarded jobs."""
     return JobDeleteBeforeParams(
         cancelled_before=NOW, completed_before=NOW, discarded_before=time, limit=limit
     )

@@ -46,11 +46,11 @@ class Make:
         self.connection = connection
 
     async def job(self, state: str = "available", **columns: Any) -> int:
-        """A job; see factory.job."""
+        """Insert a job and return its id; see factory.job."""
         return await factory.job(self.connection, state, **columns)
 
     async def job_in(self, schema: str) -> int:
-        """A plain job in another schema, given quoted."""
+        """Insert a plain job into another schema, given quoted; return its id."""
         statement = (
             f"insert into {schema}.river_job (kind, args) values ('test_kind', '{{}}') returning id"
         )
@@ -58,22 +58,22 @@ class Make:
         return int(row["id"])
 
     async def queue(self, name: str = "default", **columns: Any) -> str:
-        """A queue; see factory.queue."""
+        """Insert a queue and return its name; see factory.queue."""
         return await factory.queue(self.connection, name, **columns)
 
     async def leader(self, leader_id: str = factory.WORKER, **columns: Any) -> str:
-        """A leader; see factory.leader."""
+        """Insert a leader and return its id; see factory.leader."""
         return await factory.leader(self.connection, leader_id, **columns)
 
     async def row(self, job_id: int) -> DictRow:
-        """A job's columns as they stand in the database."""
+        """Return a job's columns as they stand in the database."""
         cursor = await self.connection.execute("select * from river_job where id = %s", [job_id])
         row = await cursor.fetchone()
         assert row is not None
         return row
 
     async def notify(self, topic: str, payload: str) -> None:
-        """Sends a notification on River's channel for a topic."""
+        """Send a notification on River's channel for a topic."""
         await self.connection.execute(
             "select pg_notify(current_schema() || '.' || %s, %s)", [topic, payload]
         )
@@ -85,19 +85,19 @@ class Make:
 
 @pytest.fixture
 async def make(connection: AsyncConnection[DictRow]) -> Make:
-    """Puts rows into this test's database."""
+    """Put rows into this test's database."""
     return Make(connection)
 
 
 async def one_page(driver: Driver, **params: Any) -> JobPage:
-    """One page; `states` and `terms` may be given instead of a filter."""
+    """Return one page; `states` and `terms` may be given instead of a filter."""
     chosen = JobFilter(states=tuple(params.pop("states", ())), terms=tuple(params.pop("terms", ())))
     async with driver.reading() as executor:
         return await executor.job_list(JobListParams(filter=chosen, **params))
 
 
 async def all_pages(driver: Driver, **params: Any) -> list[JobListRow]:
-    """Every row, page after page, going on wherever a search stopped."""
+    """Return every row, page after page, going on wherever a search stopped."""
     rows: list[JobListRow] = []
     by_id = params.get("order", JobOrder.ID_DESC) in (JobOrder.ID, JobOrder.ID_DESC)
     cursor: JobCursor | None = None
@@ -124,7 +124,7 @@ async def limited(
 
 
 def insert_params(kind: str = "test_kind", **params: Any) -> JobInsertParams:
-    """A job to insert, with defaults for what a test does not care about."""
+    """Return a job to insert, with defaults for what a test does not care about."""
     return JobInsertParams(
         **{"kind": kind, "args": "{}", "created_at": NOW, "scheduled_at": NOW, **params}
     )
@@ -175,7 +175,7 @@ class Way:
 
 @pytest.fixture(scope="session")
 def schema_template(admin_url: str) -> Iterator[str]:
-    """The name of a database with River's tables in the schema SCHEMA only."""
+    """Yield the name of a database with River's tables in the schema SCHEMA only."""
     name = create_database(admin_url)
     url = with_database(admin_url, name)
 
@@ -193,7 +193,7 @@ def schema_template(admin_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def schema_database_url(admin_url: str, schema_template: str) -> Iterator[str]:
-    """A database with River's tables in the schema SCHEMA and nothing in them."""
+    """Yield a database with River's tables in the schema SCHEMA and nothing in them."""
     name = create_database(admin_url, template=schema_template)
     yield with_database(admin_url, name)
     drop_database(admin_url, name)
@@ -207,7 +207,7 @@ def way_name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def way_url(way_name: str, request: pytest.FixtureRequest) -> str:
-    """The database for that way."""
+    """Return the database for that way."""
     return str(
         request.getfixturevalue("schema_database_url" if way_name == "schema" else "database_url")
     )
@@ -215,7 +215,7 @@ def way_url(way_name: str, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def way(way_name: str, way_url: str) -> AsyncIterator[Way]:
-    """An executor, and how to look behind it."""
+    """Yield an executor, and how to look behind it."""
     in_schema = way_name == "schema"
     driver = connect(way_url, schema=SCHEMA if in_schema else None)
     async with await AsyncConnection.connect(
@@ -250,7 +250,7 @@ async def _executor(name: str, driver: PostgresDriver, url: str) -> AsyncIterato
 
 @asynccontextmanager
 async def hearing(driver: Driver, *topics: str) -> AsyncIterator[list[tuple[str, str]]]:
-    """Topics and payloads of what is notified while the block runs."""
+    """Yield the topics and payloads of what is notified while the block runs."""
     listener = await LISTENING.on(driver).listener()
     await listener.listen(*topics, "test_end")
     heard: list[tuple[str, str]] = []

@@ -43,7 +43,7 @@ class Order(Base):
 
 @pytest.fixture(params=["psycopg", "asyncpg"])
 async def engine(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[AsyncEngine]:
-    """The host app's engine, and its table."""
+    """Yield the host app's engine, and its table."""
     engine = create_async_engine(
         database_url.replace("postgresql://", f"postgresql+{request.param}://", 1)
     )

@@ -50,7 +50,7 @@ Connect = Callable[..., PostgresDriver]
 
 @pytest.fixture
 async def connect() -> AsyncIterator[Connect]:
-    """Makes drivers that are closed behind the test, whatever becomes of it."""
+    """Make drivers that are closed behind the test, whatever becomes of it."""
     async with AsyncExitStack() as opened:
 
         def connected(*args: Any, **options: Any) -> PostgresDriver:
@@ -281,7 +281,7 @@ async def test_secrets_are_not_in_messages(admin_url: str, connect: Connect) -> 
 
 
 async def _lost(url: str) -> None:
-    """Ends every other connection to the database."""
+    """End every other connection to the database."""
     async with await AsyncConnection.connect(url, autocommit=True) as admin:
         await admin.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity where datname ="
@@ -448,7 +448,7 @@ async def test_telling_what_is_missing_waits_for_nobody(
 
 @pytest.fixture
 async def stranger(database_url: str, make: Make) -> AsyncIterator[str]:
-    """The URL of a user without any right to River's tables."""
+    """Yield the URL of a user without any right to River's tables."""
     name = f"riverui_stranger_{time.monotonic_ns()}"
     await make.connection.execute(
         sql.SQL("create role {} login password 'secret'").format(sql.Identifier(name))

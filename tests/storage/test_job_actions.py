@@ -44,7 +44,7 @@ async def _act(driver: PostgresDriver, verb: str, *ids: int, **given: Any) -> Jo
 async def _heard(
     driver: PostgresDriver, make: Make, topic: str = "river_control"
 ) -> AsyncIterator[list[dict[str, Any]]]:
-    """Payloads that arrive while the block runs."""
+    """Yield the payloads that arrive while the block runs."""
     listener = await driver.listener()
     heard: list[dict[str, Any]] = []
     ready = asyncio.Event()

@@ -414,7 +414,7 @@ async def test_two_who_insert_the_same_key_at_once(driver: Driver, make: Make) -
 
 @pytest.fixture
 async def two_urls(database_url: str) -> AsyncIterator[AsyncConnection[Any]]:
-    """A second connection to this test's database, not in autocommit mode."""
+    """Yield a second connection to this test's database, not in autocommit mode."""
     async with await AsyncConnection.connect(database_url) as connection:
         yield connection
 

@@ -39,7 +39,7 @@ Facts = dict[str, Any]
 
 
 def _facts(dice: random.Random, number: int) -> Facts:
-    """Columns of one made-up job, with many equal times on purpose."""
+    """Return the columns of one made-up job, with many equal times on purpose."""
     state = dice.choice(STATES)
     minutes = dice.randrange(40)
     attempted = state in FINALIZED or state is JobState.RUNNING or dice.random() < 0.3
@@ -71,7 +71,7 @@ def _facts(dice: random.Random, number: int) -> Facts:
 
 @pytest.fixture
 async def jobs(make: Make) -> dict[int, Facts]:
-    """Facts of a few hundred jobs by id."""
+    """Return the facts of a few hundred jobs by id."""
     dice = random.Random(7)
     made = {}
     async with make.connection.transaction():

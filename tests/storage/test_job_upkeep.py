@@ -24,7 +24,7 @@ ERROR = (
 
 
 def before(**delta: int) -> Any:
-    """A time so long before NOW."""
+    """Return a time so long before NOW."""
     return NOW - timedelta(**delta)
 
 
@@ -77,7 +77,7 @@ async def test_schedule_goes_by_priority_time_and_id(way: Way) -> None:
 async def _schedule_unique(
     way: Way, *jobs: tuple[str, str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Inserts unique jobs (name, state, columns), runs the scheduler; each job's row by its
+    """Insert unique jobs (name, state, columns) and run the scheduler; return each job's row by its
     name.
     """
     ids = {}

@@ -23,12 +23,12 @@ NOT_RUNNING = tuple(state for state in STATES if state != "running")
 
 
 def fetch(queue: str = "default", limit: int = 100, **params: Any) -> JobFetchParams:
-    """A fetch by the client `me`."""
+    """Return a fetch by the client `me`."""
     return JobFetchParams(client_id="me", queue=queue, limit=limit, **params)
 
 
 def ids_of(rows: Any) -> list[int]:
-    """Ids in order."""
+    """Return the ids in order."""
     return sorted(row.id for row in rows)
 
 
@@ -284,7 +284,7 @@ async def test_complete_ignores_a_wish_to_cancel(way: Way) -> None:
 
 
 async def _end(way: Way, *changes: JobSetStateParams) -> dict[int, JobRow]:
-    """The rows answered, which are the rows stored."""
+    """End jobs; return the rows answered, which are the rows stored."""
     rows = await way.executor.job_set_state_many(changes)
     assert [row.id for row in rows] == ids_of(rows)
     for row in rows:

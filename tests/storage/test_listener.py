@@ -32,7 +32,7 @@ async def _collect(listener: Listener, into: list[tuple[str, str]], *topics: str
 
 
 async def _until(heard: list[tuple[str, str]], make: Make, channel: str) -> None:
-    """Sends until something arrives: LISTEN takes a moment."""
+    """Send until something arrives: LISTEN takes a moment."""
     deadline = time.monotonic() + 10
     while not heard and time.monotonic() < deadline:
         await make.connection.execute("select pg_notify(%s, 'hello')", [channel])

@@ -19,7 +19,7 @@ from tests.drivers import connect
 
 @pytest.fixture
 async def empty(empty_database_url: str) -> AsyncIterator[PostgresDriver]:
-    """A driver on a database without tables."""
+    """Yield a driver on a database without tables."""
     driver = connect(empty_database_url)
     yield driver
     await driver.close()

@@ -31,7 +31,7 @@ from tests.storage.test_job_work import fetch
 
 
 async def _server_settings(url: str) -> set[tuple[str, ...]]:
-    """What strangers find on the pool's server connections afterwards."""
+    """Return what strangers find on the pool's server connections afterwards."""
     found = set()
     for _ in range(10):
         async with await psycopg.AsyncConnection.connect(
@@ -95,7 +95,7 @@ async def test_migrations(bouncer_url: str, make: Make) -> None:
 
 
 async def _engine(driver: PostgresDriver, make: Make) -> None:
-    """A worker's day, by every way to an executor."""
+    """Go through a worker's day, by every way to an executor."""
     job = insert_params(unique_key=b"k", unique_states=245)
     ways: list[Callable[[], AbstractAsyncContextManager[PostgresExecutor]]] = [
         driver.autocommit,

@@ -58,7 +58,7 @@ _BUSY_DAY = read_blocks(Path(__file__).with_name("busy_day.sql").read_text())["b
 
 @pytest.fixture(scope="module")
 def big_database_url(admin_url: str, template_database: str) -> Iterator[str]:
-    """A database with many jobs."""
+    """Yield a database with many jobs."""
     name = create_database(admin_url, template=template_database)
     url = with_database(admin_url, name)
     with psycopg.connect(url, autocommit=True) as connection:
@@ -529,7 +529,7 @@ def _engine() -> Iterator[tuple[str, Case]]:
 
 
 def _api_cases() -> Iterator[tuple[str, Case]]:
-    """What the JSON API asks besides what pages do."""
+    """Yield what the JSON API asks besides what pages do."""
     some = list(range(1, 101))
     completed = (JobState.COMPLETED,)
     customer = Term(field=Field.ARGS, op=Op.CONTAINS, values=('{"customer_id": 7}',))
@@ -596,13 +596,13 @@ Statement = tuple[str, str, Sequence[Any]]
 
 @pytest.fixture
 async def seen() -> list[Statement]:
-    """Statements that the driver has run."""
+    """Return the statements that the driver has run."""
     return []
 
 
 @pytest.fixture
 async def driver(big_database_url: str, seen: list[Statement]) -> AsyncIterator[PostgresDriver]:
-    """Keeps what it runs in `seen`."""
+    """Keep what it runs in `seen`."""
     driver = connect(
         big_database_url,
         page_timeout=timedelta(seconds=60),
@@ -720,7 +720,7 @@ async def test_every_statement_on_jobs_has_been_explained(
 
 
 def _texts(pieces: Pieces) -> Iterator[str]:
-    """The SQL between the slots and parameters of a block."""
+    """Yield the SQL between the slots and parameters of a block."""
     for piece in pieces:
         if isinstance(piece, str):
             yield piece

@@ -71,7 +71,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @pytest.fixture
 async def proxy(database_url: str) -> AsyncIterator[_Proxy]:
-    """A way to the database, open."""
+    """Yield a way to the database, open."""
     found = _Proxy(database_url)
     await found.open()
     yield found

@@ -37,7 +37,7 @@ SECOND = timedelta(seconds=1)
 
 @pytest.fixture
 async def postgres(database_url: str) -> AsyncIterator[PostgresDriver]:
-    """A driver on this test's database."""
+    """Yield a driver on this test's database."""
     driver = connect(database_url)
     yield driver
     await driver.close()
@@ -52,7 +52,7 @@ async def _pid(executor: PostgresExecutor) -> int:
 
 
 async def _end(database_url: str) -> None:
-    """Ends every other connection to the database."""
+    """End every other connection to the database."""
     async with await AsyncConnection.connect(database_url, autocommit=True) as admin:
         await admin.execute(
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
@@ -104,7 +104,7 @@ async def test_only_hot_statements_are_prepared(postgres: PostgresDriver, make: 
 
 
 async def _prepared(executor: PostgresExecutor, *told_by: str) -> list[str]:
-    """Every prepared statement, by the words that it is told by."""
+    """Return every prepared statement, by the words that it is told by."""
     rows = await executor.ask("prepared", "select statement from pg_prepared_statements", ())
     return sorted(next((words for words in told_by if words in text), text) for (text,) in rows)
 

@@ -32,7 +32,7 @@ FOLDER = Path(module.__file__).parent / "postgres"
 
 @pytest.fixture
 def queries(tmp_path: Path) -> Queries:
-    """A few blocks."""
+    """Return a few blocks."""
     file = tmp_path / "few.sql"
     file.write_text(
         "-- name: b\nselect /* a */ x /* c */ from t where /* d: */ id = :id /* :d */;\n"

@@ -40,7 +40,7 @@ UNIQUE = insert_params(unique_key=b"\x00\xffk", unique_states=245)
 
 @pytest.fixture
 def sync_driver(database_url: str) -> Iterator[PostgresSyncDriver]:
-    """A driver on this test's database."""
+    """Yield a driver on this test's database."""
     driver = connect_sync(database_url)
     yield driver
     driver.close()
@@ -48,7 +48,7 @@ def sync_driver(database_url: str) -> Iterator[PostgresSyncDriver]:
 
 @pytest.fixture
 def look(database_url: str) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
-    """Asks the database behind the driver's back."""
+    """Ask the database behind the driver's back."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
         yield lambda query: connection.execute(query.encode()).fetchall()
 
@@ -160,7 +160,7 @@ GUESTS = {
 
 @pytest.fixture(params=GUESTS)
 def begin(request: pytest.FixtureRequest, database_url: str) -> Begin:
-    """Begins a transaction of each kind, in turn."""
+    """Begin a transaction of each kind, in turn."""
     return GUESTS[request.param](database_url)
 
 

@@ -36,7 +36,7 @@ from tests.storage.test_job_work import fetch
 
 @pytest.fixture
 async def make_empty(empty_database_url: str) -> AsyncIterator[Make]:
-    """Puts rows into a database that a test makes tables in."""
+    """Put rows into a database that a test makes tables in."""
     async with await AsyncConnection.connect(
         empty_database_url, autocommit=True, row_factory=dict_row
     ) as connection:
@@ -44,7 +44,7 @@ async def make_empty(empty_database_url: str) -> AsyncIterator[Make]:
 
 
 async def _use_everything(driver: PostgresDriver, make: Make) -> None:
-    """Every operation once."""
+    """Call every operation once."""
     ids = [await make.job(state.value, queue="q", tags=["t"]) for state in JobState]
     await make.queue("q")
     await make.leader("l")
@@ -96,7 +96,7 @@ async def _use_everything(driver: PostgresDriver, make: Make) -> None:
 
 
 async def _work(driver: PostgresDriver, make: Make) -> None:
-    """Every operation of an engine once."""
+    """Call every operation of an engine once."""
     job = insert_params(unique_key=b"k", unique_states=245, queue="w")
     async with driver.session(timeout=timedelta(seconds=10)) as executor:
         one, twin = await executor.job_insert_many([job, job], notify=["w"])

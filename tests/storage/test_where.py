@@ -12,7 +12,7 @@ from riverui.storage.where import Where
 
 
 def numbered(conditions: list[Where], first: int) -> tuple[str, list[Any]]:
-    """The conditions in a statement that has parameters before theirs, and their values."""
+    """Return the conditions in a statement that has parameters before theirs, and their values."""
     before = [f"before_{n}" for n in range(1, first)]
     statement = Fragment(
         (*map(Placeholder, before), join([where_fragment(each) for each in conditions], " and ")),
