@@ -20,7 +20,7 @@ from tests.interop.worker import Peer, python_worker
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A running server; each test leaves it running."""
+    """Yield a running server; each test leaves it running."""
     binaries = os.environ.get("RIVERUI_PG_BIN")
     with Server.started(Path(binaries) if binaries else None) as started:
         yield started
@@ -28,7 +28,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 async def database(server: Server) -> AsyncIterator[AsyncConnection[DictRow]]:
-    """A connection for looking on, to tables that are empty."""
+    """Yield a connection for looking on, to tables that are empty."""
     async with await AsyncConnection.connect(
         server.url, autocommit=True, row_factory=dict_row
     ) as connection:
@@ -51,6 +51,6 @@ class Begin:
 
 @pytest.fixture
 async def begin(database: AsyncConnection[DictRow], server: Server) -> AsyncIterator[Begin]:
-    """`await begin(**config)` is a client at work on the empty tables."""
+    """Yield what begins a client at work on the empty tables, told by keywords."""
     async with AsyncExitStack() as stack:
         yield Begin(stack, server)

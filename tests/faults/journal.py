@@ -27,7 +27,7 @@ class Journal:
 
     @classmethod
     def read(cls, paths: Iterable[Path]) -> Journal:
-        """From the files of several processes."""
+        """Return the journal of the files of several processes."""
         journal = cls()
         for path in paths:
             for line in path.read_text().splitlines():
@@ -39,11 +39,11 @@ class Journal:
 
     @classmethod
     def below(cls, folder: Path) -> Journal:
-        """From all files of a folder."""
+        """Return the journal of all files of a folder."""
         return cls.read(folder.iterdir())
 
     def count(self, what: str) -> Counter[int]:
-        """How often that happened to each job."""
+        """Return how often that happened to each job."""
         return Counter(
             entry.job for entries in self.jobs.values() for entry in entries if entry.what == what
         )

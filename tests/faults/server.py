@@ -40,7 +40,7 @@ class Server:
     @classmethod
     @contextmanager
     def started(cls, binaries: Path | None) -> Iterator[Self]:
-        """A new server, gone afterwards."""
+        """Yield a new server, gone afterwards."""
         memory = Path("/dev/shm")
         place = memory if os.access(memory, os.W_OK) else None
         with TemporaryDirectory(prefix="riverui-faults-", dir=place) as folder:
@@ -68,16 +68,16 @@ class Server:
         return self._url("postgres")
 
     def start(self) -> None:
-        """Starts it; returns when it takes connections."""
+        """Start it; return when it takes connections."""
         self._postgres = self._make()
         self._postgres.__enter__()
 
     def stop(self) -> None:
-        """Ends every connection and stops, as an administrator does (`pg_ctl stop -m fast`)."""
+        """End every connection and stop, as an administrator does (`pg_ctl stop -m fast`)."""
         self._postgres.__exit__(None, None, None)
 
     def crash(self) -> None:
-        """Ends without a farewell and without a checkpoint (`pg_ctl stop -m immediate`)."""
+        """End without a farewell and without a checkpoint (`pg_ctl stop -m immediate`)."""
         (note,) = self._home.glob("pg*/postmaster.pid")
         pid = int(note.read_text().split("\n", 1)[0])
         os.kill(pid, signal.SIGQUIT)
@@ -87,7 +87,7 @@ class Server:
         self.stop()
 
     def log_tells(self, words: str) -> bool:
-        """Whether the server's log, since its start, has these words."""
+        """Return whether the server's log, since its start, has these words."""
         return words in (self._home / "postgres.log").read_text(errors="replace")
 
     def _make(self) -> EmbeddedPostgres:
@@ -133,15 +133,15 @@ class Proxy:
         return f"postgresql://riverui@127.0.0.1:{self.port}/{self._database}?sslmode=disable"
 
     def silence_listeners(self) -> None:
-        """From now on nothing passes on the connections that listen, and nobody is told."""
+        """Let nothing pass any more on the connections that listen, and tell nobody."""
         self._silent |= self._listening
 
     def silence_all(self) -> None:
-        """From now on nothing passes on the connections that there are; new ones work."""
+        """Let nothing pass any more on the connections that there are; new ones work."""
         self._silent |= self._open
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serves one connection to its end."""
+        """Serve one connection to its end."""
         number = next(self._number)
         self._open.add(number)
         behind_reader, behind_writer = await asyncio.open_unix_connection(str(self._path))
@@ -176,7 +176,7 @@ class Proxy:
 
 @asynccontextmanager
 async def proxy(server: Server) -> AsyncIterator[Proxy]:
-    """A proxy before the server, until the end of the block."""
+    """Yield a proxy before the server, until the end of the block."""
     made = Proxy(server.socket, "faults")
     serving: set[asyncio.Task[None]] = set()
 

@@ -25,7 +25,7 @@ _JOBS = 1500
 
 
 async def _all_once(database: Connection, path: Path, count: int) -> None:
-    """Every job is completed, in one attempt, and was run once."""
+    """Check that every job is completed, in one attempt, and was run once."""
     await eventually(
         lambda: _unfinished(database), fits=lambda left: left == 0, within=60, every=0.1
     )

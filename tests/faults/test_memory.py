@@ -37,7 +37,7 @@ async def _count(database: Connection, condition: str) -> int:
 
 
 async def _finish(worker: Peer, database: Connection) -> float:
-    """Waits until nothing is left to do; the most memory that was seen, in MB."""
+    """Wait until nothing is left to do; return the most memory that was seen, in MB."""
     most = 0.0
 
     async def left() -> int:

@@ -81,7 +81,7 @@ class Fleet:
     """What was done, for the tally."""
 
     async def start(self, kind: str) -> Peer:
-        """One more worker, `go` or `python`."""
+        """Start one more worker, `go` or `python`."""
         name = f"{kind}-{len(self.workers) + len(self.lost)}"
         config: dict[str, Any] = {
             "id": name,
@@ -100,7 +100,7 @@ class Fleet:
         return self.workers[name]
 
     async def kill(self, name: str) -> None:
-        """Kills a worker and starts another one of its kind in its place."""
+        """Kill a worker and start another one of its kind in its place."""
         self.lost.add(name)
         await self.workers.pop(name).kill()
         await self.start(name.partition("-")[0])
@@ -144,7 +144,7 @@ class Fleet:
         await asyncio.to_thread(self.server.start)
 
     async def ask(self, statement: str) -> list[DictRow]:
-        """What the database answers, as soon as there is one."""
+        """Return what the database answers, as soon as there is one."""
         while True:
             with suppress(psycopg.OperationalError):
                 async with await AsyncConnection.connect(
@@ -155,14 +155,14 @@ class Fleet:
             await asyncio.sleep(0.02)
 
     async def done(self) -> int:
-        """How many jobs have ended for good."""
+        """Return how many jobs have ended for good."""
         rows = await self.ask(
             "select count(*) as count from river_job where finalized_at is not null"
         )
         return int(rows[0]["count"])
 
     async def progress(self, more: int) -> None:
-        """Returns when so many more jobs have ended, or all but a few have."""
+        """Wait until so many more jobs have ended, or all but a few have."""
         goal = min(await self.done() + more, _JOBS * 95 // 100)
         await eventually(self.done, fits=lambda count: count >= goal, within=120, every=0.1)
 
@@ -236,7 +236,7 @@ async def test_every_job_ends_once_in_the_right_state(
 
 
 async def _insert_late(fleet: Fleet, inserters: list[Peer]) -> None:
-    """Inserts the rest in small batches, each until it is there: an error may come after the
+    """Insert the rest in small batches, each until it is there: an error may come after the
     commit.
     """
     late = range(_JOBS - _LATE, _JOBS)
@@ -256,7 +256,7 @@ async def _insert_late(fleet: Fleet, inserters: list[Peer]) -> None:
 
 
 def _judge(rows: list[Row], journal: Journal, lost: set[str]) -> Counter[str]:
-    """Fails for whatever was lost or doubled without need; counts the rest."""
+    """Fail for whatever was lost or doubled without need; count the rest."""
     starts, ends = journal.count("start"), journal.count("end")
     assert sorted(row["args"]["n"] for row in rows) == list(range(_JOBS))
     tally: Counter[str] = Counter()
@@ -287,8 +287,8 @@ def _judge(rows: list[Row], journal: Journal, lost: set[str]) -> Counter[str]:
 
 
 def _explain(row: Row, journal: Journal, lost: set[str]) -> None:
-    """A rescued attempt was a lost process's, or never began: the answer that brought it was
-    lost.
+    """Check that a rescued attempt was a lost process's, or never began: the answer that brought it
+    was lost.
     """
     entries = journal.jobs[row["id"]]
     for error in row["errors"]:

@@ -23,20 +23,20 @@ StartWorker = Callable[..., AbstractAsyncContextManager[Peer]]
 
 @pytest.fixture(scope="session")
 def river_cli() -> Path:
-    """The real `river` command."""
+    """Return the real `river` command."""
     return built("river")
 
 
 @pytest.fixture(scope="session")
 def river_worker() -> Path:
-    """The program behind `start_worker`."""
+    """Return the program behind `start_worker`."""
     return built("worker")
 
 
 @pytest.fixture
 def start_worker(river_worker: Path, database_url: str) -> StartWorker:
-    """Starts a Go client on this test's database: `async with start_worker(*flags, start=True) as
-    go`.
+    """Return what starts a Go client on this test's database: given flags, and `start` to work
+    jobs.
     """
 
     def begin(*flags: str, start: bool = True, **config: Any) -> AbstractAsyncContextManager[Peer]:
@@ -47,7 +47,7 @@ def start_worker(river_worker: Path, database_url: str) -> StartWorker:
 
 @pytest.fixture
 def start_python(database_url: str) -> StartWorker:
-    """Starts our client on this test's database, in a process of its own, told as Go's is."""
+    """Start our client on this test's database, in a process of its own, told as Go's is."""
 
     def begin(*, start: bool = True, **config: Any) -> AbstractAsyncContextManager[Peer]:
         return python_worker(database_url, start=start, **config)
@@ -57,7 +57,7 @@ def start_python(database_url: str) -> StartWorker:
 
 @asynccontextmanager
 async def page_on(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
-    """A browser's stand-in on riverui's app; posts come from the same origin."""
+    """Yield a browser's stand-in on riverui's app; posts come from the same origin."""
     transport = httpx2.ASGITransport(create_app(driver, no_auth=True))
     headers = {"Sec-Fetch-Site": "same-origin"}
     async with httpx2.AsyncClient(
@@ -68,6 +68,6 @@ async def page_on(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
 
 @pytest.fixture
 async def page(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
-    """The app on this test's database."""
+    """Yield the app on this test's database."""
     async with page_on(driver) as client:
         yield client

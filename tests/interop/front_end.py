@@ -44,7 +44,7 @@ class BuiltPages:
         self.index = index
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers with the file of that name, or else with the page that finds its own way."""
+        """Answer with the file of that name, or else with the page that finds its own way."""
         path = self.folder / str(scope["path"]).lstrip("/")
         if (
             path.is_file()
@@ -72,7 +72,7 @@ class Recorder:
         self._since_change: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
+        """Answer a request."""
         if scope["type"] != "http" or not scope["path"].startswith("/api/"):
             await self._pages(scope, receive, send)
             return

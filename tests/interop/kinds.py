@@ -52,7 +52,7 @@ class JsonArgs:
         self._value = value
 
     def to_json(self) -> str:
-        """The args, compact, as Go writes them."""
+        """Return the args, compact, as Go writes them."""
         return json.dumps(self._value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -68,21 +68,21 @@ class Bench:
         self._say = say
 
     def workers(self, kinds: Iterable[str]) -> Workers:
-        """Workers for these kinds."""
+        """Return workers for these kinds."""
         workers = Workers()
         for kind in kinds:
             workers.add(KINDS[kind](self), args_type=ARGS[kind])
         return workers
 
     def say(self, event: str, job: Job[Args], **fields: Any) -> None:
-        """Tells what happens to a job."""
+        """Tell what happens to a job."""
         if not self.quiet:
             self._say(
                 event, id=job.id, kind=job.kind, attempt=job.attempt, queue=job.queue, **fields
             )
 
     def note(self, what: str, job: Job[Args]) -> None:
-        """Adds a line to the journal: what a job did survives the process."""
+        """Add a line to the journal: what a job did survives the process."""
         if self._journal is not None:
             os.write(self._journal, f"{what} {job.id} {job.attempt}\n".encode())
 
@@ -91,7 +91,7 @@ class Bench:
         return self._released.setdefault(id, asyncio.Event())
 
     def release(self, id: int) -> None:
-        """Lets a blocked job go on."""
+        """Let a blocked job go on."""
         self.released(id).set()
 
 
@@ -102,16 +102,16 @@ class Working(Worker[Args]):
         self.bench = bench
 
     async def work(self, job: Job[Args]) -> None:
-        """Does the job."""
+        """Do the job."""
         self.bench.say("started", job, message=job.row.args)
         await self.act(job, job.args)
 
     async def act(self, job: Job[Args], args: Args) -> None:
-        """What its kind does."""
+        """Do what its kind does."""
         raise NotImplementedError
 
     def next_retry(self, job: Job[Args]) -> datetime | None:
-        """As its args say."""
+        """Return when to try again, as its args say."""
         return (
             datetime.now(UTC) + timedelta(seconds=job.args.retry_in) if job.args.retry_in else None
         )
@@ -268,12 +268,12 @@ class ThreadWorking(Working):
     """Works in a thread."""
 
     def work(self, job: Job[Args]) -> None:  # type: ignore[override]
-        """Does the job."""
+        """Do the job."""
         self.bench.say("started", job)
         self.act_here(job, job.args)
 
     def act_here(self, job: Job[Args], args: Args) -> None:
-        """What its kind does."""
+        """Do what its kind does."""
         raise NotImplementedError
 
 
@@ -317,11 +317,11 @@ ARGS: dict[str, type[Any]] = {
 
 
 def make_args(kind: str, told: dict[str, Any]) -> Args:
-    """The args of a kind by name."""
+    """Return the args of a kind by name."""
     args: Args = msgspec.convert(told, ARGS[kind])
     return args
 
 
 def snoozes(job: Job[Args]) -> int:
-    """How often the job was snoozed."""
+    """Return how often the job was snoozed."""
     return int(json.loads(job.metadata).get("snoozes", 0))

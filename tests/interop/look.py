@@ -24,7 +24,7 @@ async def eventually(
     within: float = DEADLINE,
     every: float = 0.02,
 ) -> T:
-    """What `look` gives as soon as that fits; AssertionError with what it gave last."""
+    """Return what `look` gives as soon as that fits; AssertionError with what it gave last."""
     deadline = time.monotonic() + within
     while True:
         seen = await look()
@@ -41,19 +41,19 @@ async def jobs(connection: AsyncConnection[DictRow], condition: str = "true") ->
 
 
 async def job(connection: AsyncConnection[DictRow], id: int) -> Row:
-    """One whole row."""
+    """Return one whole row."""
     cursor = await connection.execute("select * from river_job where id = %s", [id])
     (row,) = await cursor.fetchall()
     return row
 
 
 async def settled(connection: AsyncConnection[DictRow], id: int, *states: str) -> Row:
-    """The job's row once it is in one of these states."""
+    """Return the job's row once it is in one of these states."""
     return await eventually(lambda: job(connection, id), fits=lambda row: row["state"] in states)
 
 
 async def leader(connection: AsyncConnection[DictRow]) -> str:
-    """Who leads; nobody is an empty name."""
+    """Return who leads; nobody is an empty name."""
     cursor = await connection.execute("select leader_id from river_leader where expires_at > now()")
     row = await cursor.fetchone()
     return str(row["leader_id"]) if row else ""
@@ -62,13 +62,13 @@ async def leader(connection: AsyncConnection[DictRow]) -> str:
 async def leads(
     connection: AsyncConnection[DictRow], client_id: str, *, within: float = DEADLINE
 ) -> None:
-    """Returns when this client leads."""
+    """Wait until this client leads."""
     await eventually(lambda: leader(connection), fits=lambda who: who == client_id, within=within)
 
 
 def told(row: Row, began: datetime, names: dict[str, str]) -> Row:
-    """A row without what no two runs share: instants become distances, clients their part in the
-    test.
+    """Return a row without what no two runs share: instants become distances, clients their part in
+    the test.
 
     Python's exceptions have a type and a traceback where Go's errors have neither: those are left
     out.

@@ -58,7 +58,7 @@ class Program:
         self._answer_within: float | None = settings.get("answer_within")
 
     def say(self, event: str, **fields: Any) -> None:
-        """Writes one line."""
+        """Write one line."""
         line = json.dumps(
             {"event": event, **{k: v for k, v in fields.items() if v not in (None, "", 0)}}
         )
@@ -178,7 +178,7 @@ class Program:
         return told_job(await self.client.job_get(command["id"]))
 
     async def hold(self, command: dict[str, Any]) -> dict[str, Any]:
-        """The host takes `count` connections of the pool it shares with us."""
+        """Take `count` connections of the pool that the host shares with us."""
         assert self.pool is not None
         for _ in range(command["count"]):
             self._held.append(await self.pool.getconn())
@@ -205,7 +205,7 @@ class Program:
         return {"count": len(told), "result": told}
 
     async def let_go(self, command: dict[str, Any]) -> dict[str, Any]:
-        """The host gives back what it held."""
+        """Give back the connections that the host held."""
         assert self.pool is not None
         while self._held:
             await self.pool.putconn(self._held.pop())
@@ -258,7 +258,7 @@ class Program:
         return {}
 
     async def stats(self, command: dict[str, Any]) -> dict[str, Any]:
-        """What this process holds: MB of memory, tasks, running jobs."""
+        """Return what this process holds: MB of memory, tasks, running jobs."""
         gc.collect()
         return {
             "result": {
@@ -293,12 +293,12 @@ def _resident_mb() -> float:
 
 
 def span(seconds: float) -> timedelta:
-    """Seconds as a timedelta."""
+    """Return the seconds as a timedelta."""
     return timedelta(seconds=seconds)
 
 
 def opts(told: dict[str, Any]) -> InsertOpts:
-    """River's InsertOpts, as the Go program takes them."""
+    """Return River's InsertOpts, as the Go program takes them."""
     unique = told.get("unique")
     at = told.get("scheduled_at")
     scheduled_at = datetime.fromisoformat(at) if at else None
@@ -325,7 +325,7 @@ def opts(told: dict[str, Any]) -> InsertOpts:
 
 
 def periodic(told: dict[str, Any]) -> PeriodicJob:
-    """A periodic job, as the Go program takes it."""
+    """Return a periodic job, as the Go program takes it."""
     return PeriodicJob(
         PeriodicInterval(span(told["interval"])),
         lambda: (make_args(told["kind"], told.get("args", {})), opts(told.get("opts", {}))),
@@ -335,12 +335,12 @@ def periodic(told: dict[str, Any]) -> PeriodicJob:
 
 
 def filters(command: dict[str, Any]) -> dict[str, Any]:
-    """What `list` and `delete_many` look for."""
+    """Return what `list` and `delete_many` look for."""
     return {name: value for name, value in command.get("filter", {}).items() if value}
 
 
 def told_job(row: JobRow | None) -> dict[str, Any]:
-    """One job with every column, named and shaped as in the Go program's answers."""
+    """Return one job with every column, named and shaped as in the Go program's answers."""
     if row is None:
         return {}
     metadata = json.loads(row.metadata)
@@ -364,7 +364,7 @@ def told_job(row: JobRow | None) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--database-url", required=True)
     parser.add_argument("--config", default="{}")

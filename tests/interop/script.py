@@ -44,7 +44,7 @@ class Script:
     """How long to snooze."""
 
     def for_go(self, now: datetime) -> dict[str, Any]:
-        """As `twin.go` takes it."""
+        """Return the script as `twin.go` takes it."""
         told = {
             "do": self.do,
             "message": self.message,
@@ -90,7 +90,7 @@ class Scripts:
         )
 
     async def execute(self, id: int, script: Script) -> str:
-        """The kind of event that the attempt ended with."""
+        """Return the kind of event that the attempt ended with."""
         self._script = script
         self._ended = None
         async with self._driver.autocommit() as executor:
@@ -110,7 +110,7 @@ class Scripts:
         """There is always room."""
 
     async def perform(self) -> None:
-        """What the script says, inside of the job."""
+        """Do what the script says, inside of the job."""
         script = self._script
         for key, value in script.metadata.items():
             metadata_set(key, value)
@@ -131,7 +131,7 @@ class Scripts:
                 raise JobSnooze(timedelta(seconds=script.seconds))
 
     def next_retry(self) -> datetime | None:
-        """The worker's own."""
+        """Return the worker's own next retry."""
         seconds = self._script.retry_at
         return None if seconds is None else self._clock() + timedelta(seconds=seconds)
 
@@ -140,14 +140,14 @@ class Scripts:
     crowded = False
 
     def succeed(self, attempt: Attempt) -> None:
-        """It went well."""
+        """Note that it went well."""
 
     def settle(self, attempt: Attempt, outcome: Outcome) -> None:
-        """It ended in another way."""
+        """Note that it ended in another way."""
         self._ended = outcome
 
     def release(self, attempt: Attempt) -> None:
-        """It is over."""
+        """Note that it is over."""
         self._over.set()
 
     def stuck(self, attempt: Attempt) -> None:

@@ -83,7 +83,9 @@ _ERROR = '{"at": "2026-11-01T12:00:00.123456789+02:00", "attempt": 1, "error": "
 
 
 async def _insert(connection: Connection, case: Row) -> int:
-    """One row as given; its instants lie in the past, so that what an action sets stands out."""
+    """Insert one row as given; its instants lie in the past, so that what an action sets stands
+    out.
+    """
     columns = {
         "attempt": 0,
         "max_attempts": 25,
@@ -144,8 +146,8 @@ _RFC3339_NANO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{0,8}[1-9])?(Z|[
 
 
 def _outcome(before: Row | None, after: Row | None, since: datetime) -> Row | str:
-    """What changed in a row, without what differs between twins; instants of the action read as
-    "now".
+    """Return what changed in a row, without what differs between twins; instants of the action read
+    as "now".
     """
     assert before is not None
     if after is None:

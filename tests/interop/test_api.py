@@ -24,7 +24,7 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 async def api(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
-    """A program that speaks to the API as to River UI's: no browser, no cookies."""
+    """Yield a program that speaks to the API as to River UI's: no browser, no cookies."""
     app = create_app(driver, no_auth=True)
     transport = httpx2.ASGITransport(app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://test/api/") as client:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.interop
 
 
 async def _text(page: httpx2.AsyncClient, path: str) -> str:
-    """What a reader of the page sees: no tags, spaces as one."""
+    """Return what a reader of the page sees: no tags, spaces as one."""
     response = await page.get(path)
     assert response.status_code == 200, f"{path} answered {response.status_code}"
     body = re.sub(r"<(script|style)\b.*?</\1>", "", response.text, flags=re.DOTALL)

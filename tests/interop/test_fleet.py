@@ -168,7 +168,7 @@ async def _killed(begin: Starting, database_url: str, first: str, second: str) -
 
 @asynccontextmanager
 async def _migrated(database_url: str, schema: str) -> AsyncIterator[Connection]:
-    """A connection to a new schema with River's tables."""
+    """Yield a connection to a new schema with River's tables."""
     migrating = connect(database_url, schema=schema)
     async with await AsyncConnection.connect(
         database_url, autocommit=True, row_factory=dict_row

@@ -60,7 +60,7 @@ class Stage:
     watch: Watch
 
     async def state(self, job_id: int) -> str | None:
-        """A job's state; None where there is no such job."""
+        """Return a job's state; None where there is no such job."""
         row = await (
             await self.connection.execute(
                 "select state::text as state from river_job where id = %s", [job_id]
@@ -69,12 +69,12 @@ class Stage:
         return row and row["state"]
 
     async def go(self, path: str, words: str) -> None:
-        """Opens a page and waits for its words."""
+        """Open a page and wait for its words."""
         await self.page.goto(path)
         await expect(self.page.locator("#root")).to_contain_text(words)
 
     async def filter(self, text: str, rows: int) -> None:
-        """Types a filter into the empty search box and waits for as many rows."""
+        """Type a filter into the empty search box and wait for as many rows."""
         box = self.page.get_by_test_id("job-search-input")
         await box.fill(text)
         await box.blur()
@@ -85,7 +85,7 @@ class Stage:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def stage(browser: Browser, database_url: str, watch: Watch) -> AsyncIterator[Stage]:
-    """The pages on a filled database; whatever goes wrong in them fails the test."""
+    """Yield the pages on a filled database; whatever goes wrong in them fails the test."""
     async with (
         await AsyncConnection.connect(
             database_url, autocommit=True, row_factory=dict_row
@@ -179,7 +179,7 @@ async def filters(stage: Stage) -> None:
 
 
 async def one_job(stage: Stage) -> None:
-    """A job's page: cancel, retry, delete; a running one is asked to stop."""
+    """Go through a job's page: cancel, retry, delete; a running one is asked to stop."""
     page = stage.page
     await stage.go(f"/jobs/{TAGGED}", "vip")
     await page.get_by_role("button", name="Cancel").first.click()
@@ -224,7 +224,9 @@ async def chosen_jobs(stage: Stage) -> None:
 
 
 async def queues(stage: Stage) -> None:
-    """The queues, a pause and a resume in the list and on a queue's page, and the limits."""
+    """Go through the queues, a pause and a resume in the list and on a queue's page, and the
+    limits.
+    """
     page = stage.page
     await stage.go("/queues", "shipping")
     line = page.get_by_role("row").filter(has_text="shipping")
@@ -253,8 +255,8 @@ async def queues(stage: Stage) -> None:
 
 
 async def workflows(stage: Stage) -> None:
-    """The workflows by their tabs, one of them with its tasks, waits and signals, cancelled and
-    retried.
+    """Go through the workflows by their tabs, one of them with its tasks, waits and signals,
+    cancelled and retried.
     """
     page = stage.page
     await stage.go("/workflows", "wf_1")
@@ -278,18 +280,18 @@ async def workflows(stage: Stage) -> None:
 
 
 async def periodic_jobs(stage: Stage) -> None:
-    """The durable periodic jobs."""
+    """Go through the durable periodic jobs."""
     await stage.go("/periodic-jobs", "nightly")
 
 
 async def settings(stage: Stage) -> None:
-    """The settings, which ask the API nothing of their own."""
+    """Go through the settings, which ask the API nothing of their own."""
     await stage.go("/settings", "Settings")
 
 
 async def what_fails(stage: Stage) -> None:
-    """A retry that its twin is in the way of is told in our words, and a job that is gone has its
-    page.
+    """Retry a job that its twin is in the way of, which is told in our words, and look at a job
+    that is gone, which has its page.
     """
     page = stage.page
     await stage.go(f"/jobs/{CONFLICT}", "invoice")

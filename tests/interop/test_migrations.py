@@ -102,8 +102,8 @@ def catalog(url: str, schema: str | None) -> list[str]:
 
 
 def _tokens(text: str) -> str:
-    """A function's body without comments, and with one space where there is any: its layout is
-    nobody's concern.
+    """Return a function's body without comments, and with one space where there is any: its layout
+    is nobody's concern.
     """
     if not text.startswith("function "):
         return text
@@ -118,7 +118,7 @@ def schema(request: pytest.FixtureRequest) -> str | None:
 
 @pytest.fixture
 def urls(admin_url: str, schema: str | None) -> Iterator[tuple[str, str]]:
-    """Two empty databases."""
+    """Yield two empty databases."""
     names = [create_database(admin_url), create_database(admin_url)]
     ours, theirs = (with_database(admin_url, name) for name in names)
     if schema:
@@ -140,7 +140,7 @@ async def driver(urls: tuple[str, str], schema: str | None) -> AsyncIterator[Pos
 
 @pytest.fixture
 def river(river_cli: Path, schema: str | None) -> River:
-    """Runs the real `river` on a database; fails the test when it fails, unless it `may_fail`."""
+    """Run the real `river` on a database; fail the test when it fails, unless it `may_fail`."""
 
     def run(
         url: str, command: str, *flags: str, may_fail: bool = False

@@ -89,8 +89,8 @@ async def fleet(
 
 
 async def _left_by(fleet: Fleet, inserter: str, worker: str) -> list[Row]:
-    """The rows after one side inserted the jobs and one worked them; the table is empty again
-    afterwards.
+    """Return the rows after one side inserted the jobs and one worked them; the table is empty
+    again afterwards.
     """
     began = datetime.now(UTC)
     await fleet[worker].ask("start")
@@ -124,7 +124,7 @@ async def _left_by(fleet: Fleet, inserter: str, worker: str) -> list[Row]:
 
 
 def _plain(value: Any) -> Any:
-    """A job as a client read it, with instants as such and nothing for empty."""
+    """Return a job as a client read it, with instants as such and nothing for empty."""
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list):

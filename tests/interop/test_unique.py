@@ -44,7 +44,7 @@ class GoInserter:
         )
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """The answer; AssertionError with Go's words."""
+        """Return the answer; AssertionError with Go's words."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -54,21 +54,21 @@ class GoInserter:
         return answer
 
     def texts(self, **request: Any) -> list[str]:
-        """What json.Marshal gives."""
+        """Return what json.Marshal gives."""
         texts: list[str] = self.ask(**request).get("texts", [])
         return texts
 
     def insert(
         self, jobs: Sequence[InsertManyParams], *, keep: bool = False
     ) -> list[dict[str, Any]]:
-        """Inserts the same jobs through Go."""
+        """Insert the same jobs through Go."""
         inserted: list[dict[str, Any]] = self.ask(jobs=[told(job) for job in jobs], keep=keep)[
             "inserted"
         ]
         return inserted
 
     def close(self) -> None:
-        """Lets it end."""
+        """Let it end."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -77,8 +77,8 @@ class GoInserter:
 
 
 def told(job: InsertManyParams) -> dict[str, Any]:
-    """A job as the Go program takes it; the args as text, which Go must be able to read into its
-    struct.
+    """Return a job as the Go program takes it; the args as text, which Go must be able to read into
+    its struct.
     """
     opts = job.insert_opts or InsertOpts()
     unique = opts.unique_opts or UniqueOpts()

@@ -82,7 +82,7 @@ class RawArgs:
     text: str
 
     def to_json(self) -> str:
-        """The args."""
+        """Return the args."""
         return self.text
 
 
@@ -117,7 +117,7 @@ class Twin:
         return self.clock.now
 
     async def begin(self, now: datetime) -> None:
-        """Empties both sides."""
+        """Empty both sides."""
         self.clock.now = now
         self.jobs.clear()
         for schema in (GO, OURS):
@@ -125,7 +125,7 @@ class Twin:
                 await self.connection.execute(f"delete from {schema}.{table}")
 
     async def insert(self, jobs: Sequence[NewJob], *, fast: bool = False) -> None:
-        """Inserts jobs by both clients. Go's statement cannot take equal keys: it gets unique jobs
+        """Insert jobs by both clients. Go's statement cannot take equal keys: it gets unique jobs
         singly.
         """
         told = [_go_job(job, self.now) for job in jobs]
@@ -161,7 +161,7 @@ class Twin:
     async def fetch(
         self, queue: str, limit: int, *, kinds: Sequence[str] | None = None, client_id: str = CLIENT
     ) -> None:
-        """Takes available jobs."""
+        """Take available jobs."""
         fetched = await self.go.driver(
             "JobGetAvailable",
             ClientID=client_id,
@@ -187,7 +187,7 @@ class Twin:
         )
 
     async def execute(self, job: int, script: Script) -> None:
-        """Works a running job through both executors."""
+        """Work a running job through both executors."""
         go_id, our_id = self.jobs[job]
         answer = await self.go.ask(
             "execute", id=go_id, script=script.for_go(self.now), now=go_time(self.now)
@@ -195,7 +195,7 @@ class Twin:
         assert answer.message == await self.scripts.execute(our_id, script)
 
     async def set_state(self, endings: Sequence[tuple[int, Ending]]) -> None:
-        """What the completer does, running jobs or not."""
+        """Do what the completer does, running jobs or not."""
         ids = [self.jobs[job] for job, _ in endings]
         rows = await self.go.driver(
             "JobSetStateIfRunningMany",
@@ -226,7 +226,7 @@ class Twin:
         self._same_jobs([row["ID"] for row in rows], [row.id for row in ours], ordered=False)
 
     async def complete(self, jobs: Sequence[int]) -> None:
-        """The plain ending of several at once."""
+        """End several jobs at once, plainly."""
         ids = [self.jobs[job] for job in jobs]
         nothing = [None] * len(ids)
         await self.go.driver(
@@ -244,7 +244,7 @@ class Twin:
             await executor.job_complete_many([our_id for _, our_id in ids], [self.now] * len(ids))
 
     async def cancel(self, job: int) -> None:
-        """River's JobCancel."""
+        """Do River's JobCancel."""
         go_id, our_id = self.jobs[job]
         await self.go.ask("cancel", id=go_id, now="real")
         async with self.driver.transaction() as transaction:
@@ -252,7 +252,7 @@ class Twin:
         assert not changes.skipped or changes.skipped[0][1] is SkipReason.FINALIZED
 
     async def retry(self, job: int) -> None:
-        """River's JobRetry; where a unique twin is active both refuse."""
+        """Do River's JobRetry; where a unique twin is active both refuse."""
         go_id, our_id = self.jobs[job]
         refused = ""
         try:
@@ -269,7 +269,7 @@ class Twin:
             assert not refused
 
     async def delete(self, job: int) -> None:
-        """River's JobDelete; a running job stays."""
+        """Do River's JobDelete; a running job stays."""
         go_id, our_id = self.jobs[job]
         refused = ""
         try:
@@ -286,14 +286,14 @@ class Twin:
             del self.jobs[job]
 
     async def update(self, job: int, output: str) -> None:
-        """River's JobUpdate."""
+        """Do River's JobUpdate."""
         go_id, our_id = self.jobs[job]
         await self.go.ask("update", id=go_id, value=json.loads(output), now="real")
         async with self.driver.autocommit() as executor:
             assert await executor.job_update(our_id, metadata=f'{{"output": {output}}}')
 
     async def schedule(self, limit: int, *, look_ahead: float = 0) -> None:
-        """The scheduler's statement."""
+        """Run the scheduler's statement."""
         now = self.now + timedelta(seconds=look_ahead)
         scheduled = await self.go.driver("JobSchedule", Max=limit, Now=go_time(now))
         async with self.driver.transaction() as transaction:
@@ -310,7 +310,7 @@ class Twin:
             )
 
     async def rescue(self, after: float, limit: int, states: Sequence[JobState]) -> None:
-        """Finds stuck jobs and ends each in one of `states`, in turns."""
+        """Find stuck jobs and end each in one of `states`, in turns."""
         horizon = self.now - timedelta(seconds=after)
         stuck = await self.go.driver(
             "JobGetStuck", AfterID=0, Max=limit, StuckHorizon=go_time(horizon)
@@ -353,8 +353,8 @@ class Twin:
     async def clean(
         self, keep: Sequence[float | None], limit: int, excluded: Sequence[str] = ()
     ) -> None:
-        """The cleaner's rounds: seconds to keep cancelled, completed and discarded jobs, None for
-        ever.
+        """Run the cleaner's rounds: seconds to keep cancelled, completed and discarded jobs, None
+        for ever.
 
         Go takes the lowest ids first and we the longest finished, so that only whole cleanings
         compare.
@@ -394,7 +394,7 @@ class Twin:
         return count
 
     async def delete_many(self, params: JobSelectParams) -> None:
-        """River's JobDeleteMany; `ids` are places."""
+        """Do River's JobDeleteMany; `ids` are places."""
         theirs = [self.jobs[job][0] for job in params.ids]
         deleted = await self.go.ask(
             "delete_many", count=params.limit, filter=_go_filter(params, theirs)
@@ -407,7 +407,7 @@ class Twin:
         await self._forget()
 
     async def list_jobs(self, params: JobSelectParams) -> None:
-        """River's JobList; `ids` are places."""
+        """Do River's JobList; `ids` are places."""
         listed = await self.go.ask(
             "list",
             count=params.limit,
@@ -422,7 +422,7 @@ class Twin:
         self._same_jobs(listed.result, [row.id for row in rows], ordered=True)
 
     async def cancel_requested(self) -> None:
-        """Which of all jobs run and were asked to stop."""
+        """Compare which of all jobs run and were asked to stop."""
         theirs = await self.go.driver("JobGetCancelRequested", ID=[go_id for go_id, _ in self.jobs])
         async with self.driver.autocommit() as executor:
             ours = await executor.job_cancel_requested([our_id for _, our_id in self.jobs])
@@ -433,7 +433,7 @@ class Twin:
         return None if seconds is None else self.now + timedelta(seconds=seconds)
 
     async def running(self) -> list[int]:
-        """Places of the jobs that run."""
+        """Return the places of the jobs that run."""
         cursor = await self.connection.execute(
             f"select id from {OURS}.river_job where state = 'running'"
         )
@@ -441,7 +441,7 @@ class Twin:
         return [place for place, (_, our_id) in enumerate(self.jobs) if our_id in found]
 
     async def check(self) -> None:
-        """Every column of every job is the same on both sides."""
+        """Check that every column of every job is the same on both sides."""
         theirs, ours = await self._rows(GO, 0), await self._rows(OURS, 1)
         differences = [
             f"job {job} {column}: Go {their.get(column)!r}, we {our.get(column)!r}"
@@ -488,7 +488,7 @@ class Twin:
 
 @asynccontextmanager
 async def twin(binary: Path, database_url: str) -> AsyncIterator[Twin]:
-    """A twin on this database, both schemas migrated."""
+    """Yield a twin on this database, both schemas migrated."""
     async with await psycopg.AsyncConnection.connect(
         database_url, autocommit=True, row_factory=dict_row
     ) as connection:
@@ -506,8 +506,8 @@ async def twin(binary: Path, database_url: str) -> AsyncIterator[Twin]:
 
 
 def told_instants(row: Row) -> Row:
-    """A row whose times can be compared: those of the test, and `real` for those of the database's
-    clock.
+    """Return a row whose times can be compared: those of the test, and `real` for those of the
+    database's clock.
     """
     real = datetime.now(UTC)
     return {
@@ -517,7 +517,7 @@ def told_instants(row: Row) -> Row:
 
 
 def _told(row: Row, real: datetime) -> Row:
-    """A row as both sides must have left it; only our errors have a type and a traceback."""
+    """Return a row as both sides must have left it; only our errors have a type and a traceback."""
     told = told_instants(row)
     told["metadata"] = {
         key: (
@@ -542,7 +542,7 @@ def _instant(at: datetime, real: datetime) -> str:
 
 
 def go_time(at: datetime | None) -> str | None:
-    """As Go reads it."""
+    """Return a time as Go reads it."""
     return None if at is None else at.isoformat().replace("+00:00", "Z")
 
 

@@ -15,24 +15,24 @@ TTL = timedelta(seconds=15)
 
 
 async def report(twin: Twin, name: str) -> None:
-    """A client says that it serves the queue."""
+    """Say for a client that it serves the queue."""
     await twin.go.driver("QueueCreateOrSetUpdatedAt", Name=name, Now=go_time(twin.now))
     async with twin.driver.autocommit() as executor:
         await executor.queue_upsert(name, now=twin.now)
 
 
 async def pause(twin: Twin, name: str) -> None:
-    """River's QueuePause."""
+    """Do River's QueuePause."""
     await _turn(twin, "pause", name)
 
 
 async def resume(twin: Twin, name: str) -> None:
-    """River's QueueResume."""
+    """Do River's QueueResume."""
     await _turn(twin, "resume", name)
 
 
 async def update(twin: Twin, name: str, metadata: str) -> None:
-    """River's QueueUpdate."""
+    """Do River's QueueUpdate."""
     found = await _found(
         twin.go.ask("queue_update", queue=name, value=json.loads(metadata), now="real")
     )
@@ -46,7 +46,7 @@ async def update(twin: Twin, name: str, metadata: str) -> None:
 
 
 async def clean(twin: Twin, age: float, limit: int) -> None:
-    """The queue cleaner's statement."""
+    """Run the queue cleaner's statement."""
     before = twin.now - timedelta(seconds=age)
     theirs = await twin.go.driver("QueueDeleteExpired", Max=limit, UpdatedAtHorizon=go_time(before))
     async with twin.driver.autocommit() as executor:
@@ -55,7 +55,7 @@ async def clean(twin: Twin, age: float, limit: int) -> None:
 
 
 async def elect(twin: Twin, leader_id: str) -> None:
-    """Stands for election, as both electors do: terms that have run out are removed first."""
+    """Stand for election, as both electors do: terms that have run out are removed first."""
     await twin.go.driver("LeaderDeleteExpired", Now=go_time(twin.now))
     elected = await _leader(
         twin, "LeaderAttemptElect", LeaderID=leader_id, Now=go_time(twin.now), TTL=TTL
@@ -66,7 +66,7 @@ async def elect(twin: Twin, leader_id: str) -> None:
 
 
 async def reelect(twin: Twin, leader_id: str, *, another_term: bool) -> None:
-    """Prolongs a term: the one that runs, or another one."""
+    """Prolong a term: the one that runs, or another one."""
     theirs, ours = await _terms(twin)
     shift = timedelta(seconds=another_term)
     prolonged = await _leader(
@@ -85,7 +85,7 @@ async def reelect(twin: Twin, leader_id: str, *, another_term: bool) -> None:
 
 
 async def resign(twin: Twin, leader_id: str, *, another_term: bool) -> None:
-    """Ends a term: the one that runs, or another one."""
+    """End a term: the one that runs, or another one."""
     theirs, ours = await _terms(twin)
     shift = timedelta(seconds=another_term)
     ended = await twin.go.driver(
@@ -99,7 +99,7 @@ async def resign(twin: Twin, leader_id: str, *, another_term: bool) -> None:
 
 
 async def check(twin: Twin) -> None:
-    """Queues and leaders are the same on both sides."""
+    """Check that queues and leaders are the same on both sides."""
     for table, key in (("river_queue", "name"), ("river_leader", "leader_id")):
         sides = []
         for schema in (GO, OURS):
@@ -120,7 +120,7 @@ async def _turn(twin: Twin, verb: str, name: str) -> None:
 
 
 async def _found(asking: Awaitable[Event]) -> bool:
-    """Whether Go found what it was asked about."""
+    """Return whether Go found what it was asked about."""
     try:
         await asking
     except PeerError as error:
@@ -141,7 +141,7 @@ async def _leader(twin: Twin, method: str, **params: Any) -> bool:
 
 
 async def _terms(twin: Twin) -> tuple[datetime, datetime]:
-    """When the terms that run began."""
+    """Return when the terms that run began."""
     found = []
     for schema in (GO, OURS):
         cursor = await twin.connection.execute(f"select elected_at from {schema}.river_leader")

@@ -77,7 +77,7 @@ class Peer:
         """What River calls this client, as in `attempted_by`."""
 
     async def ask(self, op: str, **parameters: Any) -> Event:
-        """Gives a command and waits for its answer; PeerError when the client gave an error."""
+        """Give a command and wait for its answer; PeerError when the client gave an error."""
         self._refs += 1
         line = json.dumps({"op": op, "ref": str(self._refs), **parameters}, ensure_ascii=False)
         assert self._process.stdin is not None
@@ -91,7 +91,7 @@ class Peer:
         return answer
 
     async def insert(self, kind: str, *, opts: dict[str, Any] | None = None, **args: Any) -> int:
-        """Inserts one job through this client and gives its id."""
+        """Insert one job through this client and return its id."""
         return (await self.ask("insert", kind=kind, args=args, opts=opts or {})).id
 
     async def driver(self, method: str, **params: Any) -> Any:
@@ -101,7 +101,7 @@ class Peer:
         return (await self.ask("driver", method=method, params=params)).result
 
     def seen(self, event: str, **expected: Any) -> list[Event]:
-        """What of this there has been so far, taken or not."""
+        """Return what of this there has been so far, taken or not."""
         return [found for found in self._history if _fits(found, event, expected)]
 
     @property
@@ -110,12 +110,12 @@ class Peer:
         return self._process.pid
 
     async def kill(self) -> None:
-        """Ends the program as kill -9 does, and waits until it is gone."""
+        """End the program as kill -9 does, and wait until it is gone."""
         self._process.send_signal(signal.SIGKILL)
         await self._process.wait()
 
     async def wait(self, event: str, *, within: float = DEADLINE, **expected: Any) -> Event:
-        """Takes the first event not yet taken that has these fields, as soon as it is there."""
+        """Take the first event not yet taken that has these fields, as soon as it is there."""
         deadline = time.monotonic() + within
         async with self._news:
             while True:
@@ -135,7 +135,7 @@ class Peer:
                     ) from None
 
     async def listen(self) -> None:
-        """Reads the program's lines until it ends."""
+        """Read the program's lines until it ends."""
         assert self._process.stdout is not None
         known = {field.name for field in fields(Event)}
         while line := await self._process.stdout.readline():
@@ -149,7 +149,7 @@ class Peer:
             self._news.notify_all()
 
     async def end(self) -> None:
-        """Lets the program finish (end of input makes it stop its client), then makes sure."""
+        """Let the program finish (end of input makes it stop its client), then make sure."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         with contextlib.suppress(ConnectionError):
@@ -190,7 +190,8 @@ def go_worker(
     schema: str = "",
     **config: Any,
 ) -> contextlib.AbstractAsyncContextManager[Peer]:
-    """A Go client on this database; with `start` it works jobs, without it only answers commands.
+    """Return a Go client on this database; with `start` it works jobs, without it only answers
+    commands.
 
     `config` is as in `settings.go`.
     """
@@ -224,7 +225,7 @@ def _fits(found: Event, event: str, expected: dict[str, Any]) -> bool:
 
 
 def built(program: str) -> Path:
-    """The compiled program of `go/<program>`; skips the test without Go, fails it where Go
+    """Return the compiled program of `go/<program>`; skips the test without Go, fails it where Go
     fails.
     """
     need("Go")
@@ -235,7 +236,9 @@ def built(program: str) -> Path:
 
 
 def build(program: str) -> Path:
-    """The compiled program of `go/<program>`; BuildError, in clear words, where that cannot be."""
+    """Return the compiled program of `go/<program>`; BuildError, in clear words, where that cannot
+    be.
+    """
     binary = _CACHE / program
     _CACHE.mkdir(parents=True, exist_ok=True)
     with (_CACHE / "lock").open("w") as lock:  # several test processes may come here at once
