@@ -39,7 +39,7 @@ LOOP = pytest.mark.asyncio(loop_scope="session")
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leaves the signals to pytest."""
+        """Leave the signals to pytest."""
         yield
 
 
@@ -62,18 +62,18 @@ class Watch:
     """What addresses may begin with besides the site's own."""
 
     def forgive(self, *parts: str) -> None:
-        """Takes out what the test provoked: problems that hold any of these texts."""
+        """Take out what the test provoked: problems that hold any of these texts."""
         self.problems = [
             problem for problem in self.problems if not any(part in problem for part in parts)
         ]
 
     def on_console(self, message: ConsoleMessage) -> None:
-        """Errors and warnings of the page, violations of its policy among them."""
+        """Keep errors and warnings of the page, violations of its policy among them."""
         if message.type in ("error", "warning"):
             self.problems.append(f"console {message.type}: {message.text}")
 
     def on_error(self, error: Exception) -> None:
-        """Exceptions that nobody caught."""
+        """Keep exceptions that nobody caught."""
         self.problems.append(f"exception: {error}")
 
 
@@ -107,7 +107,7 @@ async def _mark(page: Page) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """One Chromium for all tests."""
+    """Yield one Chromium for all tests."""
     path = await asyncio.to_thread(need, "Chromium")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
@@ -117,13 +117,13 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 def config() -> DashboardConfig:
-    """How the dashboard of this test is set up; a test may override it."""
+    """Return how the dashboard of this test is set up; a test may override it."""
     return DashboardConfig(env_name="test", env_color="violet")
 
 
 @contextlib.asynccontextmanager
 async def serving(app: ASGIApp) -> AsyncIterator[str]:
-    """Serves the app on a free port of this machine; gives its origin."""
+    """Serve the app on a free port of this machine; return its origin."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         server = _Server(
@@ -139,7 +139,7 @@ async def serving(app: ASGIApp) -> AsyncIterator[str]:
 
 @contextlib.asynccontextmanager
 async def dashboard(database_url: str, **options: Any) -> AsyncIterator[Starlette]:
-    """A dashboard of that database, open to everybody, closed behind the test."""
+    """Yield a dashboard of that database, open to everybody, closed behind the test."""
     driver = connect(database_url)
     app = create_app(driver, no_auth=True, **options)
     try:
@@ -152,7 +152,7 @@ async def dashboard(database_url: str, **options: Any) -> AsyncIterator[Starlett
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def site(database_url: str, config: DashboardConfig) -> AsyncIterator[Site]:
-    """A running dashboard, open to everybody."""
+    """Yield a running dashboard, open to everybody."""
     async with (
         dashboard(database_url, config=config) as app,
         serving(app) as url,
@@ -165,13 +165,13 @@ async def site(database_url: str, config: DashboardConfig) -> AsyncIterator[Site
 
 @pytest.fixture
 def watch() -> Watch:
-    """What went wrong in the browser."""
+    """Return what went wrong in the browser."""
     return Watch()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def new_page(browser: Browser, site: Site, watch: Watch) -> AsyncIterator[NewPage]:
-    """Opens pages (keywords as for Browser.new_context); whatever goes wrong in one fails the
+    """Open pages (keywords as for Browser.new_context); whatever goes wrong in one fails the
     test.
     """
     contexts: list[BrowserContext] = []
@@ -201,5 +201,5 @@ async def new_page(browser: Browser, site: Site, watch: Watch) -> AsyncIterator[
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(new_page: NewPage) -> Page:
-    """One page of a browser with script, 1280 pixels wide."""
+    """Return one page of a browser with script, 1280 pixels wide."""
     return await new_page()

@@ -27,7 +27,9 @@ LONG = "a_very_long_kind_without_any_break_" * 3
 
 
 async def _fill(site: Site) -> int:
-    """Jobs of every kind of trouble; gives the id of one that shows everything a job can."""
+    """Insert jobs of every kind of trouble; return the id of one that shows everything a job
+    can.
+    """
     for state in STATES:
         await factory.job(site.connection, state, tags=["eu", "vip"])
     await factory.queue(site.connection, "default")
@@ -74,7 +76,7 @@ def _paths(job: int) -> dict[str, str]:
 
 
 async def _violations(page: Page) -> list[Any]:
-    """What axe complains about, in one line each."""
+    """Return what axe complains about, in one line each."""
     result = await Axe().run(page)
     return [
         f"{violation['id']}: {node['html'][:160]} {node.get('failureSummary', '')[:200]}"

@@ -16,7 +16,7 @@ EXTRA = "/jobs?columns=id,kind,queue,args,waited,ran,args.to,priority,attempt,wh
 
 
 async def _choose(page: Page, button: str) -> None:
-    """Ticks a column and names a path in the chooser, and sends it."""
+    """Tick a column and name a path in the chooser, and send it."""
     await page.goto("/jobs")
     await page.locator("#menu-columns > summary").click()
     panel = page.locator("#menu-columns form")

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.browser, LOOP]
 
 
 async def _every_second(page: Page, path: str) -> None:
-    """Opens the page with live updates each second."""
+    """Open the page with live updates each second."""
     await page.goto(path)
     await page.locator("#menu-live > summary").click()
     await page.get_by_role("button", name="1 s", exact=True).click()

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.browser, LOOP]
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def mounted(site: Site, database_url: str) -> AsyncIterator[str]:
-    """The address of the dashboard under `/tools/river` of another app."""
+    """Yield the address of the dashboard under `/tools/river` of another app."""
     async with (
         dashboard(database_url) as app,
         serving(Starlette(routes=[Mount("/tools/river", app)])) as url,

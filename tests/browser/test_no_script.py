@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.browser, LOOP]
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def plain(new_page: NewPage) -> Page:
-    """A page of a browser without script."""
+    """Return a page of a browser without script."""
     return await new_page(java_script_enabled=False)
 
 

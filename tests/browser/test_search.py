@@ -19,7 +19,7 @@ JOBS = 200_000
 
 @pytest.fixture
 def config() -> DashboardConfig:
-    """A dashboard whose searches take small steps."""
+    """Return a dashboard whose searches take small steps."""
     return DashboardConfig(search_window=WINDOW)
 
 

@@ -34,14 +34,14 @@ async def app(driver: Driver, dashboard_limits: DashboardLimits) -> AsyncIterato
 
 @pytest.fixture
 async def client(app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
-    """A browser without scripts."""
+    """Yield a browser without scripts."""
     async with browser(app) as client:
         yield client
 
 
 @pytest.fixture
 async def reader(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
-    """The browser of someone who may only look."""
+    """Yield the browser of someone who may only look."""
     app = create_app(driver, authenticate=lambda connection: Access(user="ada", rights=READ_ONLY))
     async with browser(app) as client:
         yield client
@@ -50,7 +50,7 @@ async def reader(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
 
 @pytest.fixture
 def htmx() -> Callable[..., dict[str, str]]:
-    """Headers as htmx sends them: for which element, from which page."""
+    """Return the headers as htmx sends them: for which element, from which page."""
 
     def headers(target: str = "", current: str = "/jobs") -> dict[str, str]:
         found = {"HX-Request": "true", "HX-Current-URL": f"http://river.test{current}"}

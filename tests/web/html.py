@@ -34,18 +34,20 @@ class Element:
                 yield from child.pieces()
 
     def walk(self) -> Iterator[Element]:
-        """This element and all below it."""
+        """Yield this element and all below it."""
         yield self
         for child in self.children:
             if isinstance(child, Element):
                 yield from child.walk()
 
     def all(self, tag: str = "", **attributes: str) -> list[Element]:
-        """Elements with this tag and these attributes (`class_` finds one of the classes)."""
+        """Return the elements with this tag and these attributes (`class_` finds one of the
+        classes).
+        """
         return [element for element in self.walk() if element.fits(tag, attributes)]
 
     def one(self, tag: str = "", **attributes: str) -> Element:
-        """The only such element."""
+        """Return the only such element."""
         found = self.all(tag, **attributes)
         assert len(found) == 1, f"{len(found)} elements {tag} {attributes}"
         return found[0]
@@ -57,7 +59,7 @@ class Element:
         return found[0].attributes["href"]
 
     def fields(self) -> list[tuple[str, str]]:
-        """What this form sends when nothing is touched, without its buttons."""
+        """Return what this form sends when nothing is touched, without its buttons."""
         return [
             (element.attributes["name"], element.attributes.get("value", ""))
             for element in self.all("input")
@@ -79,7 +81,7 @@ class Element:
 
 
 def parse(text: str) -> Element:
-    """The page or fragment as a tree."""
+    """Return the page or fragment as a tree."""
     reader = _Reader()
     reader.feed(text)
     reader.close()

@@ -81,7 +81,7 @@ def browser(
     root_path: str = "",
     client: str = "127.0.0.1",
 ) -> httpx2.AsyncClient:
-    """A client that speaks to the app directly and follows no redirects; `client` is its
+    """Return a client that speaks to the app directly and follows no redirects; `client` is its
     address.
     """
     transport = httpx2.ASGITransport(app, root_path=root_path, client=(client, 1234))

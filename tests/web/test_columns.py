@@ -39,7 +39,7 @@ def headers(page: Element) -> list[str]:
 
 
 def cell(page: Element, job_id: int, name: str) -> str:
-    """What a job's row says in the column with this class."""
+    """Return what a job's row says in the column with this class."""
     row = page.one("tbody", id=f"job-{job_id}").all("tr")[0]
     return row.one("td", class_=f"c-{name}").text
 
@@ -359,7 +359,7 @@ async def test_the_steps_of_a_search_bring_the_same_columns(
 
 
 def chosen(page: Element) -> tuple[list[str], list[str]]:
-    """The columns that the chooser offers as shown, and as not shown."""
+    """Return the columns that the chooser offers as shown, and as not shown."""
     boxes = page.one("form", class_="columns-panel").all("label", class_="check")
     shown = [box.text for box in boxes if box.all("input", checked="")]
     return shown, [box.text for box in boxes if box.text not in shown]

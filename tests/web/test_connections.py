@@ -51,7 +51,7 @@ class Served:
         self._opened: list[asyncio.StreamWriter] = []
 
     async def open(self, sent: bytes = b"", *, holds: int = 0) -> Streams:
-        """A connection on which this was sent; `holds` is how many bytes its kernel holds for the
+        """Open a connection and send this; `holds` is how many bytes its kernel holds for the
         reader.
         """
         sock = socket.socket()
@@ -71,7 +71,7 @@ class Served:
         return await asyncio.wait_for(reader.read(), SOON)
 
     async def status(self, path: str = "/help") -> int:
-        """What a new connection is answered."""
+        """Return what a new connection is answered."""
         reader, writer = await self.open(GET.replace(b"/help", path.encode()))
         try:
             return int((await asyncio.wait_for(reader.readline(), SOON)).split()[1])
@@ -115,7 +115,7 @@ def app() -> Starlette:
 
 
 async def answer(reader: asyncio.StreamReader) -> bytes:
-    """One answer's body."""
+    """Return one answer's body."""
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SOON)
     (length,) = [
         line.partition(b":")[2]

@@ -158,7 +158,7 @@ async def test_the_background_count_ends_when_nobody_looks(tally: Tally) -> None
 
 
 async def _exactly(counts: Counts, state: JobState) -> Count:
-    """The count of a big state once it was counted in the background."""
+    """Return the count of a big state once it was counted in the background."""
     async with asyncio.timeout(5):
         while True:
             found = (await counts.get()).of(state)

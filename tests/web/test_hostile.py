@@ -63,7 +63,7 @@ async def get(client: httpx2.AsyncClient, path: str, **given: Any) -> Element:
 
 
 async def fill(connection: AsyncConnection[Any], text: str) -> list[int]:
-    """Jobs that hold the text in every field that a job brings along."""
+    """Insert jobs that hold the text in every field that a job brings along."""
     await queue(connection, text, metadata={text: text})
     await leader(connection, text[:120])
     return [

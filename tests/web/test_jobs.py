@@ -34,7 +34,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def ids(page: Element) -> list[int]:
-    """Jobs in the table, from top to bottom."""
+    """Return the jobs in the table, from top to bottom."""
     return [
         int(body.attributes["id"].removeprefix("job-")) for body in page.all("tbody", class_="job")
     ]
@@ -47,7 +47,7 @@ async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Eleme
 
 
 def rail(page: Element) -> dict[str, str]:
-    """Labels of the rail of states, with their counts as shown."""
+    """Return the labels of the rail of states, with their counts as shown."""
     links = page.one("nav", id="jobs-states").all("a")
     return {link.one(class_="state-name").text: link.one(class_="count").text for link in links}
 

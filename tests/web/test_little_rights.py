@@ -71,7 +71,7 @@ async def fill(url: str) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def standby() -> Iterator[tuple[str, dict[str, int]]]:
-    """A hot standby, made from the base backup of a server with jobs in it: its URL and its
+    """Yield a hot standby, made from the base backup of a server with jobs in it: its URL and its
     jobs.
     """
     given = os.environ.get("RIVERUI_PG_BIN")
@@ -111,7 +111,7 @@ def standby() -> Iterator[tuple[str, dict[str, int]]]:
 
 @pytest.fixture
 def role(database_url: str) -> Iterator[Callable[..., str]]:
-    """Makes a user with nothing but these grants; gives the URL with which it sees this test's
+    """Make a user with nothing but these grants; return the URL with which it sees this test's
     database.
     """
     name = f"riverui_test_{token_hex(6)}"
@@ -132,7 +132,7 @@ def role(database_url: str) -> Iterator[Callable[..., str]]:
 
 
 def with_user(url: str, name: str) -> str:
-    """The same database for another user."""
+    """Return the same database for another user."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{name}:x@{place}"))

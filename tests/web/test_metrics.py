@@ -24,7 +24,7 @@ Figures = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 async def figures(client: httpx2.AsyncClient) -> Figures:
-    """Every sample by its name and labels."""
+    """Return every sample by its name and labels."""
     answer = await client.get("/metrics")
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == MEDIA

@@ -47,7 +47,7 @@ def fastapi(path: str) -> FastAPI:
 
 
 def bare(path: str) -> ASGIApp:
-    """A host that is no framework: it only moves the prefix into root_path, as ASGI says."""
+    """Return a host that is no framework: it only moves the prefix into root_path, as ASGI says."""
     app = dashboard()
 
     async def host(scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,7 +60,7 @@ def bare(path: str) -> ASGIApp:
 
 
 def strange(path: str) -> ASGIApp:
-    """A host that cuts the prefix off the path, as WSGI does."""
+    """Return a host that cuts the prefix off the path, as WSGI does."""
     app = dashboard()
 
     async def host(scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,7 +72,7 @@ def strange(path: str) -> ASGIApp:
 
 
 def silent(path: str) -> ASGIApp:
-    """A host that cuts the prefix off and tells nobody, as Litestar does; and puts a slash
+    """Return a host that cuts the prefix off and tells nobody, as Litestar does; and puts a slash
     behind.
     """
     app = dashboard()

@@ -31,7 +31,7 @@ async def places(connection: Connection) -> dict[int, tuple[str, int]]:
 
 
 async def ask(client: httpx2.AsyncClient, **data: Any) -> Element:
-    """The form that the button of the list or of a job's page opens."""
+    """Return the form that the button of the list or of a job's page opens."""
     answer = await client.post("/jobs/move", data=data)
     assert answer.status_code == 200
     return parse(answer.text).one("form", class_="ask")

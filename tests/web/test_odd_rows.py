@@ -50,7 +50,7 @@ class Corpus(NamedTuple):
 
 @pytest.fixture(scope="module")
 def corpus(admin_url: str, template_database: str) -> Iterator[Corpus]:
-    """The corpus in every state; its large rows only in two, of which one has ended."""
+    """Yield the corpus in every state; its large rows only in two, of which one has ended."""
     name = create_database(admin_url, template=template_database)
 
     async def fill() -> dict[tuple[str, str], int]:
@@ -64,14 +64,14 @@ def corpus(admin_url: str, template_database: str) -> Iterator[Corpus]:
 
 @pytest.fixture
 def database_url(admin_url: str, corpus: Corpus) -> Iterator[str]:
-    """A database with the corpus in it, for one test."""
+    """Yield a database with the corpus in it, for one test."""
     name = create_database(admin_url, template=corpus.database)
     yield with_database(admin_url, name)
     drop_database(admin_url, name)
 
 
 async def page(client: httpx2.AsyncClient, path: str, **given: Any) -> Element:
-    """The page at an address, once it is there and of bounded size."""
+    """Return the page at an address, once it is there and of bounded size."""
     answer = await client.get(path, **given)
     assert answer.status_code == 200, (path, answer.status_code, answer.text[:500])
     assert len(answer.content) <= PAGE, (path, len(answer.content))
@@ -79,7 +79,7 @@ async def page(client: httpx2.AsyncClient, path: str, **given: Any) -> Element:
 
 
 async def told(client: httpx2.AsyncClient, path: str, **given: Any) -> str:
-    """What the API answers, once it is there and of bounded size."""
+    """Return what the API answers, once it is there and of bounded size."""
     answer = await client.get(path, **given)
     assert answer.status_code == 200, (path, answer.status_code, answer.text[:500])
     assert len(answer.content) <= ANSWER, (path, len(answer.content))

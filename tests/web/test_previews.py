@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 21, 14, 2, 11, tzinfo=UTC)
 
 
 def row(args: Any, kind: str = "mail_send") -> JobListRow:
-    """A row of a list; args that are text stand as they are."""
+    """Return a row of a list; args that are text stand as they are."""
     return JobListRow(
         id=1,
         state=JobState.AVAILABLE,

@@ -204,7 +204,7 @@ async def test_every_page_reads_well_for_someone_who_may_only_read(
 
 
 async def seed(connection: AsyncConnection[dict[str, Any]]) -> None:
-    """A job of every state, among them number 1, and two queues."""
+    """Insert a job of every state, among them number 1, and two queues."""
     await factory.job(
         connection,
         "running",
@@ -226,7 +226,7 @@ async def seed(connection: AsyncConnection[dict[str, Any]]) -> None:
 
 
 async def everything(connection: AsyncConnection[dict[str, Any]]) -> dict[str, list[str]]:
-    """Every row of every table, as text."""
+    """Return every row of every table, as text."""
     tables = await connection.execute(
         "select relname from pg_class where relkind = 'r' and relname like 'river%'"
     )

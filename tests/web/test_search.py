@@ -28,7 +28,7 @@ CONFIG = DashboardConfig(search_window=300)
 
 @pytest.fixture
 async def app(driver: Driver, connection: AsyncConnection[Any]) -> AsyncIterator[Starlette]:
-    """A dashboard in small steps; who asks is named by a header."""
+    """Yield a dashboard in small steps; who asks is named by a header."""
     await connection.execute(
         """insert into river_job (kind, args, tags)
         select 'k', '{}', case when n % 450 = 1 then '{rare}' else '{}' end::varchar[]
@@ -44,7 +44,7 @@ async def app(driver: Driver, connection: AsyncConnection[Any]) -> AsyncIterator
 
 
 async def _begun(client: httpx2.AsyncClient, user: str = "") -> str:
-    """Opens a search's page and gives the address of its first step."""
+    """Open a search's page and return the address of its first step."""
     page = parse((await client.get("/jobs?q=tag:rare", headers={"x-user": user})).text)
     return page.one(id="search-note").attributes["hx-get"] or ""
 

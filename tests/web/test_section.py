@@ -49,7 +49,7 @@ def test_a_section_is_a_folder_a_template_and_a_line(tmp_path: Path) -> None:
 
 
 def changed(before: Path, after: Path) -> set[str]:
-    """Files and folders of the package that were added or changed."""
+    """Return the files and folders of the package that were added or changed."""
 
     def differences(compared: dircmp[str]) -> set[Path]:
         here = {Path(compared.right) / name for name in compared.right_only + compared.diff_files}

@@ -28,7 +28,7 @@ KEY = "a key that only the tests know"
 
 
 def app_with(*entries: GuardedRoute, **options: object) -> Starlette:
-    """The dashboard with routes of a test's own in front."""
+    """Return the dashboard with routes of a test's own in front."""
     app = create_app(
         DeadDriver(dead=False),
         no_auth=True,

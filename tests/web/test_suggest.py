@@ -38,7 +38,7 @@ def inserts(options: tuple[Option, ...]) -> list[str]:
 
 
 async def ask(suggestions: Suggestions, text: str) -> list[str]:
-    """Options at the `|` in the text."""
+    """Return the options at the `|` in the text."""
     caret = text.index("|")
     return inserts(await suggestions.get(text.replace("|", ""), caret))
 

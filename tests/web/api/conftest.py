@@ -19,14 +19,14 @@ Get = Callable[..., Awaitable[Any]]
 
 @pytest.fixture
 async def api(app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of the API, which is no browser."""
+    """Yield a client of the API, which is no browser."""
     async with browser(app, base_url="http://river.test/api/") as client:
         yield client
 
 
 @pytest.fixture
 def get(api: httpx2.AsyncClient) -> Get:
-    """What an address answers, once its status is as expected."""
+    """Return what an address answers, once its status is as expected."""
 
     async def get(path: str, status: int = 200, **params: Any) -> Any:
         answer = await api.get(path, params=params or None)

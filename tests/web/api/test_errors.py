@@ -20,7 +20,7 @@ Connection = AsyncConnection[dict[str, Any]]
 
 
 def told(answer: httpx2.Response) -> tuple[int, bool]:
-    """The status, and whether it is JSON with nothing but a message."""
+    """Return the status, and whether it is JSON with nothing but a message."""
     json = answer.headers["content-type"].startswith("application/json")
     return answer.status_code, json and list(answer.json()) == ["message"] and bool(
         answer.json()["message"]
@@ -124,7 +124,7 @@ async def test_pages_of_other_sites_change_nothing_with_the_credentials_that_bro
 
 
 async def rows(connection: Connection) -> dict[str, int]:
-    """How many jobs there are, and how many queues are paused or limited."""
+    """Return how many jobs there are, and how many queues are paused or limited."""
     found = await connection.execute(
         "select (select count(*) from river_job where state = 'available') as jobs,"
         " count(paused_at) as paused, count(*) filter (where metadata ? 'concurrency') as limited"
@@ -194,7 +194,7 @@ async def test_an_unreachable_database_is_told_without_its_address(
 
 
 def words_of_river_ui() -> list[tuple[str, str, dict[str, Any] | None, int, str]]:
-    """Method, address, body, status and message, as River UI v0.18.1 gave them."""
+    """Return method, address, body, status and message, as River UI v0.18.1 gave them."""
     retry = (
         "Job can't be retried because another active job has the same unique properties. "
         "Wait for it to finish or delete it before retrying."

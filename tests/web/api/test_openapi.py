@@ -23,7 +23,7 @@ Connection = AsyncConnection[dict[str, Any]]
 
 
 def entries() -> list[Endpoint]:
-    """Every route that the document tells of."""
+    """Return every route that the document tells of."""
     return endpoints(create_app(DeadDriver(), no_auth=True).routes)
 
 
@@ -59,7 +59,7 @@ def test_schemas_are_sound_and_examples_fit_them() -> None:
 
 
 def validate(name: str, found: Any) -> None:
-    """Raises where JSON is not what the schema says."""
+    """Raise where JSON is not what the schema says."""
     whole = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": SCHEMAS}}
     Draft202012Validator(whole).validate(found)
 

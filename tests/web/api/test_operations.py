@@ -25,7 +25,7 @@ async def states(connection: Connection) -> dict[int, str]:
 
 
 async def ended(api: httpx2.AsyncClient, operation_id: str) -> dict[str, Any]:
-    """The operation once it has ended."""
+    """Return the operation once it has ended."""
     async with asyncio.timeout(20):
         while True:
             found: dict[str, Any] = (await api.get(f"operations/{operation_id}")).json()[

@@ -32,7 +32,7 @@ PATHS = [
 
 @pytest.fixture
 async def pro(connection: Connection) -> Connection:
-    """A database with River Pro's tables."""
+    """Return a database with River Pro's tables."""
     await connection.execute(PRO_TABLES)
     return connection
 
@@ -45,7 +45,7 @@ async def task(
     workflow: str = "w",
     **more: Any,
 ) -> int:
-    """One task of a workflow."""
+    """Return one task of a workflow."""
     metadata = {
         "workflow_id": workflow,
         "task": name,

@@ -50,7 +50,7 @@ RECORDED = json.loads(Path(__file__).with_name("river_ui.json").read_text(encodi
 
 
 def steady(found: Any, *, changes: bool) -> Any:
-    """An answer without what is ours alone, and without the time of a change."""
+    """Return an answer without what is ours alone, and without the time of a change."""
     if isinstance(found, dict):
         dropped = {"next_cursor"} | ({"updated_at"} if changes else set())
         return {key: value for key, value in found.items() if key not in dropped}

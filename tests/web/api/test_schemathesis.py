@@ -43,13 +43,13 @@ from generate_series(1, 3) n
 
 @pytest.fixture(scope="module")
 def token() -> tuple[str, str]:
-    """A token for everything, and its line."""
+    """Return a token for everything, and its line."""
     return new_token("schemathesis", "all")
 
 
 @pytest.fixture
 def schema(database_url: str, token: tuple[str, str]) -> Iterator[Any]:
-    """The document of a running server, on a database with some of everything."""
+    """Yield the document of a running server, on a database with some of everything."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(FILL)
         connection.execute(PRO_TABLES)

@@ -20,7 +20,7 @@ AT = datetime(2026, 11, 21, 9, 0, 0, tzinfo=UTC)
 
 
 async def walked(get: Get, **params: Any) -> list[int]:
-    """Ids of every page."""
+    """Return the ids of every page."""
     found: list[int] = []
     while True:
         page = await get("jobs", **params)
