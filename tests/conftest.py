@@ -33,12 +33,12 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def with_database(url: str, name: str) -> str:
-    """The URL of another database on the same server."""
+    """Return the URL of another database on the same server."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{quote(name)}"))
 
 
 def create_database(admin_url: str, *, template: str = "template1") -> str:
-    """A new database's name."""
+    """Return a new database's name."""
     name = f"riverui_test_{token_hex(6)}"
     with psycopg.connect(admin_url, autocommit=True) as connection:
         # Copying files is several times as fast as logging them; servers before 15 know no other
@@ -56,7 +56,7 @@ def create_database(admin_url: str, *, template: str = "template1") -> str:
 
 
 def drop_database(admin_url: str, name: str) -> None:
-    """Drops a database, whoever is still connected."""
+    """Drop a database, whoever is still connected."""
     with psycopg.connect(admin_url, autocommit=True) as connection:
         connection.execute(
             sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
@@ -65,7 +65,7 @@ def drop_database(admin_url: str, name: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings of whoever runs the tests do not reach them."""
+    """Keep settings of whoever runs the tests away from them."""
     for name in os.environ:
         if name.startswith(("PG", "RIVER")) or name == "DATABASE_URL":
             monkeypatch.delenv(name)
@@ -73,7 +73,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def template_database(admin_url: str) -> Iterator[str]:
-    """The name of a migrated, empty database that others are cloned from."""
+    """Yield the name of a migrated, empty database that others are cloned from."""
     name = create_database(admin_url)
 
     async def fill() -> None:
@@ -88,7 +88,7 @@ def template_database(admin_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def empty_database_url(admin_url: str) -> Iterator[str]:
-    """A database without River's tables."""
+    """Yield a database without River's tables."""
     name = create_database(admin_url)
     yield with_database(admin_url, name)
     drop_database(admin_url, name)
@@ -96,7 +96,7 @@ def empty_database_url(admin_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def database_url(admin_url: str, template_database: str) -> Iterator[str]:
-    """A database with River's tables and nothing in them."""
+    """Yield a database with River's tables and nothing in them."""
     name = create_database(admin_url, template=template_database)
     yield with_database(admin_url, name)
     drop_database(admin_url, name)
@@ -104,7 +104,7 @@ def database_url(admin_url: str, template_database: str) -> Iterator[str]:
 
 @pytest.fixture
 async def driver(database_url: str) -> AsyncIterator[Driver]:
-    """A driver on this test's database."""
+    """Yield a driver on this test's database."""
     driver = connect(database_url)
     yield driver
     await driver.close()
@@ -112,7 +112,9 @@ async def driver(database_url: str) -> AsyncIterator[Driver]:
 
 @pytest.fixture
 async def connection(database_url: str) -> AsyncIterator[AsyncConnection[DictRow]]:
-    """A plain autocommit connection to this test's database, for setting up and looking behind."""
+    """Yield a plain autocommit connection to this test's database, for setting up and looking
+    behind.
+    """
     async with await AsyncConnection.connect(
         database_url, autocommit=True, row_factory=dict_row
     ) as opened:

@@ -16,7 +16,7 @@ WORKER = "test_host_2026_11_21T09_00_00_000000"
 
 
 def attempt_error(attempt: int = 1, error: str = "it broke", **keys: Any) -> dict[str, Any]:
-    """One element of `errors`."""
+    """Return one element of `errors`."""
     return {
         "at": "2026-11-21T09:00:00.123456789Z",
         "attempt": attempt,
@@ -27,7 +27,7 @@ def attempt_error(attempt: int = 1, error: str = "it broke", **keys: Any) -> dic
 
 
 async def job(connection: AsyncConnection[Any], state: str = "available", **columns: Any) -> int:
-    """Inserts a job and gives its id; columns not named are derived from the state, Python values
+    """Insert a job and return its id; columns not named are derived from the state, Python values
     become JSON.
     """
     now = datetime.now(UTC)
@@ -50,14 +50,14 @@ async def job(connection: AsyncConnection[Any], state: str = "available", **colu
 
 
 async def queue(connection: AsyncConnection[Any], name: str = "default", **columns: Any) -> str:
-    """Inserts a queue's row as a client does that serves it."""
+    """Insert a queue's row as a client does that serves it."""
     now = datetime.now(UTC)
     row = {"name": name, "created_at": now, "updated_at": now, **columns}
     return str(await _insert(connection, "river_queue", row, returning="name"))
 
 
 async def leader(connection: AsyncConnection[Any], leader_id: str = WORKER, **columns: Any) -> str:
-    """Makes this client the leader for the next 15 seconds."""
+    """Make this client the leader for the next 15 seconds."""
     now = datetime.now(UTC)
     row = {
         "leader_id": leader_id,
@@ -86,7 +86,7 @@ async def _insert(
 
 
 def _value(column: str, value: Any) -> Any:
-    """JSON columns take Python values, or text that is JSON already."""
+    """Return what a column takes: JSON ones take Python values, or text that is JSON already."""
     if column == "errors" and value is not None:
         return [Jsonb(item) for item in value]
     if column in ("args", "metadata"):

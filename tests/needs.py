@@ -58,7 +58,7 @@ def _chromium() -> str | None:
 
 @cache
 def _go() -> str | None:
-    """One that can fetch the version that River asks for: 1.21 was the first."""
+    """Return a Go that can fetch the version that River asks for: 1.21 was the first."""
     found = shutil.which("go")
     if found is None:
         return None

@@ -18,7 +18,7 @@ from tests.needs import need
 
 @pytest.fixture
 def bouncer_url(database_url: str, tmp_path: Path) -> Iterator[str]:
-    """The same database through a PgBouncer with two server connections."""
+    """Yield the same database through a PgBouncer with two server connections."""
     program = need("PgBouncer")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

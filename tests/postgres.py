@@ -17,7 +17,8 @@ _STACK = pytest.StashKey[ExitStack]()
 
 @contextmanager
 def _server() -> Iterator[str]:
-    """A server on which databases may be made: `DATABASE_URL`, or an embedded one for this run.
+    """Yield a server on which databases may be made: `DATABASE_URL`, or an embedded one for this
+    run.
 
     `RIVERUI_PG_BIN` is the folder of the Postgres programs to use for that.
     """
@@ -62,6 +63,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def admin_url(pytestconfig: pytest.Config) -> str:
-    """The address of a server on which databases may be made."""
+    """Return the address of a server on which databases may be made."""
     given: dict[str, str] = getattr(pytestconfig, "workerinput", {})
     return given.get("admin_url") or _started(pytestconfig)

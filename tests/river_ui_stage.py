@@ -106,8 +106,8 @@ async def fill(connection: AsyncConnection[Any]) -> None:
 
 
 async def picture(connection: AsyncConnection[Any]) -> dict[str, str]:
-    """What the pages can change, by job and queue: states, asked-for cancellations, pauses and
-    limits.
+    """Return what the pages can change, by job and queue: states, asked-for cancellations, pauses
+    and limits.
     """
     jobs = await connection.execute(
         "select id, state::text || case when metadata ? 'cancel_attempted_at' then ', asked to"
@@ -122,7 +122,7 @@ async def picture(connection: AsyncConnection[Any]) -> dict[str, str]:
 
 
 def difference(before: dict[str, str], after: dict[str, str]) -> dict[str, str | None]:
-    """What changed, and into what; None is what is gone."""
+    """Return what changed, and into what; None is what is gone."""
     names = sorted(before.keys() | after.keys())
     return {name: after.get(name) for name in names if before.get(name) != after.get(name)}
 
@@ -132,7 +132,7 @@ _STEADY = ("id", "name", "kind", "state", "attempt", "args", "queue", "priority"
 
 
 def outline(answer: Any) -> Any:
-    """What of an answer is alike whenever it is asked for: names, rows, messages, counts; no
+    """Return what of an answer is alike whenever it is asked for: names, rows, messages, counts; no
     times.
     """
     if not isinstance(answer, dict):

@@ -13,5 +13,5 @@ FULL = os.environ.get("RIVERUI_FULL", "") not in ("", "0")
 
 
 def scaled(quick: int, full: int) -> int:
-    """The number for this run."""
+    """Return the number for this run."""
     return full if FULL else quick

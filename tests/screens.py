@@ -52,7 +52,7 @@ SHOWN = ("jobs", "jobs-running", "job-failed", "queues")
 
 @contextmanager
 def demo() -> Iterator[str]:
-    """The address of a fresh demo that has been moving for a while."""
+    """Yield the address of a fresh demo that has been moving for a while."""
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [
@@ -81,7 +81,7 @@ def demo() -> Iterator[str]:
 
 
 async def photograph(page: Page, url: str, name: str, path: Path, *, phone: bool) -> None:
-    """Saves a picture of one page."""
+    """Save a picture of one page."""
     await open_screen(page, url, name)
     if phone:
         height = await page.evaluate("document.documentElement.scrollHeight")
@@ -93,7 +93,7 @@ async def photograph(page: Page, url: str, name: str, path: Path, *, phone: bool
 
 
 async def open_screen(page: Page, url: str, name: str) -> None:
-    """Shows one page, once it has all it fetches."""
+    """Show one page, once it has all it fetches."""
     await page.goto(url + SCREENS[name])
     if name.startswith("job-"):
         link = await page.locator("#jobs-list").locator(FIRST_JOB).first.get_attribute("href")
@@ -104,7 +104,7 @@ async def open_screen(page: Page, url: str, name: str) -> None:
 
 
 async def main() -> None:
-    """Takes the pictures that the documentation shows, all there are, or those whose names are
+    """Take the pictures that the documentation shows, all there are, or those whose names are
     given.
     """
     parser = argparse.ArgumentParser(prog="python -m tests.screens", description=__doc__)

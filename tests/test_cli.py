@@ -37,7 +37,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command in this process: exit code, stdout, stderr."""
+    """Run a command in this process: return exit code, stdout, stderr."""
 
     def call(*argv: str, **environ: str) -> tuple[int, str, str]:
         with monkeypatch.context() as patched:
@@ -478,7 +478,7 @@ Start = Callable[..., contextlib.AbstractContextManager[Server]]
 
 @pytest.fixture
 def start() -> Start:
-    """Starts `riverui` on a free port of this machine and waits until it listens."""
+    """Start `riverui` on a free port of this machine and wait until it listens."""
 
     @contextlib.contextmanager
     def run(*argv: str, **environ: str) -> Iterator[Server]:
@@ -622,7 +622,7 @@ class TestServe:
         self, start: Start, database_url: str
     ) -> None:
         def kept(server: Server, cookie: str = "") -> tuple[str, bool]:
-            """The cookie that keeps a preference, and whether the theme of the one sent is
+            """Return the cookie that keeps a preference, and whether the theme of the one sent is
             known.
             """
             connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)

@@ -262,13 +262,13 @@ def test_the_build_context_holds_what_the_wheel_needs_and_no_more() -> None:
 
 
 def compose() -> dict[str, Any]:
-    """The compose file with its anchors and merges resolved."""
+    """Return the compose file with its anchors and merges resolved."""
     found: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
     return found
 
 
 def resolved(file: Path) -> dict[str, Any]:
-    """The file as Docker Compose understands it; AssertionError with its words where it does
+    """Return the file as Docker Compose understands it; AssertionError with its words where it does
     not.
     """
     if (
@@ -303,7 +303,7 @@ def resolved(file: Path) -> dict[str, Any]:
 
 
 def context() -> set[str]:
-    """The files that .dockerignore lets into the build."""
+    """Return the files that .dockerignore lets into the build."""
     rules = [
         line
         for line in (ROOT / ".dockerignore").read_text().splitlines()
@@ -339,7 +339,7 @@ def ignored(name: str, rules: list[str]) -> bool:
 
 @contextlib.contextmanager
 def build(dockerfile: Dockerfile) -> Iterator[Path]:
-    """The environment of the image: its last `uv sync`, run on its build context."""
+    """Yield the environment of the image: its last `uv sync`, run on its build context."""
     # Not pytest's own folder: that is closed to the user that the image runs as.
     with tempfile.TemporaryDirectory(prefix="riverui-image-") as folder:
         place = Path(folder)
@@ -375,7 +375,7 @@ def build(dockerfile: Dockerfile) -> Iterator[Path]:
 
 
 def interpreter() -> str:
-    """A Python that the image's user can start too."""
+    """Return a Python that the image's user can start too."""
     for candidate in (
         os.path.realpath(sys.executable),
         "/usr/bin/python3",
@@ -390,7 +390,7 @@ def interpreter() -> str:
 
 
 def reachable(database_url: str) -> str:
-    """The database's URL, usable by the image's user: the test server's socket may be for us
+    """Return the database's URL, usable by the image's user: the test server's socket may be for us
     alone.
     """
     (host,) = parse_qs(urlsplit(database_url).query).get("host", [""])
@@ -404,7 +404,7 @@ def reachable(database_url: str) -> str:
 def as_container(
     command: list[str], environ: dict[str, str], *, cwd: str | Path = "/"
 ) -> subprocess.Popen[str]:
-    """Starts it as the image does: its own user, a folder that is not, nothing but its
+    """Start it as the image does: its own user, a folder that is not, nothing but its
     environment.
     """
     other = UID if os.geteuid() == 0 else None

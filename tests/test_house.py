@@ -69,7 +69,9 @@ def test_no_file_has_grown_out_of_hand(folder: str) -> None:
 
 
 def constants(path: Path) -> set[str]:
-    """The texts that stand in the code by themselves: no docstring, no part of an f-string."""
+    """Return the texts that stand in the code by themselves: no docstring, no part of an
+    f-string.
+    """
     tree = ast.parse(path.read_text())
     parts = {
         id(part)
@@ -85,13 +87,35 @@ def constants(path: Path) -> set[str]:
 
 
 def unused_blocks(folder: Path, code: set[str]) -> dict[str, str]:
-    """Blocks of the folder's files that no text in the code names in full, with their files."""
+    """Return the blocks of the folder's files that no text in the code names in full, with their
+    files.
+    """
     return {
         block: path.name
         for path in folder.glob("*/*.sql")
         for block in read_blocks(path.read_text())
         if block not in code
     }
+
+
+def test_functions_are_described_by_a_sentence_in_the_imperative() -> None:
+    """`Return …`, not `The …`: ruff's D401 knows verbs, and here is what stands for none."""
+    no_verbs = {
+        *("A", "An", "As", "Every", "How", "Its", "One", "Some", "That", "The", "Those", "Two"),
+        *("What", "When", "Where", "Whether", "Which", "Who", "Whose", "Why", "`"),
+    }
+    found = []
+    for path in [*PACKAGE.rglob("*.py"), *(ROOT / "examples").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            # A property is a value, and so is described as one.
+            if any(ast.unparse(each).endswith("property") for each in node.decorator_list):
+                continue
+            first = re.match(r"`|\w+", ast.get_docstring(node) or "")
+            if first and first[0] in no_verbs:
+                found.append(f"{name(path)}:{node.lineno}")
+    assert found == []
 
 
 def test_every_sql_block_is_used_by_its_name(tmp_path: Path) -> None:
@@ -143,7 +167,7 @@ def test_sql_lives_in_sql_files() -> None:
 
 
 def outside(path: Path) -> Iterator[int]:
-    """Lines that read the environment or the command line."""
+    """Yield the lines that read the environment or the command line."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if (node.value.id, node.attr) in {("os", "environ"), ("os", "getenv"), ("sys", "argv")}:

@@ -26,7 +26,7 @@ PACKED = ("riverui", "static", "templates")
 
 
 def run(*command: str | Path, **options: str | Path) -> str:
-    """The command's output; the test fails, with it, when the command does."""
+    """Return the command's output; the test fails, with it, when the command does."""
     cwd = options.pop("cwd", None)
     environment = {**os.environ, **{name: str(value) for name, value in options.items()}}
     ended = subprocess.run(
@@ -55,7 +55,9 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bare_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with the wheel and what it depends on, and nothing else."""
+    """Return the interpreter of an environment with the wheel and what it depends on, and nothing
+    else.
+    """
     folder = tmp_path_factory.mktemp("bare")
     # A version manager's stand-in may be there without a uv behind it.
     if (
@@ -72,7 +74,7 @@ def bare_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextlib.contextmanager
 def serving(python: Path, **environment: str) -> Iterator[str]:
-    """The address of `riverui serve`, run far away from the checkout."""
+    """Yield the address of `riverui serve`, run far away from the checkout."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}"

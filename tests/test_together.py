@@ -36,7 +36,7 @@ OPS = httpx2.BasicAuth("ops", "a long password")
 
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[tuple[httpx2.AsyncClient, uvicorn.Server]]:
-    """A browser for the app, and the uvicorn that serves it as anybody would."""
+    """Yield a browser for the app, and the uvicorn that serves it as anybody would."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
         config = uvicorn.Config(
             app, lifespan="on", log_config=None, ws="none", timeout_graceful_shutdown=10
@@ -55,7 +55,7 @@ async def serving(app: Any) -> AsyncIterator[tuple[httpx2.AsyncClient, uvicorn.S
 
 
 async def until(happened: Callable[[], Any], *, seconds: float = 15) -> Any:
-    """What it gives, or what its coroutine gives, once that is something."""
+    """Return what it gives, or what its coroutine gives, once that is something."""
     deadline = time.monotonic() + seconds
     while True:
         found = happened()
@@ -74,7 +74,7 @@ def app(
     database_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Any:
-    """The document's own code."""
+    """Return the document's own code."""
     part = DOCUMENT.read_text().partition("## With the workers in the same process")[2]
     starlette, fastapi = re.findall(r"```python\n(.*?)```", part, re.DOTALL)
     file = tmp_path / "documented.py"

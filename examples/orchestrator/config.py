@@ -38,7 +38,7 @@ _WORKERS = (
 
 
 def new_config(deps: Deps, *, soft_stop_timeout: timedelta = timedelta(seconds=20)) -> ClientConfig:
-    """How the orchestrator's client works."""
+    """Return how the orchestrator's client works."""
     workers = Workers()
     for worker in _WORKERS:
         workers.add(worker(deps))

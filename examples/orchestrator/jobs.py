@@ -16,8 +16,8 @@ class MemoryProcess:
     kind: ClassVar[str] = "memory_process"
 
     def insert_opts(self) -> InsertOpts:
-        """One a minute, however many replicas ask for it, and no second one while one waits or
-        runs.
+        """Let one a minute in, however many replicas ask for it, and no second one while one waits
+        or runs.
         """
         once = UniqueOpts(by_args=True, by_period=timedelta(minutes=1))
         return InsertOpts(queue="memory_process", unique_opts=once)

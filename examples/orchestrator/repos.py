@@ -85,7 +85,7 @@ class DrawerRepo(_Repo):
         )
 
     async def memory_types(self) -> list[str]:
-        """Every type that a model has given."""
+        """Return every type that a model has given."""
         async with self.pool.connection() as connection:
             rows = await connection.execute(
                 "select distinct memory_type from memory_drawers where pipeline_tier = 'llm' order"

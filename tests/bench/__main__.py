@@ -47,7 +47,7 @@ PARTS = (*DASHBOARD, "engine", *engine.PARTS)
 
 
 def main() -> int:
-    """Runs what was asked for; the exit code."""
+    """Run what was asked for; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument(
         "--rows", default="10k,1m", help="sizes of the table, e.g. 10k,1m,10m (%(default)s)"
@@ -315,7 +315,7 @@ def _server(*, durable: bool = False) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _databases(server: str, sizes: list[int], *, reuse: bool) -> Iterator[dict[int, str]]:
-    """A migrated and filled database for each size; dropped afterwards unless they are to be
+    """Yield a migrated and filled database for each size; dropped afterwards unless they are to be
     reused.
     """
     names = {rows: f"riverui_bench_{rows}" for rows in sizes}

@@ -37,7 +37,7 @@ class ApiFigures:
 
 
 def measure_api(database_url: str) -> ApiFigures:
-    """Serves the database from a process of its own and asks it, one address after the other."""
+    """Serve the database from a process of its own and ask it, one address after the other."""
     with serve(
         [sys.executable, "-m", "riverui", "serve", "--no-auth"], {"DATABASE_URL": database_url}
     ) as port:
@@ -52,7 +52,7 @@ def measure_api(database_url: str) -> ApiFigures:
 
 
 def _ask(port: int, path: str) -> list[float]:
-    """Milliseconds of each answer, after the first few."""
+    """Return the milliseconds of each answer, after the first few."""
     connection = connection_to(port)
     seen: list[float] = []
     ends_at = time.monotonic() + _SECONDS
@@ -69,7 +69,7 @@ def _ask(port: int, path: str) -> list[float]:
 
 
 def _export(port: int) -> tuple[int, float]:
-    """How many jobs an export of everything has, and its seconds."""
+    """Return how many jobs an export of everything has, and its seconds."""
     connection = connection_to(port)
     started = time.monotonic()
     connection.request("GET", "/api/jobs/export?order=id")

@@ -81,7 +81,7 @@ class Facts:
 
 
 def facts(connection: psycopg.Connection[TupleRow]) -> Facts:
-    """Looks them up."""
+    """Look them up."""
 
     def one(query: str, *parameters: object) -> tuple[object, ...]:
         row = connection.execute(query.encode(), parameters).fetchone()
@@ -115,7 +115,7 @@ def facts(connection: psycopg.Connection[TupleRow]) -> Facts:
 
 
 def default_order(state: JobState) -> JobOrder:
-    """The order in which the page shows one state."""
+    """Return the order in which the page shows one state."""
     return JobOrder.TIME_DESC if state in FINALIZED else JobOrder.TIME
 
 

@@ -35,8 +35,8 @@ _MIX = (
 
 
 def mix(rows: int) -> dict[str, int]:
-    """Rows of each state for a table of `rows`: backlogs stop growing at a million, finished jobs
-    do not.
+    """Return the rows of each state for a table of `rows`: backlogs stop growing at a million,
+    finished jobs do not.
 
     No state has fewer than 200 rows, so that a page of a small table is as full as that of a big
     one.

@@ -39,7 +39,9 @@ class LiveFigures:
 
 
 async def measure_live(database_url: str, *, rounds: int = 2, seconds: float = 5.0) -> LiveFigures:
-    """Rounds with and without page requests in turns; any page that is not 200 ends the run."""
+    """Measure rounds with and without page requests in turns; any page that is not 200 ends the
+    run.
+    """
     rates: dict[bool, list[float]] = {False: [], True: []}
     answers: list[float] = []
     with serve(
@@ -64,7 +66,7 @@ async def measure_live(database_url: str, *, rounds: int = 2, seconds: float = 5
 
 
 def _look(port: int, seconds: float) -> list[float]:
-    """Milliseconds of each page; raises what any of the viewers met."""
+    """Return the milliseconds of each page; raises what any of the viewers met."""
     answers: list[float] = []
     failures: list[BaseException] = []
     end = time.monotonic() + seconds

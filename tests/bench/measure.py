@@ -84,8 +84,8 @@ async def measure(subjects: Mapping[int, Subject], *, repeats: int) -> dict[str,
 
 
 async def _warm(run: Callable[[], Awaitable[float]]) -> float:
-    """Milliseconds of the second of two runs: what ran before it has left the caches to other
-    tables.
+    """Return the milliseconds of the second of two runs: what ran before it has left the caches to
+    other tables.
 
     A slow query fills the caches with its own table anyway, so one run has to do.
     """

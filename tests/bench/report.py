@@ -35,7 +35,7 @@ def check(
     at_least: float | None = None,
     unit: str = "",
 ) -> Check:
-    """A Check against one bound."""
+    """Return a Check against one bound."""
     bound, sign = (at_most, "≤") if at_most is not None else (at_least, "≥")
     assert bound is not None
     met = value <= bound if at_most is not None else value >= bound
@@ -45,8 +45,8 @@ def check(
 
 
 def queries(results: Mapping[str, Mapping[int, Result]], cases: Sequence[Case]) -> list[str]:
-    """The table of queries: every size, River UI's form at the biggest, marks where a target is
-    missed.
+    """Return the table of queries: every size, River UI's form at the biggest, marks where a target
+    is missed.
     """
     sizes = list(results[cases[0].key])
     head = [
@@ -74,12 +74,12 @@ def queries(results: Mapping[str, Mapping[int, Result]], cases: Sequence[Case]) 
 
 
 def growth(by_size: Mapping[int, Result], small: int, big: int) -> float:
-    """How many times longer the query takes on the bigger table, beyond noise."""
+    """Return how many times longer the query takes on the bigger table, beyond noise."""
     return max(by_size[big].ours.median - NOISE, 0.0) / max(by_size[small].ours.median, 1e-3)
 
 
 def checks(lines: Iterable[Check]) -> list[str]:
-    """One line for each target."""
+    """Return one line for each target."""
     return [
         f"{'✓' if line.met else '✗'} {line.name:78}{line.measured:>12}  {line.target}"
         for line in lines

@@ -29,13 +29,15 @@ class Stopwatch:
         return max(self.laps, default=0.0)
 
     def clear(self) -> None:
-        """Starts anew."""
+        """Start anew."""
         self.laps.clear()
 
 
 @contextlib.contextmanager
 def stopwatch() -> Iterator[Stopwatch]:
-    """Times statements of every asynchronous connection of this process, whoever opened it."""
+    """Take the times of statements of every asynchronous connection of this process, whoever opened
+    it.
+    """
     watch = Stopwatch()
     execute = psycopg.AsyncCursor.execute
 

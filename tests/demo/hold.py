@@ -13,7 +13,7 @@ from riverui.demo.postgres import EmbeddedPostgres
 
 
 def main() -> None:
-    """Prints the server's address and who it takes itself for."""
+    """Print the server's address and who it takes itself for."""
     with EmbeddedPostgres(Path(sys.argv[1]), durable=False) as server:
         with psycopg.connect(server.url) as connection:
             connection.execute("create table if not exists visits (at timestamptz default now())")

@@ -54,13 +54,13 @@ class Demo:
         self.watchdog = watchdog(self.postgres)
 
     def ask(self, statement: str) -> list[tuple[Any, ...]]:
-        """Rows of the demo's own database."""
+        """Return the rows of the demo's own database."""
         host = (self.home / "socket").resolve()
         with psycopg.connect(f"postgresql://riverui@/shop?host={host}&port=5432") as connection:
             return connection.execute(statement.encode()).fetchall()
 
     def stop(self, number: int = signal.SIGINT) -> float:
-        """Sends the signal; seconds until the process is gone."""
+        """Send the signal; return the seconds until the process is gone."""
         started = time.monotonic()
         self.process.send_signal(number)
         self.words += self.process.communicate(timeout=30)[0]

@@ -28,8 +28,8 @@ _READING = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
 
 
 def ways() -> dict[str, list[str]]:
-    """Who can start Postgres here: whoever runs the tests, and for root, others that it can pretend
-    to be.
+    """Return who can start Postgres here: whoever runs the tests, and for root, others that it can
+    pretend to be.
     """
     found: dict[str, list[str]] = {"as oneself": []}
     if os.geteuid() == 0:
@@ -86,7 +86,7 @@ def hold(home: Path, way: list[str] | None = None) -> subprocess.Popen[str]:
 
 
 def address(process: subprocess.Popen[str]) -> tuple[Path, int]:
-    """The folder of the held server's socket, and how often the data have been opened."""
+    """Return the folder of the held server's socket, and how often the data have been opened."""
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line.startswith("postgresql://"), line + process.stdout.read()
@@ -99,7 +99,7 @@ def release(process: subprocess.Popen[str]) -> None:
 
 
 def postgres(home: Path) -> int:
-    """The process id of the server on this folder."""
+    """Return the process id of the server on this folder."""
     (note,) = home.glob("pg*/postmaster.pid")
     return int(note.read_text().splitlines()[0])
 
@@ -114,7 +114,7 @@ def alive(pid: int) -> bool:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A folder that every user may enter, unlike pytest's own."""
+    """Yield a folder that every user may enter, unlike pytest's own."""
     folder = Path(tempfile.mkdtemp(prefix="riverui-test-"))
     folder.chmod(0o777)
     yield folder / "data"

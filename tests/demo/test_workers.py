@@ -54,7 +54,7 @@ async def one(connection: Connection, statement: str) -> DictRow | None:
 
 
 def fate(kind: Kind, wanted: Callable[[Plan], bool], *, number: int = 1, then: str = "") -> str:
-    """A trace id with which that attempt ends so; and, with `then`, the next one well."""
+    """Return a trace id with which that attempt ends so; and, with `then`, the next one well."""
     for each in range(10_000):
         found = plan(kind, ARGS.get(kind.name, {}), str(each), number, 0)
         if wanted(found) and (not then or plan(kind, {}, str(each), number + 1, 0).failure is None):
@@ -64,7 +64,7 @@ def fate(kind: Kind, wanted: Callable[[Plan], bool], *, number: int = 1, then: s
 
 @asynccontextmanager
 async def worked(driver: Driver, worker: ShopWorker) -> AsyncIterator[Client]:
-    """A client that works one kind."""
+    """Yield a client that works one kind."""
     workers = Workers()
     workers.add(worker, args_type=args_type(worker.kind))
     client = Client(
@@ -82,7 +82,7 @@ async def worked(driver: Driver, worker: ShopWorker) -> AsyncIterator[Client]:
 async def end_of(
     client: Client, kind: Kind, trace_id: str, connection: Connection, condition: str
 ) -> dict[str, Any]:
-    """A new job's row once the condition is true of it."""
+    """Return a new job's row once the condition is true of it."""
     opts = InsertOpts(max_attempts=kind.max_attempts, metadata={"trace_id": trace_id})
     result = await client.insert(args_type(kind)(ARGS.get(kind.name, {})), opts)
     return await row_of(connection, result.job.id, condition)

@@ -14,7 +14,7 @@ _IDENTITIES = "0 0 70000"
 
 
 def main() -> int:
-    """The command's exit code."""
+    """Return the command's exit code."""
     if not namespaces_can_be_made():
         # Here it is so without our doing.
         os.execvp(sys.argv[1], sys.argv[1:])

@@ -71,7 +71,7 @@ class Orchestrator:
         wait_for(self._answers, seconds=60)
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """What the database holds."""
+        """Return what the database holds."""
         with psycopg.connect(
             self._database_url,
             autocommit=True,
@@ -82,7 +82,7 @@ class Orchestrator:
             return found.fetchall() if found.description else []
 
     def worked(self, kind: str) -> dict[str, Any]:
-        """The first job of that kind, once it is completed."""
+        """Return the first job of that kind, once it is completed."""
         statement = (
             f"select * from river_job where kind = '{kind}' and state = 'completed' order by id"
             " limit 1"
@@ -91,14 +91,14 @@ class Orchestrator:
         return found[0]
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """The exit code."""
+        """Stop it; return the exit code."""
         self.process.send_signal(number)
         code = self.process.wait(40)
         self._reader.join(5)
         return code
 
     def close(self) -> None:
-        """Ends it, whatever it does."""
+        """End it, whatever it does."""
         self.process.kill()
         self.process.wait()
         self._reader.join(5)
@@ -121,7 +121,7 @@ Start = Callable[..., Orchestrator]
 
 @pytest.fixture
 def start(empty_database_url: str) -> Iterator[Start]:
-    """Starts it on a database that has nothing in it."""
+    """Start it on a database that has nothing in it."""
     running: list[Orchestrator] = []
 
     def run(**environ: str) -> Orchestrator:

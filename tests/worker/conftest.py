@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 
 def wait_for(happened: Callable[[], Any], *, seconds: float = 20) -> Any:
-    """What it gives, once that is something; fails when it is not in time."""
+    """Return what it gives, once that is something; fails when it is not in time."""
     deadline = time.monotonic() + seconds
     while not (found := happened()):
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -51,7 +51,7 @@ class WorkerProcess:
         self._reader.start()
 
     def said(self, words: str, *, times: int = 1) -> str:
-        """The line with these words, once it was said so often."""
+        """Return the line with these words, once it was said so often."""
 
         def look() -> str | None:
             found = [line for line in list(self.lines) if words in line]
@@ -68,14 +68,14 @@ class WorkerProcess:
         self._reader.join(5)
 
     def stop(self, number: int = signal.SIGTERM, *, seconds: float = 20) -> int:
-        """Sends the signal and gives the exit code."""
+        """Send the signal and return the exit code."""
         self.process.send_signal(number)
         code = self.process.wait(seconds)
         self.hear_out()
         return code
 
     def insert(self, kind: str, queue: str = "default", args: str = "{}") -> int:
-        """A job, as any client would insert it."""
+        """Insert a job, as any client would; return its id."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             row = connection.execute(
                 "insert into river_job (args, kind, queue) values (%s, %s, %s) returning id",
@@ -94,7 +94,7 @@ class WorkerProcess:
         return row
 
     def until(self, id: int, state: str) -> None:
-        """Waits for the job to be in that state."""
+        """Wait for the job to be in that state."""
         wait_for(lambda: self.job(id)[0] == state)
 
     def _read(self) -> None:
@@ -107,7 +107,7 @@ StartWorker = Callable[..., contextlib.AbstractContextManager[WorkerProcess]]
 
 @pytest.fixture
 def start_worker(database_url: str) -> StartWorker:
-    """Starts `riverui worker` in this folder, and waits until it works."""
+    """Start `riverui worker` in this folder, and wait until it works."""
 
     @contextlib.contextmanager
     def start(*argv: str, folder: Path = HERE, **environ: str) -> Iterator[WorkerProcess]:
@@ -126,7 +126,7 @@ def start_worker(database_url: str) -> StartWorker:
 
 
 def ask(port: int, path: str = "/health", method: str = "GET") -> tuple[int, dict[str, Any]]:
-    """Status and body of what the health port answers; (0, {}) for no answer."""
+    """Return the status and body of what the health port answers; (0, {}) for no answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request(method, path)

@@ -55,13 +55,13 @@ async def quick(job: Job[Any]) -> None:
 
 @workers.work(Steady)
 async def steady(job: Job[Any]) -> None:
-    """Ends well within a second."""
+    """End well within a second."""
     await asyncio.sleep(0.8)
 
 
 @workers.work(Slow)
 async def slow(job: Job[Any]) -> None:
-    """Ends when it is cancelled."""
+    """End when it is cancelled."""
     await asyncio.sleep(50)
 
 
@@ -74,7 +74,7 @@ def broken(job: Job[Any]) -> None:
 
 @workers.work(Deaf)
 async def deaf(job: Job[Any]) -> None:
-    """Does not heed being cancelled."""
+    """Go on when it is cancelled."""
     while True:
         try:
             await asyncio.sleep(50)

@@ -14,7 +14,7 @@ from riverui.cli.worker import reload
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Iterator[queue.Queue[set[Path]]]:
-    """Collects the files whose change was noticed, each."""
+    """Collect the files whose change was noticed, each."""
     (tmp_path / "package").mkdir()
     (tmp_path / "package/old.py").write_text("")
     (tmp_path / ".hidden").mkdir()

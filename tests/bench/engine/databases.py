@@ -35,7 +35,9 @@ class Databases:
 
     @contextlib.contextmanager
     def fresh(self, *, finished: int | None = 0) -> Iterator[str]:
-        """A database's URL: River's tables with so many finished jobs; None is without tables."""
+        """Yield a database's URL: River's tables with so many finished jobs; None is without
+        tables.
+        """
         template = "template1" if finished is None else self._template(finished)
         name = f"riverui_bench_{token_hex(4)}"
         self._create(name, template)
@@ -45,7 +47,7 @@ class Databases:
             self._drop(name)
 
     def close(self) -> None:
-        """Drops the templates."""
+        """Drop the templates."""
         for name in self._templates.values():
             self._drop(name)
 
@@ -81,7 +83,7 @@ class Databases:
 
 
 def with_parts(url: str, **parts: str) -> str:
-    """The same address with other parts, as a URL: asyncpg and Go take no other form."""
+    """Return the same address with other parts, as a URL: asyncpg and Go take no other form."""
     given = {
         name: str(value) for name, value in {**conninfo_to_dict(url), **parts}.items() if value
     }

@@ -38,12 +38,12 @@ class Drain:
         return self.cpu / self.jobs * 1e6
 
     def to_json(self) -> str:
-        """One line, for the process that asked."""
+        """Return one line, for the process that asked."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, line: str) -> Self:
-        """What `to_json` wrote."""
+        """Return what `to_json` wrote."""
         return cls(**json.loads(line))
 
 
@@ -71,7 +71,7 @@ class Lap:
 
 @contextlib.contextmanager
 def lap() -> Iterator[Lap]:
-    """Times a block: wall clock, and this process's CPU."""
+    """Take the time of a block: wall clock, and this process's CPU."""
     taken = Lap()
     start, cpu = time.perf_counter(), time.process_time()
     yield taken

@@ -63,7 +63,7 @@ with inserted as (
 
 
 def sql_loop(url: str, jobs: int, *, backends: int = 2) -> Drain:
-    """Two backends work the jobs off in plpgsql."""
+    """Let two backends work the jobs off in plpgsql; return the figures."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(_SUPPLY, [jobs])
         connection.execute("vacuum (analyze) river_job")
@@ -87,7 +87,9 @@ def sql_loop(url: str, jobs: int, *, backends: int = 2) -> Drain:
 
 
 def raw_copy(url: str, jobs: int, *, batch: int) -> float:
-    """Rows a second that psycopg's COPY brings into River's table, in transactions of so many."""
+    """Return the rows a second that psycopg's COPY brings into River's table, in transactions of so
+    many.
+    """
     now = datetime.now(UTC).isoformat()
     with psycopg.connect(url, autocommit=True) as connection:
         with lap() as inserting:
@@ -103,7 +105,9 @@ def raw_copy(url: str, jobs: int, *, batch: int) -> float:
 
 
 async def listen_loop(url: str, *, samples: int, pause: float) -> Latency:
-    """One connection inserts a job with a NOTIFY, another hears it, a third fetches the job."""
+    """Insert a job with a NOTIFY on one connection, hear it on another, fetch the job on a third;
+    return the figures.
+    """
     async with (
         await psycopg.AsyncConnection.connect(url, autocommit=True) as inserting,
         await psycopg.AsyncConnection.connect(url, autocommit=True) as listening,

@@ -79,7 +79,7 @@ def _idleness(tap: Wiretap, cpu: float, minutes: float) -> Idleness:
 
 @contextlib.asynccontextmanager
 async def _running(command: Sequence[str | Path], *, say: bytes = b"") -> AsyncIterator[int]:
-    """A program that ends when its standard input does; its process id."""
+    """Run a program that ends when its standard input does; yield its process id."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *command, stdin=pipe, stdout=asyncio.subprocess.DEVNULL

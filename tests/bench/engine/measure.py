@@ -56,7 +56,7 @@ class Runner:
 
 
 def measure_engine(server: str, parts: Sequence[str], *, rounds: int) -> list[Check]:
-    """Prints a table for each part; gives the targets."""
+    """Print a table for each part; return the targets."""
     databases = Databases(server)
     measures: Mapping[str, Callable[[Databases, int], list[Check]]] = {
         "burn": _burn,
@@ -241,18 +241,20 @@ def _peer(name: str, jobs: int) -> Runner:
 
 
 def our_run(command: str, url: str, *arguments: float) -> Drain:
-    """A run of riverui's in a process of its own."""
+    """Return a run of riverui's in a process of its own."""
     return Drain(**child(command, url, *arguments))
 
 
 def child(command: str, url: str, *arguments: float | str) -> Any:
-    """What one of the commands of `ours.py` gives, in a process of its own."""
+    """Return what one of the commands of `ours.py` gives, in a process of its own."""
     program = [sys.executable, "-m", "tests.bench.engine.ours", command, url]
     return _ask([*program, *map(str, arguments)])
 
 
 def _ask(command: Sequence[str]) -> Any:
-    """What a program prints as the last line, JSON; what it says otherwise, where it fails."""
+    """Return what a program prints as the last line, JSON; what it says otherwise, where it
+    fails.
+    """
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")

@@ -38,12 +38,12 @@ class Stamp(Worker[Args]):
         self.started: asyncio.Queue[float] = asyncio.Queue()
 
     async def work(self, job: Job[Args]) -> None:
-        """Notes the time, nothing else."""
+        """Note the time, nothing else."""
         self.started.put_nowait(time.perf_counter())
 
 
 async def burn_down(url: str, jobs: str) -> Drain:
-    """`riverui bench -n`, on whatever finished jobs there are."""
+    """Run `riverui bench -n`, on whatever finished jobs there are."""
     driver = connect(url)
     tally = await Benchmark(driver, say=_quiet).run(total=int(jobs))
     await driver.close()
@@ -51,7 +51,7 @@ async def burn_down(url: str, jobs: str) -> Drain:
 
 
 async def continuous(url: str, seconds: str) -> Drain:
-    """`riverui bench --duration`."""
+    """Run `riverui bench --duration`."""
     driver = connect(url)
     tally = await Benchmark(driver, say=_quiet).run(duration=float(seconds))
     await driver.close()
@@ -59,7 +59,7 @@ async def continuous(url: str, seconds: str) -> Drain:
 
 
 async def insert(url: str, jobs: str, batch: str, method: str) -> float:
-    """Jobs a second inserted by `insert_many` or `insert_many_fast`."""
+    """Return the jobs a second inserted by `insert_many` or `insert_many_fast`."""
     client = Client(url, ClientConfig())
     call: Callable[[list[Args]], Coroutine[Any, Any, object]] = getattr(client, method)
     await call([Args(num=0)])
@@ -71,8 +71,8 @@ async def insert(url: str, jobs: str, batch: str, method: str) -> float:
 
 
 async def latency(url: str, samples: str, pause: str, eager: str) -> dict[str, float]:
-    """From calling `insert` until `work` runs, in one process; `eager` is with a cooldown of 2
-    ms.
+    """Return the times from calling `insert` until `work` runs, in one process; `eager` is with a
+    cooldown of 2 ms.
     """
     worker, workers = Stamp(), Workers()
     workers.add(worker)
@@ -97,7 +97,7 @@ async def latency(url: str, samples: str, pause: str, eager: str) -> dict[str, f
 
 
 async def idle(url: str) -> None:
-    """A client that waits for jobs, until standard input ends."""
+    """Let a client wait for jobs until standard input ends."""
     workers = Workers()
     workers.add(Stamp())
     config = ClientConfig(queues={"default": QueueConfig(max_workers=10)}, workers=workers)

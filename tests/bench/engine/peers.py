@@ -43,7 +43,9 @@ _countdown = _Countdown()
 
 
 async def pgqueuer(url: str, jobs: int) -> Drain:
-    """asyncpg's pool and batches of 1,000. It deletes each job and writes a line of log instead."""
+    """Measure pgqueuer on asyncpg's pool and in batches of 1,000. It deletes each job and writes a
+    line of log instead.
+    """
     import asyncpg
     from pgqueuer.db import AsyncpgPoolDriver
     from pgqueuer.models import Job
@@ -70,8 +72,8 @@ async def pgqueuer(url: str, jobs: int) -> Drain:
 
 
 async def chancy(url: str, jobs: int) -> Drain:
-    """Its asyncio executor, 1,000 jobs at once, eager polling, endings written every 50 ms instead
-    of 1 s.
+    """Measure chancy with its asyncio executor, 1,000 jobs at once, eager polling, endings written
+    every 50 ms instead of 1 s.
     """
     from chancy import Chancy, Job, Queue, Worker
 
@@ -178,7 +180,7 @@ async def _unfinished(
     *,
     within: int = 2000,
 ) -> int:
-    """How many jobs have not ended, once that is none or does not become fewer any more."""
+    """Return how many jobs have not ended, once that is none or does not become fewer any more."""
     left = -1
     async with pool.connection() as connection:
         for _ in range(within):

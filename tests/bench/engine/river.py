@@ -12,14 +12,16 @@ _TOTAL = re.compile(r"total jobs worked \[ +(\d+) \].*overall job/sec \[ +([\d.]
 
 
 def burn_down(binary: Path, url: str, jobs: int) -> Drain:
-    """`river bench -n`: it inserts first, then works; timed from its client's start to the last
-    job's end.
+    """Run `river bench -n`: it inserts first, then works; timed from its client's start to the last
+    job.
     """
     return _bench(binary, url, "-n", str(jobs))
 
 
 def continuous(binary: Path, url: str, seconds: int) -> Drain:
-    """`river bench --duration`: the same process inserts meanwhile, to keep 75,000 jobs waiting."""
+    """Run `river bench --duration`: the same process inserts meanwhile, to keep 75,000 jobs
+    waiting.
+    """
     return _bench(binary, url, "--duration", f"{seconds}s")
 
 

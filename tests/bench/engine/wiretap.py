@@ -28,11 +28,11 @@ class Wiretap:
         return self.statements.total()
 
     def clear(self) -> None:
-        """Starts anew."""
+        """Start anew."""
         self.statements.clear()
 
     async def listen(self, client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
-        """Reads the client's messages until it goes: the frontend side of Postgres's protocol 3."""
+        """Read the client's messages until it goes: the frontend side of Postgres's protocol 3."""
         prepared: dict[bytes, str] = {}
         bound: dict[bytes, str] = {}
         # The first message has no type, only its length.
@@ -57,7 +57,7 @@ class Wiretap:
 
 @contextlib.asynccontextmanager
 async def wiretap(url: str) -> AsyncIterator[tuple[str, Wiretap]]:
-    """A URL that leads to the same database through the tap. It does not encrypt."""
+    """Yield a URL that leads to the same database through the tap. It does not encrypt."""
     async with await psycopg.AsyncConnection.connect(url) as connection:
         host, port = connection.info.host, connection.info.port
     tap = Wiretap()
