@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 from starlette.types import ASGIApp
 
-from riverui.errors import DatabaseUnavailable
+from riverui.errors import DatabaseUnavailable, QueryTimeout
 from riverui.storage.interface import (
     CAPABILITIES,
     MIGRATIONS,
@@ -72,6 +72,27 @@ class DeadDriver:
 
     async def close(self) -> None:
         self.closed += 1
+
+
+class SlowDriver:
+    """A driver of which the operations named are stopped by their time limit."""
+
+    def __init__(self, driver: Driver, *slow: str) -> None:
+        self._driver = driver
+        self._slow = slow
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._driver, name)
+
+    @asynccontextmanager
+    async def reading(self, **given: Any) -> AsyncIterator[Any]:
+        async with self._driver.reading(**given) as executor:
+            for name in self._slow:
+                setattr(executor, name, self._stop)
+            yield executor
+
+    async def _stop(self, *_: Any, **__: Any) -> Any:
+        raise QueryTimeout
 
 
 def browser(

@@ -5,8 +5,7 @@ verbs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -20,14 +19,14 @@ from starlette.routing import Mount
 
 from riverui import create_app
 from riverui.domain.jobs import JobState
-from riverui.errors import BadRequest, QueryTimeout
+from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import JobOrder
 from riverui.web.config import DashboardConfig
 from riverui.web.search import addresses, grammar
 from tests.factory import attempt_error, job
 from tests.web.html import Element, parse
-from tests.web.stand_ins import browser
+from tests.web.stand_ins import SlowDriver, browser
 
 Htmx = Callable[..., dict[str, str]]
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -377,32 +376,11 @@ async def test_a_bounded_search_says_so_and_goes_on(
         assert len(ids(page)) == 10
 
 
-class Slow:
-    """A driver whose list or count is stopped by its time limit."""
-
-    def __init__(self, driver: Driver, *slow: str) -> None:
-        self._driver = driver
-        self._slow = slow
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._driver, name)
-
-    @asynccontextmanager
-    async def reading(self, **given: Any) -> AsyncIterator[Any]:
-        async with self._driver.reading(**given) as executor:
-            for name in self._slow:
-                setattr(executor, name, self._stop)
-            yield executor
-
-    async def _stop(self, *_: Any, **__: Any) -> Any:
-        raise QueryTimeout
-
-
 async def test_a_list_that_times_out_is_a_banner_beside_living_counts(
     driver: Driver, connection: AsyncConnection[Any], htmx: Htmx
 ) -> None:
     await job(connection)
-    slow: Any = Slow(driver, "job_list")
+    slow: Any = SlowDriver(driver, "job_list")
     async with browser(create_app(slow, no_auth=True)) as client:
         answer = await client.get("/jobs?q=kind:a")
         assert answer.status_code == 503
@@ -418,7 +396,7 @@ async def test_counts_that_time_out_leave_the_list_alone(
     driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
     job_id = await job(connection)
-    slow: Any = Slow(driver, "job_count_by_state", "job_count")
+    slow: Any = SlowDriver(driver, "job_count_by_state", "job_count")
     async with browser(create_app(slow, no_auth=True)) as client:
         page = await get(client, "/jobs")
         assert ids(page) == [job_id]

@@ -5,7 +5,6 @@ addresses.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx2
@@ -14,13 +13,12 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import create_app
-from riverui.errors import QueryTimeout
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import READ_ONLY, Access
 from riverui.web.config import DashboardConfig
 from riverui.web.search.long_searches import Searches, Turn
 from tests.web.html import Element, parse
-from tests.web.stand_ins import browser
+from tests.web.stand_ins import SlowDriver, browser
 
 Htmx = Callable[..., dict[str, str]]
 CONFIG = DashboardConfig(search_window=300)
@@ -119,15 +117,12 @@ def test_a_page_that_asks_no_more_is_forgotten() -> None:
 
 
 async def test_a_step_that_takes_too_long_stops_the_search_in_words(
-    app: Starlette, htmx: Htmx, monkeypatch: pytest.MonkeyPatch
+    app: Starlette, driver: Driver, htmx: Htmx
 ) -> None:
-    async def too_long(*_: Any) -> None:
-        raise QueryTimeout
-
-    async with browser(app) as client, AsyncExitStack() as stack:
+    async with browser(app) as client:
         url = await _begun(client)
-        reading = await stack.enter_async_context(app.state.dashboard.driver.reading())
-        monkeypatch.setattr(type(reading), "job_list", too_long)
+    slow: Any = SlowDriver(driver, "job_list")
+    async with browser(create_app(slow, config=CONFIG, no_auth=True)) as client:
         note = (await _step(client, url, htmx("search-note"))).one(id="search-note")
         assert "Stopped: the database took too long." in note.text
         assert note.attributes["data-search"] == "stopped"
