@@ -118,6 +118,42 @@ def test_functions_are_described_by_a_sentence_in_the_imperative() -> None:
     assert found == []
 
 
+def is_figure(node: ast.expr) -> bool:
+    """Return whether this is a number or a span of time, whatever it is put together from."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case ast.UnaryOp(operand=operand):
+            return is_figure(operand)
+        case ast.BinOp(left=left, right=right):
+            return is_figure(left) and is_figure(right)
+        case ast.Call(func=ast.Name(id="timedelta")):
+            return True
+        case ast.Tuple(elts=elements):
+            return bool(elements) and all(map(is_figure, elements))
+    return False
+
+
+def test_every_number_of_a_module_says_what_it_is() -> None:
+    """A docstring behind it, or a comment, tells its unit and why it is that large."""
+    # Units say it by their names.
+    units = re.compile(r"_?(NOTHING|MILLISECOND|SECOND|MINUTE|HOUR|DAY)")
+    found = []
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        lines, body = text.splitlines(), ast.parse(text).body
+        for node, following in zip(body, [*body[1:], None], strict=True):
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+                continue
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            if not is_figure(node.value) or units.fullmatch(ast.unparse(target)):
+                continue
+            told = isinstance(following, ast.Expr) or "#" in lines[node.lineno - 1]
+            if not told and not lines[node.lineno - 2].startswith("#"):
+                found.append(f"{name(path)}:{node.lineno} {ast.unparse(target)}")
+    assert found == []
+
+
 def test_every_sql_block_is_used_by_its_name(tmp_path: Path) -> None:
     code = set().union(*(constants(path) for path in SQL.rglob("*.py")))
     assert unused_blocks(SQL, code) == {}

@@ -23,8 +23,9 @@ log = logging.getLogger("riverui.access")
 _BCRYPT = re.compile(rb"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _APR1 = re.compile(rb"\$apr1\$[./A-Za-z0-9]{1,8}\$[./A-Za-z0-9]{22}")
 _SHA = re.compile(rb"\{SHA\}[A-Za-z0-9+/]{27}=")
-# Apache's own Base64, and the order in which it writes the bytes of a digest.
+# Apache's own Base64.
 _APR1_ALPHABET = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+# Places of a digest's bytes in the order in which Apache writes them, three at a time.
 _APR1_GROUPS = ((0, 6, 12), (1, 7, 13), (2, 8, 14), (3, 9, 15), (4, 10, 5))
 
 
