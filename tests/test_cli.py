@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import logging
 import os
 import pty
 import re
@@ -30,9 +31,26 @@ from riverui.web.config import ServeConfig, is_loopback
 from tests.conftest import with_database
 
 ROOT = Path(__file__).parents[1]
+QUIETED = ("uvicorn.error", "psycopg.pool", "asyncio")
+"""Loggers of libraries, which `configure_logging` gives a level of their own."""
 NOWHERE = "postgresql://nobody:hunter2@127.0.0.1:1/none"
 
 Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    """Take back what a command has set: it sees to the logging of its whole process."""
+    root = logging.getLogger()
+    before, level = [*root.handlers], root.level
+    levels = {name: logging.getLogger(name).level for name in QUIETED}
+    yield
+    for handler in [*root.handlers]:
+        if handler not in before:
+            root.removeHandler(handler)
+    root.setLevel(level)
+    for name, each in levels.items():
+        logging.getLogger(name).setLevel(each)
 
 
 @pytest.fixture
