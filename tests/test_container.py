@@ -30,6 +30,7 @@ from tests.needs import need
 
 ROOT = Path(__file__).parents[1]
 UID = 10001
+"""The user that the image runs as."""
 DOCKERFILE_IMAGES = dict(
     re.findall(r"(?m)^ARG (\w+_IMAGE)=(\S+)$", (ROOT / "Dockerfile").read_text())
 )

@@ -23,6 +23,7 @@ from tests.bench.cases import default_order
 from tests.bench.stopwatch import stopwatch
 
 JOBS = (1_000, 10_000)
+"""Jobs of one action: as many as one call takes, and ten times that."""
 
 # What each verb is asked for most, and what it changes.
 _VERBS = {

@@ -30,7 +30,9 @@ from riverui.storage.postgres.executor import PostgresExecutor
 from tests.bench.generate import QUEUES, RETIRED
 
 LIMIT = 100
+"""Rows of a page: one of the sizes that people choose from."""
 CAP = 10_000
+"""Jobs up to which counts are exact: the dashboard's own setting."""
 QUEUE_CAP = 1_000
 """The pages count the states of one queue up to this."""
 

@@ -20,6 +20,7 @@ _PATH = "/jobs?limit=100"
 _ROUND = 1.5
 """Seconds of each turn."""
 _CLIENTS = 4
+"""Clients that ask at once: one for each connection of the pool."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,6 +15,7 @@ NOISE = 0.5
 much.
 """
 GROWTH = 1.5
+"""How many times longer a quick query may take on the bigger table."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,6 +13,7 @@ from tests.bench.measure import Subject, measure
 from tests.bench.page_times import measure_page_times
 
 ROWS = 5_000
+"""Jobs in the table: the least that has all states."""
 
 
 async def test_every_case_runs(driver: PostgresDriver, database_url: str) -> None:

@@ -14,7 +14,9 @@ from tests.browser.conftest import LOOP, NewPage, Site, Watch, asked_while
 pytestmark = [pytest.mark.browser, LOOP]
 
 WINDOW = 20_000
+"""Rows that one step looks at."""
 JOBS = 200_000
+"""Jobs in the table: ten steps."""
 
 
 @pytest.fixture

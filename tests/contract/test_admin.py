@@ -12,6 +12,7 @@ from riverui.storage.interface.params import JobSelectParams
 from tests.contract.seeds import ended, insert, job, row_of, running, state_of
 
 NOWHERE = 1_000_000_000
+"""An id that no job has."""
 
 
 async def test_cancel(driver: Driver) -> None:

@@ -9,6 +9,7 @@ from riverui.storage.interface import Driver
 from tests.contract.seeds import NOW
 
 TTL = timedelta(seconds=15)
+"""How long a term lasts: River's figure."""
 
 
 async def test_who_is_elected_first_leads(driver: Driver) -> None:

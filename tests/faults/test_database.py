@@ -22,6 +22,7 @@ Connection = AsyncConnection[DictRow]
 
 
 _JOBS = 1500
+"""Jobs that are under way through a fault: some seconds of work."""
 
 
 async def _all_once(database: Connection, path: Path, count: int) -> None:

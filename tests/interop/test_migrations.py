@@ -22,6 +22,7 @@ from tests.drivers import connect
 pytestmark = pytest.mark.interop
 
 VERSIONS = range(1, 9)
+"""Those of River's own line."""
 
 River = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.interop
 
 _FINAL = ("cancelled", "completed", "discarded")
 _LATER = 7200.0
+"""Seconds: no test waits for it."""
 
 # What is inserted: (kind, args, options). It comes to rest by itself, each job in the state named
 # last.

@@ -12,6 +12,7 @@ from tests.interop.twin import GO, OURS, Twin, go_time, told_instants
 from tests.interop.worker import Event, PeerError
 
 TTL = timedelta(seconds=15)
+"""How long a term lasts: River's figure."""
 
 
 async def report(twin: Twin, name: str) -> None:

@@ -44,6 +44,7 @@ from tests.storage.conftest import Make, limited, one_page
 from tests.storage.tcp_proxy import tcp_proxy
 
 SHORT = timedelta(milliseconds=100)
+"""A time limit that is soon over."""
 
 Connect = Callable[..., PostgresDriver]
 

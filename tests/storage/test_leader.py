@@ -11,6 +11,7 @@ from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import NOW, Way, hearing
 
 TTL = timedelta(seconds=15)
+"""How long a term lasts: River's figure."""
 
 
 async def _stored(way: Way) -> list[dict[str, object]]:

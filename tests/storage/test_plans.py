@@ -43,7 +43,9 @@ from tests.drivers import connect
 from tests.pro_tables import PRO_TABLES
 
 ROWS = 200_000
+"""Jobs in the table: as many as make a scan of it stand out from what an index reads."""
 WINDOW = 20_000
+"""Rows that a list may look at where no index serves its filter."""
 
 PKEY = "river_job_pkey"
 FETCHING = "river_job_prioritized_fetching_index"

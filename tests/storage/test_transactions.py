@@ -7,6 +7,7 @@ import pytest
 from riverui.storage.postgres.driver import PostgresDriver
 
 _NEVER_BEGUN = 2**40 + 5
+"""A transaction's number that the server has not given out yet."""
 
 
 async def test_the_end_of_a_transaction_is_known_by_its_number(driver: PostgresDriver) -> None:

@@ -24,6 +24,7 @@ from tests.interop.worker import build
 PARTS = ("burn", "sustained", "continuous", "inserts", "latency", "idle")
 
 _JOBS = 50_000
+"""Jobs of a run: some seconds of work."""
 _PEERS = {
     "pgqueuer": (30_000, 1.5),
     "chancy": (10_000, 5.0),

@@ -19,6 +19,7 @@ from tests.bench.engine.wiretap import wiretap
 from tests.interop.worker import build
 
 JOBS = 200
+"""Jobs of a run: enough to see that it works."""
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from tests.pro_tables import PRO_TABLES
 from tests.web.api.test_openapi import entries
 
 EXAMPLES = 30
+"""Requests made up for each address: a quick test's share."""
 UNASKED = {"api.jobs.export", "api.openapi"}
 """A file is no single JSON, and the document is asked for first of all."""
 FILL = """
