@@ -100,9 +100,10 @@ async def apply_whole(
     time_limit: timedelta | None = None,
     pilot: JobPilot = PLAIN,
 ) -> JobChanges:
-    """Do one verb to up to MAX_IDS jobs, to all of them or to none. NotFound, LockTimeout,
-    UniqueConflict and what the verb refuses name the first job that is in the way; what was no
-    more to be done is no error to River.
+    """Do one verb to up to MAX_IDS jobs, to all of them or to none.
+
+    NotFound, LockTimeout, UniqueConflict and what the verb refuses name the first job that is in
+    the way; what was no more to be done is no error to River.
     """
     unique = list(dict.fromkeys(ids))
     assert len(unique) <= MAX_IDS

@@ -86,7 +86,7 @@ class Middleware:
 
 
 class Plugin(Hook, Middleware):
-    """Both at once."""
+    """A hook that is middleware as well: one class for a plugin that needs both."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

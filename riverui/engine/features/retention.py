@@ -18,8 +18,8 @@ class QueueRetention(Feature):
     """Has the leader clean some queues by periods of their own, and its job cleaner leave them
     alone.
 
-    The leader's own settings count, so every client that may lead should have the same. ConfigError
-    for what is no queue name, or no Retention.
+    The leader's own settings count, so every client that may lead should have the same. Raises
+    ConfigError for a name that is not valid for a queue, and for what is not a Retention.
     """
 
     def __init__(self, queues: Mapping[str, Retention]) -> None:

@@ -47,7 +47,7 @@ class AttemptLog:
         return True
 
     def text(self) -> str:
-        """Return all of it."""
+        """Return the whole log."""
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 

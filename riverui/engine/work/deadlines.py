@@ -35,7 +35,7 @@ class Deadlines:
         self._push(self._loop.time() + seconds, attempt)
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         self._heap.clear()
         if self._timer is not None:
             self._timer.cancel()
