@@ -48,7 +48,7 @@ Begin = Callable[..., SharedOperations]
 
 @pytest.fixture
 async def dashboards(driver: Driver) -> AsyncIterator[Begin]:
-    """Makes the operations of one dashboard each time that it is called."""
+    """Make the operations of one dashboard each time that it is called."""
     await migrate(driver, "up", line="riverui")
     made: list[SharedOperations] = []
 
@@ -104,7 +104,7 @@ async def start(
 async def reach(
     registry: SharedOperations, fits: Callable[[Operation], object], *, id: str = "one"
 ) -> Operation:
-    """The operation once it is as wanted, seen from one dashboard."""
+    """Return the operation once it is as wanted, seen from one dashboard."""
     async with asyncio.timeout(30):
         while True:
             found = await registry.find(id)

@@ -43,7 +43,7 @@ class PageFigures:
 
 
 def measure_pages(database_url: str, *, rounds: int = 9) -> PageFigures:
-    """Serves both pages from processes of their own, asks them in turns, and takes medians of the
+    """Serve both pages from processes of their own, ask them in turns, and take medians of the
     turns.
     """
     with contextlib.ExitStack() as stack:
@@ -93,7 +93,7 @@ def measure_pages(database_url: str, *, rounds: int = 9) -> PageFigures:
 
 @contextlib.contextmanager
 def serve(command: list[str], environment: Mapping[str, str]) -> Iterator[int]:
-    """A server process on a free port, ready to answer."""
+    """Yield a server process on a free port, ready to answer."""
     with started(command, environment) as (port, _):
         yield port
 
@@ -102,7 +102,7 @@ def serve(command: list[str], environment: Mapping[str, str]) -> Iterator[int]:
 def started(
     command: list[str], environment: Mapping[str, str]
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """The port and the process of a server that is ready to answer."""
+    """Yield the port and the process of a server that is ready to answer."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -131,7 +131,7 @@ def started(
 
 
 def connection_to(port: int) -> http.client.HTTPConnection:
-    """A client of a server on this machine."""
+    """Return a client of a server on this machine."""
     return http.client.HTTPConnection("127.0.0.1", port, timeout=30)
 
 
@@ -144,7 +144,7 @@ def _get(port: int, path: str) -> bytes:
 
 
 def ask(connection: http.client.HTTPConnection, path: str) -> bytes:
-    """The body of a page; ends the run where the answer is not 200."""
+    """Return the body of a page; ends the run where the answer is not 200."""
     connection.request("GET", path)
     response = connection.getresponse()
     body = response.read()

@@ -97,7 +97,7 @@ def _size(rows: int) -> str:
 
 
 def page_times(times: Iterable[PageTime]) -> list[str]:
-    """The table of pages."""
+    """Return the table of pages."""
     head = f"{'milliseconds, median':24}{'Python':>8}{'database':>10}{'kB':>8}"
     return [
         head,
@@ -109,7 +109,7 @@ def page_times(times: Iterable[PageTime]) -> list[str]:
 
 
 def first_requests(found: Iterable[FirstRequest]) -> list[str]:
-    """The table of first requests."""
+    """Return the table of first requests."""
     return [
         f"{'milliseconds, median':24}{'first':>8}{'next':>10}",
         *(f"{page.name:24}{page.first:8.2f}{page.next:10.2f}" for page in found),

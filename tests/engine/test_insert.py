@@ -69,8 +69,8 @@ def builder(config: ClientConfig | None = None, *, enforce_unique: bool = True) 
 def row_of(
     args: Any, opts: InsertOpts | None = None, *, by: JobBuilder | None = None
 ) -> JobInsertParams:
-    """The row, which is the same whether anybody looks at the request or not, and for each of
-    several such jobs.
+    """Return the row, which is the same whether anybody looks at the request or not, and for each
+    of several such jobs.
     """
     by = by or builder()
     row = by.finish(by.prepare(args, opts))

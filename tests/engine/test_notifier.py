@@ -16,7 +16,7 @@ from tests.engine.conftest import Playground
 
 @pytest.fixture
 async def notifier(play: Playground, driver: Driver) -> AsyncIterator[Notifier]:
-    """A notifier that listens."""
+    """Yield a notifier that listens."""
     logger = logging.getLogger("riverui.engine")
     notifier = Notifier(driver, logger, backoff=lambda failures: 0.01)
     await notifier.connect()

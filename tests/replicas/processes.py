@@ -30,7 +30,7 @@ class Replica:
         self._reading = asyncio.create_task(self._read())
 
     async def said(self, words: str, *, times: int = 1) -> str:
-        """The line with these words, once it was said so often."""
+        """Return the line with these words, once it was said so often."""
 
         async def look() -> str | None:
             found = [line for line in self.lines if words in line]
@@ -75,7 +75,7 @@ class Replica:
 
 @asynccontextmanager
 async def replica(url: str, *argv: str, **environ: str) -> AsyncIterator[Replica]:
-    """A dashboard that ada may use, once it listens."""
+    """Yield a dashboard that ada may use, once it listens."""
     port = free_port()
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     process = await asyncio.create_subprocess_exec(
@@ -102,7 +102,9 @@ async def replica(url: str, *argv: str, **environ: str) -> AsyncIterator[Replica
 
 @asynccontextmanager
 async def balancer(*ports: int) -> AsyncIterator[int]:
-    """A port whose connections go to the given ones in turn, past those that do not answer."""
+    """Yield a port whose connections go to the given ones in turn, past those that do not
+    answer.
+    """
     turns = itertools.cycle(ports)
     open_now: set[asyncio.Task[Any]] = set()
 
@@ -147,7 +149,7 @@ async def balancer(*ports: int) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def browser(port: int, *, password: str = PASSWORD) -> AsyncIterator[httpx2.AsyncClient]:
-    """ada's browser, with a connection of its own for each request."""
+    """Yield a browser of ada's, with a connection of its own for each request."""
     async with httpx2.AsyncClient(
         auth=("ada", password),
         base_url=f"http://127.0.0.1:{port}",
@@ -159,7 +161,7 @@ async def browser(port: int, *, password: str = PASSWORD) -> AsyncIterator[httpx
 
 
 async def wait_for(happened: Callable[[], Awaitable[Any]], *, seconds: float = 30) -> Any:
-    """What it gives, once that is something; fails when it is not in time."""
+    """Return what it gives, once that is something; fails when it is not in time."""
     deadline = time.monotonic() + seconds
     while not (found := await happened()):
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -168,7 +170,7 @@ async def wait_for(happened: Callable[[], Awaitable[Any]], *, seconds: float = 3
 
 
 def free_port() -> int:
-    """A port on which nobody listens."""
+    """Return a port on which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

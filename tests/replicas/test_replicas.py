@@ -76,7 +76,7 @@ async def cancel_all(client: httpx2.AsyncClient) -> str:
 async def reach(
     connection: AsyncConnection[Any], fits: Callable[[Row], object], *, seconds: float = 60
 ) -> Row:
-    """The operation's row, once it is as wanted."""
+    """Return the operation's row, once it is as wanted."""
 
     async def look() -> Row | None:
         rows = await connection.execute("select * from riverui_operation")

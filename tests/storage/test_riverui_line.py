@@ -36,7 +36,7 @@ def schema(request: pytest.FixtureRequest) -> str | None:
 
 @pytest.fixture
 def behind(empty_database_url: str, schema: str | None) -> Iterator[psycopg.Connection]:
-    """A look behind, at a database that has the schema and nothing in it."""
+    """Yield a look behind, at a database that has the schema and nothing in it."""
     with psycopg.connect(empty_database_url, autocommit=True) as connection:
         if schema:
             connection.execute(f'create schema "{schema}"'.encode())
@@ -53,7 +53,7 @@ async def empty(
 
 
 def names(connection: psycopg.Connection, schema: str | None) -> set[str]:
-    """What is in the schema."""
+    """Return what is in the schema."""
     return {row[0] for row in connection.execute(_NAMES, {"schema": schema or "public"})}
 
 

@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def drawn(folder: Path) -> tuple[str, int]:
-    """What a new process draws, and how much it compiles for that."""
+    """Return what a new process draws, and how much it compiles for that."""
     environment = Compiling(folder)
     return environment.get_template("page.html").render(name="you"), environment.compiled
 
