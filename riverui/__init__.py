@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     )
     from riverui.storage.connect import connect
     from riverui.storage.interface import Driver
-    from riverui.storage.interface.params import InsertResult
+    from riverui.storage.interface.engine_params import InsertResult
     from riverui.storage.migrations import migrate
     from riverui.storage.where import Where
     from riverui.web.auth.rights import Access, Authenticate
@@ -172,7 +172,7 @@ _PLACES = {
     "engine.sync_client": "SyncClient",
     "engine.work.worker": "ErrorResult Job JobCancel JobSnooze StuckJob StuckResult Worker Workers",
     "storage.connect": "connect",
-    "storage.interface.params": "InsertResult",
+    "storage.interface.engine_params": "InsertResult",
     "storage.migrations": "migrate",
     "storage.where": "Where",
     "web.auth.rights": "Access",

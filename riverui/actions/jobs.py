@@ -16,8 +16,8 @@ from riverui.actions.verbs import NOTHING, Given, JobVerb
 from riverui.domain.jobs import JobRow, JobState
 from riverui.errors import BadRequest, JobRunning, LockTimeout, NotFound, UniqueConflict
 from riverui.storage.interface import Driver, Executor, Transaction
+from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from riverui.storage.interface.params import JobSelectParams
 
 MAX_IDS = 1_000
 """Ids that one call takes, as River's own API does."""

@@ -240,7 +240,7 @@ async def _drops_jobs(driver: Driver, line: str, steps: Sequence[MigrationStep])
     """Return whether these steps drop the table of jobs, and there are any."""
     if line != "main" or not any(step.version == _JOBS_MADE_BY for step in steps):
         return False
-    from riverui.storage.interface.params import JobSelectParams
+    from riverui.storage.interface.engine_params import JobSelectParams
 
     try:
         async with driver.reading() as db:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from riverui.domain.jobs import JobRow
     from riverui.engine.insert.insert_opts import InsertRequest
-    from riverui.storage.interface.params import InsertResult
+    from riverui.storage.interface.engine_params import InsertResult
 
 Attributes = dict[str, Any]
 

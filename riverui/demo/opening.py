@@ -16,7 +16,7 @@ from riverui.domain.jobs import JobState
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import JobSelectParams, JobSetStateParams
+from riverui.storage.interface.engine_params import JobSelectParams, JobSetStateParams
 
 _RESCUED_AFTER = timedelta(minutes=10)
 """When a running job counts as lost: longer than any of the shop's, and soon enough to be seen."""

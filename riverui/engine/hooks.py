@@ -18,7 +18,7 @@ from riverui.engine.args.job_args import hooks_of, plugins_of
 
 if TYPE_CHECKING:
     from riverui.engine.insert.insert_opts import InsertRequest
-    from riverui.storage.interface.params import InsertResult
+    from riverui.storage.interface.engine_params import InsertResult
 
 _Any = TypeVar("_Any")
 _Kind = TypeVar("_Kind", bound="Hook | Middleware")

@@ -13,7 +13,7 @@ from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.engine.args import gojson
-from riverui.storage.interface.params import JobSelectParams
+from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.where import Where
 
 MOST = 10_000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from riverui.engine.waiting import Backoff, backoff
-from riverui.storage.interface.params import INSERT_ROWS
+from riverui.storage.interface.engine_params import INSERT_ROWS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,8 +20,7 @@ from riverui.actions.pilot import plain_cancel, plain_delete, plain_retry
 from riverui.domain.jobs import JobRow
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.storage.interface import Executor
-from riverui.storage.interface.job_actions import JobChanges
-from riverui.storage.interface.params import (
+from riverui.storage.interface.engine_params import (
     InsertResult,
     JobDeleteBeforeParams,
     JobFetchParams,
@@ -29,6 +28,7 @@ from riverui.storage.interface.params import (
     JobRescueParams,
     JobSetStateParams,
 )
+from riverui.storage.interface.job_actions import JobChanges
 
 E = TypeVar("E")
 P = TypeVar("P")

@@ -19,7 +19,7 @@ from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, InsertError, NotFound
 from riverui.storage.connect import sync_driver_of
 from riverui.storage.interface import Driver, SyncDriver, SyncExecutor
-from riverui.storage.interface.params import InsertResult, JobInsertParams
+from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
 
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool

@@ -42,7 +42,7 @@ from riverui.engine.work.progress import CURSOR, STEP
 from riverui.engine.work.worker import Job, Worker, Workers
 from riverui.storage.connect import connect
 from riverui.storage.interface import EngineExecutor
-from riverui.storage.interface.params import JobSelectParams
+from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.testing.transaction_client import (
     LONGEST,
     TransactionDriver,

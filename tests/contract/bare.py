@@ -9,7 +9,8 @@ from typing import Any
 
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import WORKING, Capability, Executor, Transaction, WorkingDriver
-from riverui.storage.interface.params import Count, CountKind, InsertResult, JobInsertParams
+from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
+from riverui.storage.interface.params import Count, CountKind
 
 
 class BareExecutor:

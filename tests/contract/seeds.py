@@ -8,7 +8,11 @@ from typing import Any
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import JobFetchParams, JobInsertParams, JobSetStateParams
+from riverui.storage.interface.engine_params import (
+    JobFetchParams,
+    JobInsertParams,
+    JobSetStateParams,
+)
 
 NOW = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=UTC)
 CLIENT = "host_a_2026"

@@ -7,8 +7,8 @@ import pytest
 from riverui.domain.jobs import JobState, state_bits
 from riverui.errors import UniqueConflict
 from riverui.storage.interface import Driver
+from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.interface.job_actions import SkipReason
-from riverui.storage.interface.params import JobSelectParams
 from tests.contract.seeds import ended, insert, job, row_of, running, state_of
 
 NOWHERE = 1_000_000_000

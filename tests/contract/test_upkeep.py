@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from riverui.domain.jobs import JobState, state_bits
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import JobDeleteBeforeParams, JobRescueParams
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams, JobRescueParams
 from tests.contract.seeds import NOW, ended, insert, job, row_of, running, state_of
 
 HOUR = timedelta(hours=1)

@@ -9,7 +9,11 @@ import pytest
 
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import JobFetchParams, JobSelectParams, JobSetStateParams
+from riverui.storage.interface.engine_params import (
+    JobFetchParams,
+    JobSelectParams,
+    JobSetStateParams,
+)
 from tests.contract.seeds import CLIENT, ENDS, NOW, ended, ending, insert, job, row_of, running
 
 FETCH = JobFetchParams(client_id=CLIENT, queue="default", limit=10, now=NOW)

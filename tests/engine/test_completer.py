@@ -25,7 +25,7 @@ from riverui.engine.work.completer import Completer
 from riverui.engine.work.context import metadata_set, record_output
 from riverui.engine.work.worker import Job
 from riverui.storage.connect import connect
-from riverui.storage.interface.params import JobFetchParams
+from riverui.storage.interface.engine_params import JobFetchParams
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
 

@@ -24,7 +24,7 @@ from riverui.engine.insert.insert_opts import (
 from riverui.engine.insert.job_builder import JobBuilder, NotifyLimiter, available_queues
 from riverui.engine.work.worker import Job, Workers
 from riverui.errors import ArgsError, InsertError, UnknownJobKind
-from riverui.storage.interface.params import JobInsertParams
+from riverui.storage.interface.engine_params import JobInsertParams
 
 NOW = datetime(2026, 8, 7, 19, 34, 56, 789_000, tzinfo=UTC)
 LATER = NOW + timedelta(hours=2)

@@ -29,7 +29,7 @@ from riverui.engine.insert.insert_opts import (
 from riverui.engine.limits import EngineLimits
 from riverui.errors import ArgsError, DatabaseError, InsertError, UniqueConflict
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import InsertResult
+from riverui.storage.interface.engine_params import InsertResult
 
 Rows = Callable[[], Awaitable[list[DictRow]]]
 

@@ -13,7 +13,7 @@ import pytest
 
 from riverui.domain.jobs import JobState
 from riverui.engine.job_lists import JobDeleteManyParams, JobListCursor, JobListOrder, JobListParams
-from riverui.storage.interface.params import JobSelectParams
+from riverui.storage.interface.engine_params import JobSelectParams
 
 NOON = datetime(2026, 8, 7, 12, 0, 0, 120_000, tzinfo=UTC)
 

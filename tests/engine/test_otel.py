@@ -27,7 +27,7 @@ from riverui.engine.insert.insert_opts import InsertRequest
 from riverui.engine.work.worker import Job, JobCancel, JobSnooze, Workers
 from riverui.errors import ConfigError
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import InsertResult
+from riverui.storage.interface.engine_params import InsertResult
 
 NOW = datetime(2026, 11, 21, 12, 30, 15, 250_000, tzinfo=UTC)
 JOB = JobRow(

@@ -40,13 +40,13 @@ from riverui.engine.work.context import job_complete_tx
 from riverui.engine.work.worker import Job, Worker
 from riverui.errors import ConfigError, InsertError
 from riverui.storage.interface import Driver, Executor
-from riverui.storage.interface.job_actions import JobChanges, SkipReason
-from riverui.storage.interface.params import (
+from riverui.storage.interface.engine_params import (
     InsertResult,
     JobDeleteBeforeParams,
     JobFetchParams,
     JobSelectParams,
 )
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from tests import factory
 from tests.engine.conftest import Playground, Task
 from tests.web.stand_ins import browser

@@ -13,7 +13,7 @@ from riverui.engine.pilot import Feature, Inner, InsertBatch
 from riverui.engine.sync_client import SyncClient
 from riverui.errors import DatabaseError
 from riverui.storage.interface import Executor
-from riverui.storage.interface.params import InsertResult
+from riverui.storage.interface.engine_params import InsertResult
 from tests.engine.conftest import Playground, Task
 
 

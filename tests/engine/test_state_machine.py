@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from riverui.domain.jobs import JobState
 from riverui.engine.insert.insert_opts import UniqueOpts
-from riverui.storage.interface.params import JobSelectParams
+from riverui.storage.interface.engine_params import JobSelectParams
 from tests.interop import upkeep
 from tests.interop.script import Script
 from tests.interop.twin import Ending, NewJob, Twin, twin

@@ -28,7 +28,7 @@ from riverui.engine.insert.insert_opts import (
 from riverui.engine.sync_client import SyncClient
 from riverui.errors import ArgsError, DatabaseUnavailable, InsertError, UniqueConflict
 from riverui.storage.connect import connect_sync
-from riverui.storage.interface.params import InsertResult
+from riverui.storage.interface.engine_params import InsertResult
 
 
 @dataclass

@@ -24,14 +24,14 @@ from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.errors import UniqueConflict
-from riverui.storage.interface.job_actions import SkipReason
-from riverui.storage.interface.params import (
+from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
     JobFetchParams,
     JobRescueParams,
     JobSelectParams,
     JobSetStateParams,
 )
+from riverui.storage.interface.job_actions import SkipReason
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.drivers import connect

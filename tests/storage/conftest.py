@@ -16,15 +16,8 @@ from psycopg.rows import DictRow, dict_row
 
 from riverui.domain.jobs import JobListRow
 from riverui.storage.interface import LISTENING, NOTIFYING, Driver, SyncDriver, SyncExecutor
-from riverui.storage.interface.params import (
-    InsertResult,
-    JobCursor,
-    JobFilter,
-    JobInsertParams,
-    JobListParams,
-    JobOrder,
-    JobPage,
-)
+from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
+from riverui.storage.interface.params import JobCursor, JobFilter, JobListParams, JobOrder, JobPage
 from riverui.storage.migrations import migrate
 from riverui.storage.options import ConnectOptions
 from riverui.storage.postgres.connect import connect as connect_postgres

@@ -23,7 +23,7 @@ from riverui.domain.jobs import JobState
 from riverui.errors import SchemaMissing, UniqueConflict
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import JobFetchParams, JobSetStateParams
+from riverui.storage.interface.engine_params import JobFetchParams, JobSetStateParams
 from tests.storage.conftest import NOW, Make, hearing, insert_params
 
 UNIQUE = insert_params(unique_key=b"k", unique_states=245)

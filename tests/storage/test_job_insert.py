@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from riverui.domain.jobs import STATE_BITS, JobState, state_bits
 from riverui.errors import BadRequest, DatabaseError, UniqueConflict
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import InsertResult, JobInsertParams
+from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
 from tests.storage.conftest import NOW, Make, Way, hearing, insert_params
 
 KEY = b"\x00\xff\x80unique"

@@ -11,7 +11,7 @@ import pytest
 from riverui.domain.jobs import JobRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import JobSelectParams
+from riverui.storage.interface.engine_params import JobSelectParams
 from tests.storage.conftest import NOW, Make, Way
 
 STATES = tuple(state.value for state in JobState)

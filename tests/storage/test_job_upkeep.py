@@ -11,7 +11,11 @@ import pytest
 
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import JobDeleteBeforeParams, JobRescueParams, JobScheduled
+from riverui.storage.interface.engine_params import (
+    JobDeleteBeforeParams,
+    JobRescueParams,
+    JobScheduled,
+)
 from tests import factory
 from tests.storage.conftest import NOW, Make, Way
 

@@ -12,7 +12,7 @@ from psycopg.rows import DictRow
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.errors import BadRequest
-from riverui.storage.interface.params import JobFetchParams, JobSetStateParams
+from riverui.storage.interface.engine_params import JobFetchParams, JobSetStateParams
 from riverui.storage.postgres.driver import PostgresDriver
 from tests import factory
 from tests.storage.conftest import NOW, Make, Way

@@ -13,15 +13,8 @@ from functools import partial
 import psycopg
 
 from riverui.domain.jobs import JobState
-from riverui.storage.interface.params import (
-    Field,
-    JobDeleteBeforeParams,
-    JobFilter,
-    JobOrder,
-    JobSetStateParams,
-    Op,
-    Term,
-)
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams, JobSetStateParams
+from riverui.storage.interface.params import Field, JobFilter, JobOrder, Op, Term
 from riverui.storage.migrations import migrate, validate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor

@@ -20,17 +20,19 @@ from psycopg import AsyncConnection, AsyncRawCursor, RawCursor
 
 from riverui.domain.clock import LAST
 from riverui.domain.jobs import JobState
-from riverui.storage.interface.params import (
-    Field,
-    JobCursor,
+from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
     JobFetchParams,
-    JobFilter,
-    JobListParams,
-    JobOrder,
     JobRescueParams,
     JobSelectParams,
     JobSetStateParams,
+)
+from riverui.storage.interface.params import (
+    Field,
+    JobCursor,
+    JobFilter,
+    JobListParams,
+    JobOrder,
     Op,
     Term,
 )

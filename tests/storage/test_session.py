@@ -22,8 +22,8 @@ from riverui.errors import (
     SchemaTooOld,
     UniqueConflict,
 )
+from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.interface.job_actions import SkipReason
-from riverui.storage.interface.params import JobFetchParams
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor

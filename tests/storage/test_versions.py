@@ -13,18 +13,13 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 
 from riverui.domain.jobs import JobState
-from riverui.storage.interface.params import (
-    Field,
+from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
-    JobFilter,
-    JobListParams,
-    JobOrder,
     JobRescueParams,
     JobSelectParams,
     JobSetStateParams,
-    Op,
-    Term,
 )
+from riverui.storage.interface.params import Field, JobFilter, JobListParams, JobOrder, Op, Term
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.statements import load_queries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from riverui.engine.pilot import Feature
 from riverui.engine.work.worker import Workers
-from riverui.storage.interface.params import JobFetchParams
+from riverui.storage.interface.engine_params import JobFetchParams
 
 
 class FetchOnlyKnownKinds(Feature):

@@ -22,7 +22,7 @@ from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import InsertBatch, Pilot
 from riverui.errors import InsertError
 from riverui.storage.interface import NOTIFYING, TRANSACTION_STATUS, Driver, Executor
-from riverui.storage.interface.params import InsertResult, JobInsertParams
+from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
 
 if TYPE_CHECKING:
     from riverui.engine.config import ClientConfig

@@ -36,7 +36,7 @@ from riverui.engine.insert.insert_opts import (
     InsertRequest,
 )
 from riverui.errors import InsertError, UnknownJobKind
-from riverui.storage.interface.params import JobInsertParams
+from riverui.storage.interface.engine_params import JobInsertParams
 
 _TAG = re.compile(r"\w[\w-]+\w", re.ASCII)
 """A tag: River's pattern."""

@@ -29,7 +29,7 @@ from riverui.errors import (
     RiveruiError,
     SchemaMissing,
 )
-from riverui.storage.interface.params import JobSelectParams, JobSetStateParams
+from riverui.storage.interface.engine_params import JobSelectParams, JobSetStateParams
 
 T = TypeVar("T")
 R = TypeVar("R")

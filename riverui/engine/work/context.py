@@ -13,7 +13,7 @@ from riverui.engine.work.attempt import Attempt, OwnClient
 from riverui.engine.work.metadata_json import json_text
 from riverui.engine.work.worker import A, Job
 from riverui.errors import NotFound, OutsideJob
-from riverui.storage.interface.params import JobSetStateParams
+from riverui.storage.interface.engine_params import JobSetStateParams
 
 MOST_OUTPUT_BYTES = 32 * 1024 * 1024
 """River's limit for a job's output, as JSON."""

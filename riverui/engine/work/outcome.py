@@ -21,7 +21,7 @@ from riverui.engine.args import gojson
 from riverui.engine.events import EventKind
 from riverui.engine.spans import SCHEDULER_INTERVAL
 from riverui.engine.work.worker import Job, JobCancel, RetryPolicy, Worker
-from riverui.storage.interface.params import JobSetStateParams
+from riverui.storage.interface.engine_params import JobSetStateParams
 
 MOST_ERROR = 100_000
 """Characters of an error's message that are kept, and as many of its traceback: `errors` has one of

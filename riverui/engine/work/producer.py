@@ -27,7 +27,7 @@ from riverui.engine.work.queue_poller import QueuePoller
 from riverui.engine.work.set_aside import SetAside, passing_over
 from riverui.engine.work.stuck_jobs import StuckJobs
 from riverui.errors import RiveruiError
-from riverui.storage.interface.params import JobFetchParams
+from riverui.storage.interface.engine_params import JobFetchParams
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.queues import QueueRow
+from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.interface.job_actions import JobActions
-from riverui.storage.interface.params import JobSelectParams
 
 
 class JobAdminExecutor(JobActions, Protocol):

@@ -12,7 +12,7 @@ from typing import Protocol
 from riverui.domain.jobs import JobRow
 from riverui.domain.queues import LeaderRow, QueueRow
 from riverui.storage.interface.capabilities import Offering
-from riverui.storage.interface.params import (
+from riverui.storage.interface.engine_params import (
     InsertResult,
     JobDeleteBeforeParams,
     JobFetchParams,

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from riverui.storage.interface.capabilities import Capability, Offering
 
 Direction = Literal["up", "down"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MigrationRow:
+    """An applied migration as `river_migration` records it."""
+
+    line: str
+    version: int
+    created_at: datetime
 
 
 class MigrationSource(Protocol):

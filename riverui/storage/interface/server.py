@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from riverui.storage.interface.capabilities import Capability
-from riverui.storage.interface.params import MigrationRow, ServerRow
+from riverui.storage.interface.migrations import MigrationRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerRow:
+    """The database server as the About page tells it."""
+
+    version: str
+    database: str
+    user: str
+    schema: str
+    """The schema in use: the configured one, or the first of the search path."""
+    settings: tuple[tuple[str, str], ...]
+    """Names and values (with units) of the server settings that matter to a queue."""
+    job_rows_estimated: int
+    """`pg_class.reltuples` of river_job; -1 before the first ANALYZE."""
+    job_bytes: int
+    """Size of river_job with its indexes and TOAST."""
 
 
 class ServerExecutor(Protocol):

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from riverui.domain.jobs import JobRow
-from riverui.storage.interface.params import InsertResult, JobInsertParams, JobSetStateParams
+from riverui.storage.interface.engine_params import InsertResult, JobInsertParams, JobSetStateParams
 
 
 class SyncExecutor(Protocol):

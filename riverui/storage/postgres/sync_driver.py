@@ -20,7 +20,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from riverui.domain.jobs import JobRow
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.interface.params import InsertResult, JobInsertParams, JobSetStateParams
+from riverui.storage.interface.engine_params import InsertResult, JobInsertParams, JobSetStateParams
 from riverui.storage.options import Watch
 from riverui.storage.postgres.client_timeout import hang_up
 from riverui.storage.postgres.engine.job_insert import insert_many, insert_many_fast

@@ -15,7 +15,7 @@ from riverui.engine.lead.maintenance.service import (
 )
 from riverui.engine.lead.retention import Retention
 from riverui.engine.work.set_aside import SetAside, passing_over
-from riverui.storage.interface.params import JobDeleteBeforeParams
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -25,7 +25,7 @@ from riverui.engine.work.worker import Job, WorkUnit
 from riverui.engine.work.worker_settings import timeout_of
 from riverui.errors import DatabaseError
 from riverui.storage.interface import Executor
-from riverui.storage.interface.params import JobRescueParams
+from riverui.storage.interface.engine_params import JobRescueParams
 
 _BATCH = 1_000
 """Jobs in one statement: fewer than River takes, since these come with their args, which may be

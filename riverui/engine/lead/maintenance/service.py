@@ -18,7 +18,7 @@ from riverui.engine.lead.retention import RIVERS_RETENTION, Retention
 from riverui.engine.waiting import Sleep, between, pass_on_cancellation
 from riverui.errors import LockTimeout, QueryTimeout, RiveruiError
 from riverui.storage.interface import Driver, Executor
-from riverui.storage.interface.params import JobDeleteBeforeParams
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 
 TIMEOUT = timedelta(seconds=30)
 """For a statement of the maintenance that has no limit of its own: River's figure."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from riverui.errors import BadRequest
-from riverui.storage.interface.params import MigrationRow, ServerRow
+from riverui.storage.interface.migrations import MigrationRow
+from riverui.storage.interface.server import ServerRow
 from riverui.storage.options import DASHBOARD_PREFIX
 from riverui.storage.postgres.statements import Statements
 

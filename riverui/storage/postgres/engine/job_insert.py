@@ -11,7 +11,7 @@ from typing import Any
 from riverui.domain.clock import FIRST, LAST
 from riverui.domain.jobs import STATE_BITS, JobRow, JobState
 from riverui.domain.numbers import MAX_SMALLINT
-from riverui.storage.interface.params import InsertResult, JobInsertParams
+from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import attempt_errors
 from riverui.storage.postgres.job_list.rows import texts

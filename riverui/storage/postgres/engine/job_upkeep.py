@@ -7,7 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from riverui.domain.jobs import JobRow
-from riverui.storage.interface.params import JobDeleteBeforeParams, JobRescueParams, JobScheduled
+from riverui.storage.interface.engine_params import (
+    JobDeleteBeforeParams,
+    JobRescueParams,
+    JobScheduled,
+)
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import (
     JOB_COLUMNS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.numbers import is_bigint
-from riverui.storage.interface.params import (
+from riverui.storage.interface.engine_params import (
     MAX_ATTEMPTED_BY,
     InsertResult,
     JobFetchParams,

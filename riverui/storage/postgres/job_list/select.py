@@ -8,7 +8,7 @@ from typing import Any
 from riverui.domain.jobs import FINALIZED, JobRow
 from riverui.domain.numbers import MAX_SMALLINT, is_bigint
 from riverui.errors import BadRequest, DatabaseError
-from riverui.storage.interface.params import JobSelectParams
+from riverui.storage.interface.engine_params import JobSelectParams
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
 from riverui.storage.postgres.rows import Rows

@@ -16,7 +16,8 @@ from riverui import __version__
 from riverui.domain.queues import LeaderRow
 from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
 from riverui.storage.interface import MIGRATIONS, SERVER, MigrationSource, missing
-from riverui.storage.interface.params import MigrationRow, ServerRow
+from riverui.storage.interface.migrations import MigrationRow
+from riverui.storage.interface.server import ServerRow
 from riverui.storage.migrations import migration_sql
 from riverui.web.auth.access import access
 from riverui.web.http.context import Dashboard, dashboard

@@ -16,12 +16,7 @@ from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.errors import QueryTimeout
 from riverui.storage.interface import Executor
-from riverui.storage.interface.params import (
-    Count,
-    JobCursor,
-    JobListParams,
-    JobPage,
-)
+from riverui.storage.interface.params import Count, JobCursor, JobListParams, JobPage
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.htmx import htmx

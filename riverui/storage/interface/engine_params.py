@@ -1,0 +1,140 @@
+"""What engine calls take and give besides rows: inserting, fetching, finishing, cleaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from riverui.domain.jobs import JobRow, JobState
+from riverui.storage.where import Where
+
+
+class JobInsertParams(NamedTuple):
+    """A job to insert, ready for the database: everything checked, defaults filled in."""
+
+    kind: str
+    args: str
+    """JSON text of an object."""
+    created_at: datetime
+    scheduled_at: datetime
+    state: JobState = JobState.AVAILABLE
+    max_attempts: int = 25
+    metadata: str = "{}"
+    priority: int = 1
+    queue: str = "default"
+    tags: tuple[str, ...] = ()
+    unique_key: bytes | None = None
+    unique_states: int = 0
+    """Bits as of `domain.jobs.state_bits`; 0 with no key."""
+
+
+class InsertResult(NamedTuple):
+    """The job inserted, or the one that was there already with its unique key."""
+
+    job: JobRow
+    unique_skipped_as_duplicate: bool = False
+
+    @property
+    def unique_skipped_as_duplicated(self) -> bool:
+        """Return the same under the name that River's Python client uses."""
+        return self.unique_skipped_as_duplicate
+
+
+INSERT_ROWS = 5_000
+"""Jobs that one statement inserts: River's figure."""
+
+
+MAX_ATTEMPTED_BY = 100
+"""Entries that River keeps in `attempted_by`, the newest ones."""
+
+
+class JobFetchParams(NamedTuple):
+    """Which available jobs a client takes (River's JobGetAvailable)."""
+
+    client_id: str
+    queue: str
+    limit: int
+    now: datetime | None = None
+    """None leaves it to the database's clock."""
+    kinds: tuple[str, ...] | None = None
+    """Only these; None for all."""
+    max_attempted_by: int = MAX_ATTEMPTED_BY
+    except_ids: tuple[int, ...] = ()
+    """Never these."""
+
+
+class JobSetStateParams(NamedTuple):
+    """How one attempt ended (River's JobSetStateIfRunning); None leaves a column as it is."""
+
+    id: int
+    state: JobState
+    finalized_at: datetime | None = None
+    attempt: int | None = None
+    error: str | None = None
+    """JSON text of the element to append to `errors`."""
+    scheduled_at: datetime | None = None
+    metadata: str | None = None
+    """JSON text of an object to merge, whatever state the job is in by then."""
+
+
+class JobRescueParams(NamedTuple):
+    """What becomes of one stuck job."""
+
+    id: int
+    state: JobState
+    error: str
+    scheduled_at: datetime | None = None
+    """None leaves it as it is."""
+    finalized_at: datetime | None = None
+
+
+class JobScheduled(NamedTuple):
+    """A job that the scheduler moved: made available, or discarded as another has its key.
+
+    No whole row: ten thousand of them with large args would not fit anywhere.
+    """
+
+    id: int
+    queue: str
+    scheduled_at: datetime
+    conflict_discarded: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobDeleteBeforeParams:
+    """Which finished jobs the cleaner removes; None keeps that state for ever."""
+
+    cancelled_before: datetime | None
+    completed_before: datetime | None
+    discarded_before: datetime | None
+    limit: int
+    queues_excluded: tuple[str, ...] = ()
+    queues_included: tuple[str, ...] = ()
+    """Only jobs of these queues; empty for all."""
+    except_ids: tuple[int, ...] = ()
+    """Never these."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobSelectParams:
+    """River's JobListParams and JobDeleteManyParams: an empty tuple does not filter."""
+
+    ids: tuple[int, ...] = ()
+    kinds: tuple[str, ...] = ()
+    priorities: tuple[int, ...] = ()
+    queues: tuple[str, ...] = ()
+    states: tuple[JobState, ...] = ()
+    tags_all: tuple[str, ...] = ()
+    tags_any: tuple[str, ...] = ()
+    metadata: str | None = None
+    """JSON text of an object to contain."""
+    limit: int = 100
+    order: str = "id"
+    """A column: id, scheduled_at, attempted_at or finalized_at."""
+    descending: bool = False
+    after: tuple[datetime | None, int] | None = None
+    """The order column's value (None when ordered by id) and the id of the last row of the page
+    before.
+    """
+    where: tuple[Where, ...] = ()
