@@ -111,6 +111,12 @@ async def test_programs_are_told_what_is_missing(client: httpx2.AsyncClient) -> 
         answer = await client.request(method, path, json={} if method == "POST" else None)
         assert answer.status_code == 501, (path, answer.text)
         assert "are not supported on this database" in answer.json()["message"], path
+    described = (await client.get("/api/openapi.json")).json()["paths"]
+    assert {
+        path
+        for path, methods in described.items()
+        if any("501" in told["responses"] for told in methods.values())
+    } == {path for path in described if path.startswith("/api/pro/")}
 
 
 async def test_the_search_box_offers_what_it_can(

@@ -1,0 +1,81 @@
+"""River Pro's durable periodic jobs, and the clients that fetch from a queue."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.errors import BadRequest
+from riverui.web.api import requests, serializers
+from riverui.web.api.endpoints import Description, Endpoint, Parameter, limit
+from riverui.web.api.models import NeededText
+from riverui.web.http.context import dashboard
+from riverui.web.sections.workflows.models import (
+    PeriodicJob,
+    PeriodicJobs,
+    Producer,
+    Producers,
+)
+from riverui.web.sections.workflows.required import GROUP, LIMIT, need
+
+_STALE = timedelta(hours=24)
+"""How long after its last update a periodic job is listed, as in River UI."""
+
+
+async def periodic_jobs(request: Request) -> Response:
+    """Answer durable periodic jobs updated within the last day."""
+    limit = requests.limit(request, LIMIT)
+    async with dashboard(request).driver.reading() as executor:
+        pro = await need(
+            executor, {"river_periodic_job"}, "Durable periodic jobs need River Pro's migrations."
+        )
+        rows = await pro.periodic_job_list(updated_after=datetime.now(UTC) - _STALE, limit=limit)
+    return serializers.reply(PeriodicJobs(data=[PeriodicJob.of(row) for row in rows]))
+
+
+async def producers(request: Request) -> Response:
+    """Answer the clients that fetch from a queue, and what each of them works."""
+    queue = requests.first(request, "queue_name")
+    if not queue:
+        raise BadRequest("`queue_name` is missing.")
+    async with dashboard(request).driver.reading() as executor:
+        pro = await need(executor, {"river_producer"}, "Producers need River Pro's migrations.")
+        rows = await pro.producer_list(queue)
+    return serializers.reply(Producers(data=[Producer.of(row) for row in rows]))
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/api/pro/periodic-jobs",
+        "api.pro.periodic_jobs",
+        "jobs.read",
+        periodic_jobs,
+        Description(
+            group=GROUP,
+            summary="Durable periodic jobs updated within the last day.",
+            answer=PeriodicJobs,
+            parameters=(limit(LIMIT),),
+            fails=(501,),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/pro/producers",
+        "api.pro.producers",
+        "queues.read",
+        producers,
+        Description(
+            group=GROUP,
+            summary="The clients that fetch from a queue.",
+            answer=Producers,
+            parameters=(
+                Parameter(name="queue_name", summary="The queue.", type=NeededText, required=True),
+            ),
+            fails=(501,),
+        ),
+    ),
+)
+"""Their part of the API."""
