@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from riverui.domain.jobs import (
@@ -21,8 +21,9 @@ from riverui.domain.jobs import (
 from riverui.domain.queues import QueueListRow, QueueRow
 
 _GO_TIME = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII
+    r"\d{4}-\d\d-\d\dT(?!24)\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)", re.ASCII
 )
+"""Narrower than what `datetime.fromisoformat` reads, which takes more with each Python."""
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 
 MOST_VALUE = 200
@@ -160,26 +161,10 @@ def go_time(text: str | None) -> datetime | None:
     """Return a time that is written as Go's JSON has it (up to nine decimals, any offset), in UTC;
     None for all else.
     """
-    match = _GO_TIME.fullmatch(text) if text else None
-    if match is None:
+    if not text or not _GO_TIME.fullmatch(text):
         return None
-    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-    offset = match[8]
     try:
-        local = datetime(
-            year,
-            month,
-            day,
-            hour,
-            minute,
-            second,
-            int((match[7] or "").ljust(6, "0")[:6]),
-            tzinfo=UTC,
-        )
-        if offset == "Z":
-            return local
-        shift = timedelta(hours=int(offset[1:3]), minutes=int(offset[4:6]))
-        return local + shift if offset[0] == "-" else local - shift
+        return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
