@@ -97,6 +97,7 @@ class Completer:
         self._room = asyncio.Event()
         self._room.set()
         self._stop_by: float | None = None
+        self._telling: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -140,6 +141,7 @@ class Completer:
                 await self._flush()
             except _OutOfTime:
                 break
+        await self._told()
         if self._timer is not None:
             self._timer.cancel()
         if self.waiting:
@@ -191,8 +193,10 @@ class Completer:
         except BaseException:
             self._plain = batch | self._plain
             raise
+        await self._told()
         if self._events.subscriptions:
-            await self._tell_completed(batch, written)
+            # While the next outcomes are on their way to the database.
+            self._telling = asyncio.create_task(self._tell_completed(batch, written))
 
     async def _write_changes(self, batch: dict[int, tuple[Attempt, Outcome]]) -> None:
         if not batch:
@@ -202,6 +206,7 @@ class Completer:
         except BaseException:
             self._changes = batch | self._changes
             raise
+        await self._told()
         if self._events.subscriptions:
             for row in rows:
                 # A feature may return rows of other jobs, whose states it has changed along.
@@ -278,6 +283,14 @@ class Completer:
         if self._stop_by is not None and self._loop.time() + seconds > self._stop_by:
             raise _OutOfTime
         await self._resume.wait(seconds)
+
+    async def _told(self) -> None:
+        """Wait until subscribers were told of what was written before, so that events keep their
+        order.
+        """
+        if self._telling is not None:
+            await self._telling
+            self._telling = None
 
     async def _tell_completed(self, batch: dict[int, Attempt], written: Sequence[int]) -> None:
         ended = [batch.pop(job_id) for job_id in written]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from riverui.engine.work.threads import WorkerThreads
 
 
-_TURN = 0.005
+_TURN = 0.002
 """Seconds that starting jobs may take of one turn of the event loop: what else waits is not late by
 more.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -57,6 +57,8 @@ class Producer:
         self._aside = SetAside(f"queue {name}", client.logger, seconds=limits.set_aside_seconds)
         self._attempts = 0
         """Those in `_active`, and those whose job was rescued and came back while they went on."""
+        self._beginning = 0
+        """Answers whose jobs are not at work yet."""
         self._cancelled_early: set[int] = set()
         """Jobs cancelled while the answer that brings them was on its way."""
         self._client = client
@@ -278,7 +280,7 @@ class Producer:
         """Fetch up to so many jobs, have them worked, and return how many there were."""
         params = self._params._replace(limit=limit, except_ids=self._aside.ids)
         began = time.perf_counter()
-        self._cancelled_early.clear()
+        self._cancelled_early = set()
         self._fetching = True
         try:
             rows = await self._get_available(params)
@@ -289,7 +291,12 @@ class Producer:
         if rows:
             size = sum(len(row.args) + len(row.metadata) for row in rows)
             self._few_enough = max(1, len(rows) * self._most_characters // max(size, 1))
-            self._begin(rows)
+            self._attempts += len(rows)
+            self._taken += len(rows)
+            # Not at once: while these jobs begin, the next ones can be on their way.
+            self._beginning += 1
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._begin, rows, self._cancelled_early)
         if self._client.extensions.metric_emit:
             self._measure("job_get_available_duration", time.perf_counter() - began)
             self._measure("job_get_available_count", len(rows))
@@ -302,20 +309,21 @@ class Producer:
             )
         return self._connection.call(lambda executor: executor.job_get_available(params))
 
-    def _begin(self, rows: Sequence[JobRow]) -> None:
+    def _begin(self, rows: Sequence[JobRow], cancelled_early: Set[int]) -> None:
         """Have fetched jobs worked; those that come too late, or were cancelled on their way, end
         at once.
         """
+        self._beginning -= 1
         executor = self._executor
         attempts = [executor.attempt(row, self) for row in rows]
-        self._attempts += len(attempts)
-        self._taken += len(attempts)
         for attempt in attempts:
             self._active[attempt.row.id] = attempt
             if self._stop_cause is not None:
                 attempt.end(self._stop_cause)
-            if attempt.row.id in self._cancelled_early:
-                attempt.end(Cause.REMOTE)
+        # The next fetch may be on its way already, and what is cancelled now be noted there.
+        for job_id in cancelled_early | self._cancelled_early:
+            if (cancelled := self._active.get(job_id)) is not None:
+                cancelled.end(Cause.REMOTE)
         executor.start(attempts)
 
     def _fetch_failed(self, error: RiveruiError) -> None:
@@ -355,7 +363,7 @@ class Producer:
         if attempt is not None:
             self._logger.info("job %s (%s) is cancelled remotely", job_id, attempt.row.kind)
             attempt.end(Cause.REMOTE)
-        elif self._fetching:
+        elif self._fetching or self._beginning:
             self._cancelled_early.add(job_id)
 
     def _set_paused(self, paused: bool, row: QueueRow | None = None) -> None:
