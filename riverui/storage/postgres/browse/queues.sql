@@ -90,14 +90,14 @@ order by x.kind, s.state;
       cross join lateral (
         select j.id, coalesce(j.attempted_at, j.scheduled_at) as at from /* schema */river_job j
         where j.state = 'discarded' and j.queue = :name::text and j.priority = n.priority
-        order by j.scheduled_at desc limit 200
+        order by j.scheduled_at desc limit 100
       ) x
     )
     union all
     (
       select j.id, coalesce(j.attempted_at, j.scheduled_at) as at from /* schema */river_job j
       where j.state = 'retryable' and j.queue = :name::text
-      order by j.priority, j.scheduled_at limit 2000
+      order by j.priority, j.scheduled_at limit 1000
     )
   ) f
   order by f.at desc, f.id desc
