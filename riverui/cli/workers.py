@@ -11,6 +11,7 @@ import secrets
 import signal
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.sharedctypes import RawArray
 
@@ -22,8 +23,9 @@ from riverui import __version__
 from riverui.cli.logs import configure_logging
 from riverui.cli.served import ServedDashboard
 from riverui.cli.server import address, configure, listen, open_connections
-from riverui.errors import RiveruiError
-from riverui.storage.interface import Driver
+from riverui.errors import DatabaseError, RiveruiError
+from riverui.storage.interface import OWN_TABLES, Driver
+from riverui.storage.interface.operations import OPERATION_TABLE
 from riverui.web.auth.failures import SharedFailures
 
 log = logging.getLogger("riverui")
@@ -125,5 +127,15 @@ def _end_with_parent() -> None:
 async def _check(driver: Driver) -> None:
     try:
         await open_connections(driver)
+        with suppress(DatabaseError):
+            async with driver.reading() as executor:
+                tables = await OWN_TABLES.on(executor).own_table_list()
+            if OPERATION_TABLE.name not in tables:
+                log.warning(
+                    "each worker keeps actions on all matching jobs to itself, and answers 404 for"
+                    " those of the others: to share them, run `%s` (%s)",
+                    OPERATION_TABLE.remedy,
+                    OPERATION_TABLE.missing,
+                )
     finally:
         await driver.close()

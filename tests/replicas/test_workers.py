@@ -59,7 +59,10 @@ async def test_both_answer_and_know_one_anothers_cookies(database_url: str) -> N
         assert await server.stop() == 0
         assert "has stopped" in server.lines[-1]
         assert not alive(workers)
-        assert not [line for line in server.lines if "level=WARN" in line or "Traceback" in line]
+        assert not [line for line in server.lines if "Traceback" in line]
+        (warning,) = [line for line in server.lines if "level=WARN" in line]
+        assert "riverui migrate-up --line riverui" in warning
+        assert "migration 001 of the line riverui" in warning
 
 
 async def test_guesses_are_counted_together(database_url: str) -> None:

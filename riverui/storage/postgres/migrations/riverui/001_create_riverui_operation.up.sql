@@ -30,7 +30,8 @@ create table /* schema */riverui_operation (
   constraint riverui_operation_ended check ((ended_at is null) = (status in ('running', 'stopping'))),
   constraint riverui_operation_lengths check (
     char_length(id) between 1 and 100 and char_length(verb) between 1 and 100 and char_length(error) <= 1000
-    and octet_length(query) <= 65536 and octet_length(parameters::text) <= 65536 and octet_length(skipped::text) <= 65536
+    and octet_length(query) <= 65536 and octet_length(parameters::text) <= 65536
+    and octet_length(skipped::text) <= 65536
   )
 );
 
