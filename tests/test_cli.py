@@ -361,7 +361,9 @@ class TestMigrations:
         assert out.index("migration 008 [up]") < out.index("001 [up] create riverui operation")
         told = "no migrations to apply\nno migrations to apply of line riverui\n"
         assert run("migrate-up", *both, **url)[1] == told
-        assert "* 001 create riverui" in run("migrate-list", "--line", "riverui", **url)[1]
+        out = run("migrate-list", "--line", "riverui", **url)[1]
+        assert "001 create riverui operation\n" in out
+        assert out.splitlines()[-1].startswith("* ")
         assert run("validate", "--line", "riverui", **url)[0] == 0
         code, out, _ = run(
             "migrate-down", "--line", "riverui", "--target-version", "0", "--yes", **url

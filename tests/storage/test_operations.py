@@ -227,7 +227,7 @@ async def test_whether_the_table_is_there_is_told(way: Way) -> None:
         with pytest.raises(SchemaMissing):
             await reading.operation_list(limit=1)
     await migrate(way.driver, "up", line="riverui")
-    assert await db.own_table_list() == {OPERATION_TABLE.name}
+    assert OPERATION_TABLE.name in await db.own_table_list()
     row = await db.operation_insert(params(), holder="a", term=TERM, most=3)
     assert row is not None
     assert row.params == params()

@@ -27,7 +27,7 @@ create table /* schema */riverui_operation (
   held_until timestamptz not null default now(),
   constraint riverui_operation_pkey primary key (id),
   constraint riverui_operation_status_known check (status in ('running', 'stopping', 'done', 'stopped', 'failed')),
-  constraint riverui_operation_ended check ((ended_at is null) = (status in ('running', 'stopping'))),
+  constraint riverui_operation_ended_where_status_says check ((ended_at is null) = (status in ('running', 'stopping'))),
   constraint riverui_operation_lengths check (
     char_length(id) between 1 and 100 and char_length(verb) between 1 and 100 and char_length(error) <= 1000
     and octet_length(query) <= 65536 and octet_length(parameters::text) <= 65536
@@ -38,6 +38,7 @@ create table /* schema */riverui_operation (
 create index riverui_operation_newest on /* schema */riverui_operation using btree (created_at, id);
 create index riverui_operation_unfinished on /* schema */riverui_operation using btree (created_at)
   where ended_at is null;
-create index riverui_operation_ended on /* schema */riverui_operation using btree (ended_at) where ended_at is not null;
+create index riverui_operation_ended_at on /* schema */riverui_operation using btree (ended_at)
+  where ended_at is not null;
 
 comment on table /* schema */riverui_operation is 'Actions on all matching jobs, kept by riverui';
