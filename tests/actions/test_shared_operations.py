@@ -515,6 +515,23 @@ async def test_an_error_is_written_down(
     assert found.error == f"{PermissionDenied.__doc__} (no)"
 
 
+async def test_the_table_may_be_taken_away_meanwhile(
+    dashboards: Begin,
+    driver: Driver,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await fill(connection, 3_000)
+    one = dashboards(limits=OperationLimits(pause=timedelta(milliseconds=300)))
+    await start(one, driver)
+    await reach(one, lambda found: found.seen)
+    await migrate(driver, "down", line="riverui")
+    await until(lambda: _holds_nothing(one))
+    assert "waits for the database" in caplog.text
+    assert await count(connection, "available") < 3_000
+    assert not await one.ready()
+
+
 async def test_without_the_table_it_is_not_ready_until_it_is_made(
     database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -182,7 +182,8 @@ class SharedOperations:
             log.info(
                 "%s stopped by %r", operation.verb.name, user, extra={"operation": operation.id}
             )
-        if held := self._held.get(operation.id):
+        held = self._held.get(operation.id)
+        if held and held[0].status is Status.RUNNING:
             held[0].status = Status.STOPPING
         return found
 
@@ -226,6 +227,9 @@ class SharedOperations:
                     log.warning("Operations of other dashboards cannot be looked for: %s", error)
                 self._trouble = str(error)
                 self._table_asked = float("-inf")
+            except Exception:
+                log.exception("Looking for operations of other dashboards failed")
+                pause = self._times.look_for_table
             await asyncio.sleep(pause.total_seconds())
 
     async def _take_over(self) -> None:
@@ -269,13 +273,15 @@ class SharedOperations:
     async def _run(self, operation: Operation, ledger: TableLedger, row: OperationRow) -> None:
         renewing = asyncio.create_task(ledger.renew())
         try:
-            operation.status = await self._outcome(operation, ledger, row)
-            await ledger.end()
+            status = await self._outcome(operation, ledger, row)
+            await ledger.end(status)
+            operation.status = status
             operation.ended_at = datetime.now(UTC)
             log.info("%s", operation.summary, extra={"operation": operation.id})
         except OperationLost as error:
             log.warning("%s: %s", operation.title, error, extra={"operation": operation.id})
-        except DatabaseUnavailable as error:
+        except DatabaseError as error:
+            # Its lease runs out, and whoever reaches the database goes on.
             log.warning(
                 "%s waits for the database: %s",
                 operation.title,
@@ -389,12 +395,12 @@ class TableLedger:
         async with self._driver.autocommit() as executor:
             await OPERATIONS.on(executor).operation_release(self._lease)
 
-    async def end(self) -> None:
+    async def end(self, status: Status) -> None:
         """Write down how it ended; OperationLost where it is not ours."""
-        status, error = self._operation.status.value, self._operation.error
+        error = self._operation.error
         async with self._driver.transaction() as transaction:
             if not await OPERATIONS.on(transaction).operation_end(
-                self._lease, status=status, error=error
+                self._lease, status=status.value, error=error
             ):
                 raise OperationLost
 

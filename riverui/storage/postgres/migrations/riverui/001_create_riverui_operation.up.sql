@@ -28,6 +28,11 @@ create table /* schema */riverui_operation (
   constraint riverui_operation_pkey primary key (id),
   constraint riverui_operation_status_known check (status in ('running', 'stopping', 'done', 'stopped', 'failed')),
   constraint riverui_operation_ended_where_status_says check ((ended_at is null) = (status in ('running', 'stopping'))),
+  constraint riverui_operation_sort_known check (sort in ('time', '-time', 'id', '-id')),
+  constraint riverui_operation_total_kind_known check (total_kind in ('exact', 'at_least', 'estimated')),
+  constraint riverui_operation_objects check (
+    jsonb_typeof(parameters) = 'object' and jsonb_typeof(skipped) = 'object'
+  ),
   constraint riverui_operation_lengths check (
     char_length(id) between 1 and 100 and char_length(verb) between 1 and 100 and char_length(error) <= 1000
     and octet_length(query) <= 65536 and octet_length(parameters::text) <= 65536
