@@ -11,6 +11,9 @@ from tests.bench.cases import cases, facts
 from tests.bench.generate import fill, mix
 from tests.bench.measure import Subject, measure
 from tests.bench.page_times import measure_page_times
+from tests.bench.viewers import report as viewers
+from tests.bench.viewers.measure import measure_viewers
+from tests.needs import need
 
 ROWS = 5_000
 """Jobs in the table: the least that has all states."""
@@ -42,3 +45,20 @@ async def test_every_page_is_timed(database_url: str) -> None:
     assert {page.name for page in times} >= {"jobs: all", "a failed job", "a queue", "about"}
     assert all(page.python > 0 and page.bytes > 0 for page in times)
     assert len(report.page_times(times)) == len(times) + 1
+
+
+def test_viewers_are_counted(database_url: str) -> None:
+    need("Go")
+    with psycopg.connect(database_url, autocommit=True) as filling:
+        fill(filling, ROWS)
+    found = list(measure_viewers(database_url, crowds=(10, 60), seconds=4, warm=3))
+    assert [crowd.viewers for crowd in found] == [10, 60]
+    for crowd in found:
+        assert set(crowd.statuses) <= {"200", "304"}
+        assert crowd.failed == crowd.refused == 0
+        assert 0 < crowd.p50 <= crowd.p95 <= crowd.longest
+        assert sum(crowd.statuses.values()) >= crowd.viewers
+        assert viewers.line(crowd).split()[0] == str(crowd.viewers)
+    few, many = found
+    # Six times as many, who look at the same ten pages.
+    assert 0 < few.transactions < many.transactions * 2 < few.transactions * 4

@@ -155,6 +155,22 @@ async def test_an_export_on_its_way_takes_no_place(
     assert set(places) == {0}
 
 
+async def test_people_come_before_what_regions_ask_for_by_themselves(
+    driver: Driver, narrow: Narrow
+) -> None:
+    admission = narrow(working=1, waiting=10, refreshes=2)
+    place = await admission.enter()
+    async with browser(await _app(driver)) as client:
+        refreshes = [_get(client, f"/queues/{n}", **live("section#queue")) for n in range(4)]
+        await until(lambda: sum(one.done() for one in refreshes) == 2)
+        person = _get(client, "/help")
+        await until(lambda: admission.waiting == 3)
+        place.leave()
+        assert (await person).status_code == 200
+        statuses = [answer.status_code for answer in await asyncio.gather(*refreshes)]
+        assert sorted(statuses) == [404, 404, 503, 503]
+
+
 async def test_a_change_needs_no_place(driver: Driver, connection: Row, narrow: Narrow) -> None:
     job = await factory.job(connection)
     place = await narrow(working=1, waiting=0).enter()

@@ -27,6 +27,8 @@ class AdmissionLimits:
     """Requests worked on at once: enough to keep a processor and a pool of connections busy."""
     waiting: int = 128
     """Requests in line, beyond which the next one is sent away."""
+    refreshes: int = 32
+    """The same for what live regions ask for by themselves, so that people come first."""
     patience: timedelta = timedelta(seconds=4)
     """Longest wait in line."""
 
@@ -44,12 +46,16 @@ class Admission:
         self.waiting = 0
         """Requests in line."""
 
-    async def enter(self) -> Place:
-        """Return a place once there is one. Raises TooBusy where that would take too long."""
+    async def enter(self, *, refresh: bool = False) -> Place:
+        """Return a place once there is one, for a refresh or for what a person or a program asks.
+
+        Raises TooBusy where that would take too long.
+        """
         if not self._places.locked():
             await self._places.acquire()
             return Place(self)
-        if self.waiting >= self._limits.waiting:
+        longest = self._limits.waiting
+        if self.waiting >= (min(longest, self._limits.refreshes) if refresh else longest):
             raise self._too_busy()
         self.waiting += 1
         try:

@@ -57,7 +57,7 @@ async def answer(
     )
 
     async def make() -> Drawing | None:
-        place = await admission.enter()
+        place = await admission.enter(refresh=True)
         try:
             return await _draw(app, scope, key, asked)
         finally:

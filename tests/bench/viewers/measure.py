@@ -24,8 +24,10 @@ from psycopg.conninfo import make_conninfo
 
 from tests.bench.pages import ask, connection_to, started
 
-CROWDS = (10, 200, 400, 1_000, 5_000)
-"""Viewers; the first are one for each address, beside whom the database's work is judged."""
+CROWDS = (10, 200, 400, 1_000, 5_000, 10)
+"""Viewers; the first are one for each address, beside whom the database's work is judged, and so
+are the last, who come when all the others have just left.
+"""
 _INTERVAL = 2.0
 """Seconds between two refreshes: what pages do unless the viewer chose otherwise."""
 _WARM = 6.0
@@ -91,7 +93,11 @@ _GOOD = frozenset({"200", "304", "503"})
 
 
 def measure_viewers(
-    database_url: str, *, crowds: Sequence[int] = CROWDS, seconds: float = 20.0
+    database_url: str,
+    *,
+    crowds: Sequence[int] = CROWDS,
+    seconds: float = 20.0,
+    warm: float = _WARM,
 ) -> Iterator[CrowdFigures]:
     """Yield the figures of each crowd. All ask one server, with settings as they are by default,
     which shares the processors with the database and the viewers.
@@ -109,10 +115,12 @@ def measure_viewers(
                 "requests": requests,
                 "viewers": viewers,
                 "interval": _INTERVAL,
-                "warm": _WARM,
+                "warm": warm,
                 "seconds": seconds,
             }
-            yield _crowd(program, plan, _Meter(port, server.pid, database))
+            with contextlib.closing(_Meter(port, server.pid, database)) as meter:
+                figures = _crowd(program, plan, meter)
+            yield figures
 
 
 def _build(folder: Path) -> Path:
@@ -188,6 +196,10 @@ class _Meter:
         # Opened before the crowd comes, so that it has its place.
         self._metrics = connection_to(port)
         self._metrics.connect()
+
+    def close(self) -> None:
+        """Give its connection back."""
+        self._metrics.close()
 
     def read(self) -> _Reading:
         """Return the figures of now."""
