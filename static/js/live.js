@@ -122,6 +122,9 @@ document.addEventListener("htmx:before:swap", (event) => {
     return;
   }
   const status = ctx.response?.status ?? 200;
+  // A server with much to do asks for a pause, whether it answers or not.
+  const pause = Number(ctx.response?.headers.get("Retry-After"));
+  restsUntil = pause ? performance.now() + pause * 1000 : 0;
   if (status === 304) {
     failing = "";
     tellStale(ctx.sourceElement, "");
@@ -131,8 +134,6 @@ document.addEventListener("htmx:before:swap", (event) => {
   const gone = status === 404 && ctx.hx?.retarget;
   if (gone) ctx.sourceElement.dataset.final = "1";
   failing = status >= 400 && !gone ? titleOf(main?.fragment) || `The server answered ${status}` : "";
-  const pause = failing && Number(ctx.response.headers.get("Retry-After"));
-  if (pause) restsUntil = performance.now() + pause * 1000;
   if (event.defaultPrevented) return;
   // Any other poll that fails says so at the dot.
   if (!gone && ctx.hx?.retarget) {

@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 
 from riverui import create_app
 from riverui.storage.interface import Driver
-from riverui.web.http.admission import Admission, AdmissionLimits
+from riverui.web.http.admission import Admission, AdmissionLimits, Pulse
 from tests import factory
 from tests.test_together import until
 from tests.web.stand_ins import browser
@@ -198,3 +198,54 @@ async def test_places_are_given_in_the_order_of_the_line() -> None:
     await asyncio.gather(*line)
     assert served == [0, 1, 2, 3, 4]
     assert admission.working == 0
+
+
+async def test_regions_come_later_where_turns_are_late_and_are_sent_away_where_they_are_very_late(
+    driver: Driver, connection: Row, narrow: Narrow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await factory.job(connection)
+    admission = narrow()
+    late = 0.0
+    monkeypatch.setattr(admission.pulse, "late", lambda: late)
+    app = await _app(driver)
+    async with browser(app) as client:
+
+        async def ask(etag: str = "") -> httpx2.Response:
+            known = {"If-None-Match": etag} if etag else {}
+            return await client.get("/jobs", headers=live(more=known))
+
+        quick = await ask()
+        assert "retry-after" not in quick.headers
+        late = 0.5
+        for answer in (await ask(), await ask(quick.headers["etag"])):
+            assert answer.status_code in (200, 304)
+            assert 3 <= int(answer.headers["retry-after"]) <= 8
+        late = 2.0
+        for answer in (await ask(), await ask(quick.headers["etag"])):
+            assert answer.status_code == 503
+            assert 3 <= int(answer.headers["retry-after"]) <= 8
+            assert "The dashboard is too busy" in answer.text
+            assert answer.headers["hx-retarget"] == "#notices"
+            assert "etag" not in answer.headers
+        # People are not sent away.
+        assert (await client.get("/jobs")).status_code == 200
+        late = 0.0
+        well = await ask(quick.headers["etag"])
+        assert well.status_code == 304
+        assert "retry-after" not in well.headers
+    await app.state.dashboard.counts.close()
+
+
+async def test_the_pulse_tells_how_late_it_is_as_long_as_somebody_asks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop, pulse = asyncio.get_running_loop(), Pulse()
+    assert pulse.late() <= 0
+    end = loop.time() + 0.5
+    while loop.time() < end:
+        pass
+    assert pulse.late() >= 0.35
+    await until(lambda: caplog.messages)
+    assert [message[:5] for message in caplog.messages] == ["slow:"]
+    await until(lambda: not pulse.beats)
+    assert pulse.late() <= 0

@@ -215,9 +215,9 @@ async def test_a_shared_drawing_is_what_each_would_have_got_and_holds_nothing_of
     refreshes = app.state.dashboard.refreshes
     answer = refreshes.answer
 
-    async def seen(key: RefreshKey, *rest: Any) -> Any:
+    async def seen(key: RefreshKey, *rest: Any, **more: Any) -> Any:
         shared_keys.append(key)
-        return await answer(key, *rest)
+        return await answer(key, *rest, **more)
 
     refreshes.answer = seen
     async with browser(app) as client:
@@ -398,8 +398,8 @@ async def begun(draw: Draughtsman, number: int = 1) -> None:
 
 async def test_who_gives_up_waiting_takes_the_drawing_from_nobody() -> None:
     refreshes, draw = Refreshes(), Draughtsman()
-    first = asyncio.create_task(refreshes.answer(key(), 2, draw))
-    second = asyncio.create_task(refreshes.answer(key(), 2, draw))
+    first = asyncio.create_task(refreshes.answer(key(), draw, 2))
+    second = asyncio.create_task(refreshes.answer(key(), draw, 2))
     await begun(draw)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -408,20 +408,20 @@ async def test_who_gives_up_waiting_takes_the_drawing_from_nobody() -> None:
     found = await second
     assert found is not None
     assert found.body == b"drawing 1"
-    assert await refreshes.answer(key(), 2, draw) is found
+    assert await refreshes.answer(key(), draw, 2) is found
     assert draw.begun == 1
 
 
 async def test_what_went_wrong_goes_to_all_who_wait_and_to_nobody_after() -> None:
     refreshes, draw = Refreshes(), Draughtsman()
     draw.error = DatabaseUnavailable()
-    waiting = [asyncio.create_task(refreshes.answer(key(), 2, draw)) for _ in range(3)]
+    waiting = [asyncio.create_task(refreshes.answer(key(), draw, 2)) for _ in range(3)]
     await begun(draw)
     draw.go.set()
     found = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(one) for one in found] == [DatabaseUnavailable] * 3
     draw.error = None
-    assert await refreshes.answer(key(), 2, draw) is not None
+    assert await refreshes.answer(key(), draw, 2) is not None
     assert draw.begun == 2
 
 
@@ -435,16 +435,16 @@ async def test_only_what_can_be_shown_again_is_kept(made: Drawing | None) -> Non
         return made
 
     for _ in range(2):
-        assert await refreshes.answer(key(), 2, make) is made
+        assert await refreshes.answer(key(), make, 2) is made
     assert calls == 2
 
 
 async def test_what_was_begun_before_an_action_is_not_given_to_who_asks_after_it() -> None:
     refreshes, draw = Refreshes(), Draughtsman()
-    before = asyncio.create_task(refreshes.answer(key(), 2, draw))
+    before = asyncio.create_task(refreshes.answer(key(), draw, 2))
     await begun(draw)
     refreshes.expire()
-    after = asyncio.create_task(refreshes.answer(key(), 2, draw))
+    after = asyncio.create_task(refreshes.answer(key(), draw, 2))
     await begun(draw, 2)
     draw.go.set()
     early, late = await before, await after
@@ -452,7 +452,7 @@ async def test_what_was_begun_before_an_action_is_not_given_to_who_asks_after_it
     assert late is not None
     assert early is not late
     # The later of the two is kept, whichever ended last.
-    assert await refreshes.answer(key(), 2, draw) is late
+    assert await refreshes.answer(key(), draw, 2) is late
 
 
 async def test_actions_that_come_fast_do_not_have_everything_drawn_all_the_time() -> None:
@@ -461,7 +461,7 @@ async def test_actions_that_come_fast_do_not_have_everything_drawn_all_the_time(
     began = asyncio.get_running_loop().time()
     for _ in range(4):
         refreshes.expire()
-        await asyncio.gather(*(refreshes.answer(key(), 2, draw) for _ in range(20)))
+        await asyncio.gather(*(refreshes.answer(key(), draw, 2) for _ in range(20)))
     assert draw.begun == 4
     assert asyncio.get_running_loop().time() - began > 0.7
 
@@ -475,11 +475,36 @@ async def test_a_slow_drawing_is_kept_for_longer() -> None:
         now += 3
         return drawing()
 
-    found = await refreshes.answer(key(), 2, make)
+    found = await refreshes.answer(key(), make, 2)
     now += 2.9
-    assert await refreshes.answer(key(), 2, make) is found
+    assert await refreshes.answer(key(), make, 2) is found
     now += 0.2
-    assert await refreshes.answer(key(), 2, make) is not found
+    assert await refreshes.answer(key(), make, 2) is not found
+
+
+async def test_where_all_is_slow_who_asks_gets_the_old_one_while_the_new_one_is_made() -> None:
+    now = 0.0
+    refreshes, draw = Refreshes(clock=lambda: now), Draughtsman()
+    draw.go.set()
+    first = await refreshes.answer(key(), draw, 2)
+    draw.go.clear()
+    now += 3
+    assert await refreshes.answer(key(), draw, 2, slow=True) is first
+    await begun(draw, 2)
+    assert await refreshes.answer(key(), draw, 2, slow=True) is first
+    waiting = asyncio.create_task(refreshes.answer(key(), draw, 2))
+    draw.go.set()
+    second = await waiting
+    assert second is not first
+    assert draw.begun == 2
+    assert await refreshes.answer(key(), draw, 2, slow=True) is second
+    # Neither what an action made old nor what nobody would take for new.
+    refreshes.expire()
+    now += 1
+    third = await refreshes.answer(key(), draw, 2, slow=True)
+    assert third is not second
+    now += 6
+    assert await refreshes.answer(key(), draw, 2, slow=True) is not third
 
 
 async def test_memory_is_bounded_by_number_and_by_bytes() -> None:
@@ -487,7 +512,7 @@ async def test_memory_is_bounded_by_number_and_by_bytes() -> None:
         async def make() -> Drawing:
             return drawing(body)
 
-        await refreshes.answer(key(path), 2, make)
+        await refreshes.answer(key(path), make, 2)
 
     few = Refreshes(RefreshLimits(entries=3))
     for number in range(10):
@@ -509,15 +534,15 @@ async def test_what_is_long_over_leaves_the_memory() -> None:
     async def make() -> Drawing:
         return drawing()
 
-    await refreshes.answer(key("/old"), 2, make)
+    await refreshes.answer(key("/old"), make, 2)
     now += 61
-    await refreshes.answer(key("/new"), 2, make)
+    await refreshes.answer(key("/new"), make, 2)
     assert list(refreshes._kept) == [key("/new")]
 
 
 async def test_a_drawing_under_way_ends_with_the_dashboard() -> None:
     refreshes, draw = Refreshes(), Draughtsman()
-    waiting = asyncio.create_task(refreshes.answer(key(), 2, draw))
+    waiting = asyncio.create_task(refreshes.answer(key(), draw, 2))
     await begun(draw)
     await refreshes.close()
     with pytest.raises(asyncio.CancelledError):

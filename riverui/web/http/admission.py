@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,8 +16,19 @@ from riverui.errors import TooBusy
 
 log = logging.getLogger("riverui.http")
 
+SLOW = 0.25
+"""Seconds of waiting for a turn from which on live regions are asked to come back later than they
+would: a page then takes a second.
+"""
+TOO_SLOW = 1.0
+"""Seconds of waiting for a turn from which on live regions are sent away."""
+_COME_BACK = (3, 8)
+"""Seconds, from and to, after which they are to come back: not all at once again."""
+
+_BEAT = 0.1
+"""Seconds between two looks at how late it is."""
 _TELL = 10.0
-"""Seconds between two lines of the log that tell of those who were sent away."""
+"""Seconds between two lines of the log that tell the same."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,12 +45,59 @@ class AdmissionLimits:
     """Longest wait in line."""
 
 
+class Pulse:
+    """Tells how long what is ready waits for its turn in the event loop.
+
+    A page needs several turns, one for each answer of the database.
+    """
+
+    def __init__(self) -> None:
+        self._due = self._told = -1e9
+        self._late = 0.0
+        self._asked = False
+        self._beat: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def late(self) -> float:
+        """Return the seconds of the last beat, or of the one that is due. It beats only as long as
+        somebody asks.
+        """
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._beat, self._late = loop, None, 0.0
+        now, self._asked = loop.time(), True
+        if self._beat is None:
+            self._late = 0.0
+            self._schedule(loop, now)
+        return max(self._late, now - self._due)
+
+    @property
+    def beats(self) -> bool:
+        """Return whether somebody asked lately."""
+        return self._beat is not None
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop, now: float) -> None:
+        self._due = now + _BEAT
+        self._beat = loop.call_at(self._due, self._feel, loop)
+
+    def _feel(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        self._late, self._beat = now - self._due, None
+        if self._late > SLOW and now - self._told > _TELL:
+            self._told = now
+            log.warning("slow: %.1f s until what is ready gets its turn", self._late)
+        if self._asked:
+            self._asked = False
+            self._schedule(loop, now)
+
+
 class Admission:
     """The line before one dashboard."""
 
     def __init__(self, limits: AdmissionLimits | None = None) -> None:
         self._limits = limits or AdmissionLimits()
         self._places = asyncio.Semaphore(self._limits.working)
+        self.pulse = Pulse()
         self._refused = 0
         self._told = -1e9
         self.working = 0
@@ -67,6 +126,15 @@ class Admission:
             self.waiting -= 1
         return Place(self)
 
+    def check(self) -> bool:
+        """Return whether a live region is to come back later than it would. Raises TooBusy where
+        even that is too much.
+        """
+        late = self.pulse.late()
+        if late > TOO_SLOW:
+            raise self._too_busy()
+        return late > SLOW
+
     def release(self) -> None:
         """Let the next one in line enter."""
         self.working -= 1
@@ -79,6 +147,11 @@ class Admission:
             log.warning("too busy: requests are sent away", extra={"refused": self._refused})
             self._refused, self._told = 0, now
         return TooBusy()
+
+
+def later() -> str:
+    """Return the seconds after which somebody is to come back, as Retry-After says it."""
+    return str(random.randint(*_COME_BACK))  # noqa: S311 - spreads them, and hides nothing
 
 
 class Place:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -37,6 +36,7 @@ from riverui.errors import (
 )
 from riverui.web.api.serializers import reply
 from riverui.web.auth.access import access
+from riverui.web.http.admission import later
 from riverui.web.http.context import dashboard
 from riverui.web.http.error_pages import ErrorShow
 from riverui.web.http.request_context import request_context
@@ -140,9 +140,6 @@ _STATUS_WORDS: Mapping[int, tuple[str, str]] = {
     405: ("Method not allowed", "This address does not accept that kind of request."),
     413: ("Too large", "The request is too large."),
 }
-
-_COME_BACK = (3, 8)
-"""Seconds, from and to, after which those who were sent away are to come back."""
 
 _GO_ON = frozenset({"bad_request", "conflict", "forbidden", "not_found", "timeout"})
 """Kinds after which a person may go on from there."""
@@ -257,8 +254,7 @@ def _headers(error: Exception) -> Mapping[str, str]:
     if isinstance(error, TooManyAttempts):
         return {"Retry-After": "60"}
     if isinstance(error, TooBusy):
-        # Not all at once again.
-        return {"Retry-After": str(random.randint(*_COME_BACK))}  # noqa: S311
+        return {"Retry-After": later()}
     if isinstance(error, DatabaseUnavailable | QueryTimeout):
         return {"Retry-After": "5"}
     if isinstance(error, HTTPException):

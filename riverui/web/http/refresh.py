@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable, Iterable
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from riverui.errors import TooBusy
 from riverui.web.auth.viewer import Viewer
 from riverui.web.http import problems
-from riverui.web.http.admission import Admission
+from riverui.web.http.admission import Admission, later
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.htmx import VARY, htmx
@@ -27,8 +29,8 @@ A person who wants to see what is new, and a region after an action, do not send
 
 _LONGEST = max(LIVE_SECONDS)
 _VARY = (b"vary", f"{VARY}, Accept-Encoding".encode())
-_NOT_SHARED = frozenset({b"content-length", b"vary", b"set-cookie"})
-"""Headers of a drawing that are not sent as they are."""
+_OWN = frozenset({b"content-length", b"retry-after", b"vary"})
+"""Headers that each answer has of its own, whatever the page said."""
 
 
 async def answer(
@@ -37,21 +39,36 @@ async def answer(
     """Return the answer to what a live region asks for by itself; None where somebody else asks,
     or where the answer is one viewer's own.
 
-    Who asks must have been let in, and `app` checks rights. Raises TooBusy.
+    Who asks must have been let in, and `app` checks rights. Where there is too much to do, the
+    answer says so, and when to come back.
     """
-    seconds = _seconds(request)
-    if seconds is None:
-        return None
-    scope, asked = request.scope, request_context(request)
-    if asked.access is None:
+    seconds, asked = _seconds(request), request_context(request)
+    if seconds is None or asked.access is None:
         return None
     asked.by_itself = True
+    try:
+        slow = admission.check()
+        key, make = _shared(request, app, admission, asked.access)
+        drawing = await refreshes.answer(key, make, seconds, slow=slow)
+    except TooBusy as error:
+        slow, drawing = True, await _refusal(request, refreshes, error)
+    if drawing is None:
+        return None
+    asked.route = drawing.route
+    return _Refreshed(drawing, request, slow=slow)
+
+
+def _shared(
+    request: Request, app: ASGIApp, admission: Admission, viewer: Viewer
+) -> tuple[RefreshKey, Callable[[], Awaitable[Drawing | None]]]:
+    """Return all that a drawing is made of, and what makes it."""
+    scope, asked = request.scope, request_context(request)
     key = RefreshKey(
         base=scope["root_path"],
         path=scope["path"],
         query=scope.get("query_string", b""),
         target=request.headers.get("hx-target", "").encode("latin-1"),
-        rights=asked.access.rights,
+        rights=viewer.rights,
         read_only=dashboard(request).driver.read_only,
         preferences=preferences(request),
     )
@@ -63,11 +80,21 @@ async def answer(
         finally:
             place.leave()
 
-    drawing = await refreshes.answer(key, seconds, make)
-    if drawing is None:
-        return None
-    asked.route = drawing.route
-    return _Refreshed(drawing, request)
+    return key, make
+
+
+async def _refusal(request: Request, refreshes: Refreshes, error: TooBusy) -> Drawing:
+    """Return what is said to regions that are sent away: drawn once, as it is said to hundreds."""
+    if refreshes.refusal is None:
+        response = await problems.answer(request, error)
+        refreshes.refusal = Drawing(
+            response.status_code, _kept(response.raw_headers), bytes(response.body), route=""
+        )
+    return refreshes.refusal
+
+
+def _kept(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    return tuple(pair for pair in headers if pair[0] not in _OWN)
 
 
 def _seconds(request: Request) -> float | None:
@@ -130,8 +157,7 @@ async def _draw(
         await failed(plain, receive, send)
     if not context.shared or any(name == b"set-cookie" for name, _ in headers):
         return None
-    shown: Headers = tuple(pair for pair in headers if pair[0] not in _NOT_SHARED)
-    return Drawing(status, shown, bytes(body), route=context.route)
+    return Drawing(status, _kept(headers), bytes(body), route=context.route)
 
 
 class _Refreshed:
@@ -139,8 +165,9 @@ class _Refreshed:
     new.
     """
 
-    def __init__(self, drawing: Drawing, request: Request) -> None:
+    def __init__(self, drawing: Drawing, request: Request, *, slow: bool) -> None:
         self._drawing = drawing
+        self._slow = slow
         self._known = request.headers.get("if-none-match", "")
         self._unzips = "gzip" in request.headers.get("accept-encoding", "")
 
@@ -154,6 +181,8 @@ class _Refreshed:
         if body and self._unzips:
             body = drawing.zipped
             headers.append((b"content-encoding", b"gzip"))
+        if self._slow or status == 503:
+            headers.append((b"retry-after", later().encode()))
         if status != 304:
             headers.append((b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -25,6 +25,8 @@ _REST = 2.0
 """A drawing answers all for at least this many times as long as it took: no more than half of the
 time is spent on one of them, however slow the database is.
 """
+_SLOW = 3.0
+"""How many times as old a drawing may be where all is slow, and a new one takes long."""
 _PAUSE = 0.25
 """Seconds between the beginnings of two drawings of the same thing, however many actions there are:
 who asks meanwhile waits for the second.
@@ -129,27 +131,38 @@ class Refreshes:
         self._bytes = 0
         self._flights: dict[RefreshKey, _Flight] = {}
         self._tasks: set[asyncio.Task[Drawing | None]] = set()
+        self.refusal: Drawing | None = None
+        """What is said where there is too much to do."""
         self._acted = -1e9
         """When something was changed last: what was begun before is old."""
 
     async def answer(
-        self, key: RefreshKey, seconds: float, make: Callable[[], Awaitable[Drawing | None]]
+        self,
+        key: RefreshKey,
+        make: Callable[[], Awaitable[Drawing | None]],
+        seconds: float,
+        *,
+        slow: bool = False,
     ) -> Drawing | None:
         """Return what is shown to somebody who asks every so many seconds.
 
         That is the kept drawing where it is still good, else a new one, for which all who ask
-        meanwhile wait together. It is made to its end whoever gives up waiting. What `make` raises
-        all of them get; that, None, and any status but 200 is not kept.
+        meanwhile wait together. It is made to its end whoever gives up waiting; where all is
+        `slow`, they get the old one meanwhile. What `make` raises all of them get; that, None, and
+        any status but 200 is not kept.
         """
-        kept, now = self._kept.get(key), self._clock()
-        if kept is not None and kept.began > self._acted and kept.holds(now, seconds):
+        last, now = self._kept.get(key), self._clock()
+        kept = last if last is not None and last.began > self._acted else None
+        if kept is not None and kept.holds(now, seconds):
             return kept
         self._enter_loop()
         flight = self._flights.get(key)
         if flight is None or flight.began <= self._acted:
             # Actions that come fast do not have the same thing drawn all the time.
-            pause = kept.began + _PAUSE - now if kept is not None else 0.0
+            pause = last.began + _PAUSE - now if last is not None else 0.0
             flight = self._start(key, make, max(0.0, pause))
+        if slow and kept is not None and kept.holds(now, _SLOW * seconds):
+            return kept
         return await asyncio.shield(flight.task)
 
     def expire(self) -> None:

@@ -159,6 +159,10 @@ func view(plan Plan, number int, from, until time.Time, found *look) {
 		} else {
 			found.connected = true
 		}
+		if err == nil && after > 0 {
+			// What the page does when it is told to come back later.
+			turn = turn.Add(time.Duration(after)*time.Second - interval)
+		}
 		if !asked.After(from) {
 			continue
 		}
@@ -169,9 +173,6 @@ func view(plan Plan, number int, from, until time.Time, found *look) {
 		found.statuses[status]++
 		if status < 400 {
 			found.milliseconds = append(found.milliseconds, float64(time.Since(asked).Microseconds())/1000)
-		} else if after > 0 {
-			// What the page does when it is told to come back later.
-			turn = turn.Add(time.Duration(after)*time.Second - interval)
 		}
 	}
 	if connection != nil {
