@@ -97,6 +97,7 @@ def build_app(
     metrics = Metrics(driver, counts, config)
     signer = URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui")
     dashboard = Dashboard(
+        admission=Admission(limits.admission),
         config=config,
         counts=counts,
         driver=MeasuredDriver(driver, metrics.transacted),
@@ -116,7 +117,7 @@ def build_app(
         ),
         pilot=pilot,
         read_preferences=preferences_reader(signer),
-        refreshes=Refreshes(),
+        refreshes=Refreshes(limits.refreshes),
         rights=RIGHTS,
         searches=Searches(),
         shortcuts=tuple(_shortcuts()),
@@ -128,7 +129,7 @@ def build_app(
     )
     gate = Middleware(
         GateMiddleware,
-        admission=Admission(),
+        admission=dashboard.admission,
         authenticate=sign_in.decider(),
         config=config,
         hosts=hosts,

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from riverui.web.http.admission import AdmissionLimits
 from riverui.web.http.probe import TIMEOUT_SECONDS
 from riverui.web.live.counts import CountLimits
 from riverui.web.live.operation_run import OperationLimits
+from riverui.web.live.refreshes import RefreshLimits
 from riverui.web.live.shared_operations import OperationTimes
 
 
@@ -16,9 +18,11 @@ from riverui.web.live.shared_operations import OperationTimes
 class DashboardLimits:
     """The figures of one dashboard."""
 
+    admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     counts: CountLimits = field(default_factory=CountLimits)
     operations: OperationLimits = field(default_factory=OperationLimits)
     operation_times: OperationTimes = field(default_factory=OperationTimes)
+    refreshes: RefreshLimits = field(default_factory=RefreshLimits)
     probe_seconds: float = TIMEOUT_SECONDS
     """For the database to answer a health check."""
     preview_jobs: int = 200

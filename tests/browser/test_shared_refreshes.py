@@ -188,7 +188,7 @@ async def test_a_server_with_too_much_to_do_says_so_in_the_region_and_is_left_al
 ) -> None:
     job = await factory.job(site.connection, "available")
     admission = Admission(AdmissionLimits(working=1, waiting=0))
-    monkeypatch.setattr("riverui.web.app.Admission", lambda: admission)
+    monkeypatch.setattr("riverui.web.app.Admission", lambda _: admission)
     async with dashboard(database_url) as app, serving(app) as url:
         watch.own.append(url)
         page = await new_page()

@@ -15,28 +15,24 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from starlette.applications import Starlette
 
-from riverui import create_app
 from riverui.storage.interface import Driver
+from riverui.web.app import build_app
+from riverui.web.auth.sign_in import SignIn
 from riverui.web.http.admission import Admission, AdmissionLimits, Pulse
+from riverui.web.limits import DashboardLimits
 from tests import factory
 from tests.test_together import until
 from tests.web.stand_ins import browser
 from tests.web.test_refreshes import live
 
 Row = AsyncConnection[DictRow]
-Narrow = Callable[..., Admission]
 
 
-@pytest.fixture
-def narrow(monkeypatch: pytest.MonkeyPatch) -> Narrow:
-    """Have the next dashboard take on no more than this."""
-
-    def limit(**limits: Any) -> Admission:
-        admission = Admission(AdmissionLimits(**limits))
-        monkeypatch.setattr("riverui.web.app.Admission", lambda: admission)
-        return admission
-
-    return limit
+def narrow(driver: Driver, **limits: Any) -> tuple[Starlette, Admission]:
+    """Return a dashboard that takes on no more than this."""
+    limited = DashboardLimits(admission=AdmissionLimits(**limits))
+    app = build_app(driver, SignIn(no_auth=True), limits=limited)
+    return app, app.state.dashboard.admission
 
 
 @pytest.fixture
@@ -48,19 +44,14 @@ async def held(connection: Row) -> AsyncIterator[Callable[[], Any]]:
     await connection.execute("rollback")
 
 
-async def _app(driver: Driver) -> Starlette:
-    return create_app(driver, no_auth=True)
-
-
 def _get(client: httpx2.AsyncClient, path: str, **headers: str) -> asyncio.Task[httpx2.Response]:
     return asyncio.create_task(client.get(path, headers=headers))
 
 
 async def test_those_for_whom_the_line_is_too_long_are_told_and_all_is_well_afterwards(
-    driver: Driver, narrow: Narrow, held: Callable[[], Any], caplog: pytest.LogCaptureFixture
+    driver: Driver, held: Callable[[], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    admission = narrow(working=1, waiting=1)
-    app = await _app(driver)
+    app, admission = narrow(driver, working=1, waiting=1)
     async with browser(app) as client:
         with caplog.at_level(logging.WARNING, logger="riverui.http"):
             working = _get(client, "/queues")
@@ -93,10 +84,10 @@ async def test_those_for_whom_the_line_is_too_long_are_told_and_all_is_well_afte
 
 
 async def test_nobody_waits_in_line_for_longer_than_a_moment(
-    driver: Driver, narrow: Narrow, held: Callable[[], Any]
+    driver: Driver, held: Callable[[], Any]
 ) -> None:
-    admission = narrow(working=1, patience=timedelta(seconds=0.05))
-    async with browser(await _app(driver)) as client:
+    app, admission = narrow(driver, working=1, patience=timedelta(seconds=0.05))
+    async with browser(app) as client:
         working = _get(client, "/queues")
         await until(lambda: admission.working == 1)
         assert (await client.get("/help")).status_code == 503
@@ -106,10 +97,10 @@ async def test_nobody_waits_in_line_for_longer_than_a_moment(
 
 
 async def test_who_leaves_the_line_or_its_place_gives_it_to_the_next(
-    driver: Driver, narrow: Narrow, held: Callable[[], Any]
+    driver: Driver, held: Callable[[], Any]
 ) -> None:
-    admission = narrow(working=1)
-    async with browser(await _app(driver)) as client:
+    app, admission = narrow(driver, working=1)
+    async with browser(app) as client:
         working = _get(client, "/queues")
         await until(lambda: admission.working == 1)
         leaving, staying = _get(client, "/help"), _get(client, "/help")
@@ -121,11 +112,9 @@ async def test_who_leaves_the_line_or_its_place_gives_it_to_the_next(
         assert (admission.working, admission.waiting) == (0, 0)
 
 
-async def test_viewers_of_one_list_take_one_place(
-    driver: Driver, narrow: Narrow, held: Callable[[], Any]
-) -> None:
-    admission = narrow(working=1, waiting=0)
-    async with browser(await _app(driver)) as client:
+async def test_viewers_of_one_list_take_one_place(driver: Driver, held: Callable[[], Any]) -> None:
+    app, admission = narrow(driver, working=1, waiting=0)
+    async with browser(app) as client:
         asking = [_get(client, "/queues", **live("section#queues-list")) for _ in range(30)]
         await until(lambda: admission.working == 1)
         await held()
@@ -133,12 +122,9 @@ async def test_viewers_of_one_list_take_one_place(
         assert admission.working == 0
 
 
-async def test_an_export_on_its_way_takes_no_place(
-    driver: Driver, connection: Row, narrow: Narrow
-) -> None:
+async def test_an_export_on_its_way_takes_no_place(driver: Driver, connection: Row) -> None:
     await factory.job(connection)
-    admission = narrow(working=1, waiting=0)
-    app = await _app(driver)
+    app, admission = narrow(driver, working=1, waiting=0)
     places: list[int] = []
 
     async def watching(scope: Any, receive: Any, send: Any) -> None:
@@ -155,12 +141,10 @@ async def test_an_export_on_its_way_takes_no_place(
     assert set(places) == {0}
 
 
-async def test_people_come_before_what_regions_ask_for_by_themselves(
-    driver: Driver, narrow: Narrow
-) -> None:
-    admission = narrow(working=1, waiting=10, refreshes=2)
+async def test_people_come_before_what_regions_ask_for_by_themselves(driver: Driver) -> None:
+    app, admission = narrow(driver, working=1, waiting=10, refreshes=2)
     place = await admission.enter()
-    async with browser(await _app(driver)) as client:
+    async with browser(app) as client:
         refreshes = [_get(client, f"/queues/{n}", **live("section#queue")) for n in range(4)]
         await until(lambda: sum(one.done() for one in refreshes) == 2)
         person = _get(client, "/help")
@@ -171,10 +155,11 @@ async def test_people_come_before_what_regions_ask_for_by_themselves(
         assert sorted(statuses) == [404, 404, 503, 503]
 
 
-async def test_a_change_needs_no_place(driver: Driver, connection: Row, narrow: Narrow) -> None:
+async def test_a_change_needs_no_place(driver: Driver, connection: Row) -> None:
     job = await factory.job(connection)
-    place = await narrow(working=1, waiting=0).enter()
-    async with browser(await _app(driver)) as client:
+    app, admission = narrow(driver, working=1, waiting=0)
+    place = await admission.enter()
+    async with browser(app) as client:
         assert (await client.get("/jobs")).status_code == 503
         done = await client.post("/jobs/cancel", data={"ids": str(job), "next": "/jobs"})
         assert done.status_code == 303
@@ -201,13 +186,12 @@ async def test_places_are_given_in_the_order_of_the_line() -> None:
 
 
 async def test_regions_come_later_where_turns_are_late_and_are_sent_away_where_they_are_very_late(
-    driver: Driver, connection: Row, narrow: Narrow, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, connection: Row, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await factory.job(connection)
-    admission = narrow()
+    app, admission = narrow(driver)
     late = 0.0
     monkeypatch.setattr(admission.pulse, "late", lambda: late)
-    app = await _app(driver)
     async with browser(app) as client:
 
         async def ask(etag: str = "") -> httpx2.Response:

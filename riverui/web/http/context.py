@@ -12,6 +12,7 @@ from starlette.requests import HTTPConnection
 from riverui.actions.pilot import JobPilot
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
+from riverui.web.http.admission import Admission
 from riverui.web.http.paths import Urls
 from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
@@ -31,6 +32,7 @@ from riverui.web.view.preferences import Preferences
 class Dashboard:
     """One dashboard: its database, settings and what its requests share."""
 
+    admission: Admission
     config: DashboardConfig
     counts: Counts
     driver: Driver
