@@ -16,9 +16,10 @@ from starlette.types import ASGIApp
 
 from riverui import __version__
 from riverui.cli.open_files import connections_possible
+from riverui.domain.jobs import JobState
 from riverui.errors import DatabaseError, ListenError, PortTaken
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import JobListParams
+from riverui.storage.interface.params import JobFilter, JobListParams, JobOrder
 from riverui.web.config import ServeConfig
 from riverui.web.http.access_log import AccessLog
 from riverui.web.http.connections import Limits, server_config
@@ -140,20 +141,20 @@ async def _run(server: uvicorn.Server, driver: Driver, sock: socket.socket) -> N
 
 
 async def open_connections(driver: Driver) -> None:
-    """Open the connections that a first page needs, and let them see the tables once.
+    """Open the two connections that a first page needs, and read with each what it will read: the
+    server has to get to know the tables for each of its connections.
 
     Log what the pages would say: no database, no River tables.
     """
+    running = JobFilter(states=(JobState.RUNNING,))
 
     async def read() -> None:
         async with driver.reading() as db:
             await db.job_list(JobListParams(limit=1))
-
-    async def count() -> None:
-        async with driver.reading() as db:
+            await db.job_list(JobListParams(filter=running, order=JobOrder.TIME, limit=1))
             await db.job_count_by_state(cap=1)
 
     try:
-        await asyncio.gather(read(), count())
+        await asyncio.gather(read(), read())
     except DatabaseError as error:
         log.warning("%s Pages will say so until this is fixed.", error)

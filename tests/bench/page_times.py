@@ -20,7 +20,7 @@ from starlette.types import Message
 from riverui import create_app
 from tests.bench.pages import ask, connection_to, serve
 
-_REPEATS = 20
+_REPEATS = 40
 """Requests for each page, after some that warm it up."""
 _WARM = 3
 _STARTS = 5
@@ -35,7 +35,9 @@ _FIRST = ("jobs: running", "a job", "queues", "API: running")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageTime:
-    """What one page took, in milliseconds: the median of its requests."""
+    """What one page took, in milliseconds: the least of its requests, as a busy machine adds to the
+    others.
+    """
 
     name: str
     bytes: int
@@ -129,8 +131,8 @@ async def _time(app: Starlette, name: str, path: str) -> PageTime:
     return PageTime(
         name=name,
         bytes=size,
-        python=statistics.median(python) * 1000,
-        database=statistics.median(database) * 1000,
+        python=min(python) * 1000,
+        database=min(database) * 1000,
     )
 
 

@@ -98,7 +98,7 @@ def _size(rows: int) -> str:
 
 def page_times(times: Iterable[PageTime]) -> list[str]:
     """Return the table of pages."""
-    head = f"{'milliseconds, median':24}{'Python':>8}{'database':>10}{'kB':>8}"
+    head = f"{'milliseconds, least':24}{'Python':>8}{'database':>10}{'kB':>8}"
     return [
         head,
         *(
