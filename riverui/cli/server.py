@@ -140,11 +140,12 @@ async def _run(server: uvicorn.Server, driver: Driver, sock: socket.socket) -> N
         await asyncio.gather(connecting, return_exceptions=True)
 
 
-async def open_connections(driver: Driver) -> None:
+async def open_connections(driver: Driver, *, quiet: bool = False) -> None:
     """Open the two connections that a first page needs, and read with each what it will read: the
     server has to get to know the tables for each of its connections.
 
-    Log what the pages would say: no database, no River tables.
+    Log what the pages would say: no database, no River tables. `quiet` leaves that to another
+    process.
     """
     running = JobFilter(states=(JobState.RUNNING,))
 
@@ -157,4 +158,5 @@ async def open_connections(driver: Driver) -> None:
     try:
         await asyncio.gather(read(), read())
     except DatabaseError as error:
-        log.warning("%s Pages will say so until this is fixed.", error)
+        if not quiet:
+            log.warning("%s Pages will say so until this is fixed.", error)

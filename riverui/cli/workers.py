@@ -83,13 +83,15 @@ class WorkerConfig(uvicorn.Config):
         config = self._served.config
         configure_logging(format=config.log_format, level=config.log_level)
         try:
-            app, _ = self._served.build()
+            app, driver = self._served.build()
         except RiveruiError as error:
             log.error("%s", error)
             sys.exit(STARTUP_FAILURE)
         made = configure(app, config)
         made.load()
         vars(self).update(vars(made))
+        loop = asyncio.get_running_loop()
+        self._opening = loop.create_task(open_connections(driver, quiet=True))
         threading.Thread(target=_end_with_parent, daemon=True).start()
         log.info("worker started", extra={"pid": os.getpid()})
         # What was made so far lives as long as the process.

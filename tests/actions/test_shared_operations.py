@@ -114,7 +114,7 @@ async def reach(
 
 
 async def until(fits: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await fits():  # noqa: ASYNC110 - there is nothing else to wait for
             await asyncio.sleep(0.02)
 
@@ -281,6 +281,40 @@ async def test_a_commit_whose_answer_was_lost_is_not_done_again(
     assert gate.lose == 0
     assert (found.status, found.requested) == (Status.DONE, 3_500)
     assert await acted(connection) == (3_500, 1)
+
+
+async def test_connections_that_are_cut_cost_no_job_twice(
+    dashboards: Begin, driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    """The server cuts them ten times, in the midst of a chunk or of its commit."""
+    await fill(connection, 4_000, "running")
+    await fill(connection, 2_000, "scheduled")
+    await journal(connection)
+    everything = JobFilter(states=(JobState.SCHEDULED, JobState.RUNNING))
+    quick = OperationLimits(pause=timedelta(milliseconds=20))
+    one, other = dashboards(limits=quick), dashboards(limits=quick)
+    await start(one, driver, CANCEL, everything)
+    other.watch()
+    cut = 0
+
+    async def ended() -> bool:
+        nonlocal cut
+        if cut < 10:
+            rows = await connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and application_name = 'riverui'"
+                " and state <> 'idle' and random() < 0.1"
+            )
+            cut += len(await rows.fetchall())
+        rows = await connection.execute("select status from riverui_operation")
+        row = await rows.fetchone()
+        return row is not None and row["status"] == "done"
+
+    await until(ended)
+    found = await reach(other, lambda found: True)
+    assert cut
+    assert (found.changed, found.requested) == (2_000, 4_000)
+    assert await acted(connection) == (6_000, 1)
 
 
 async def test_any_dashboard_can_stop_it(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx2
@@ -133,12 +133,20 @@ async def test_another_dashboard_stops_it(
         assert (answer.status_code, answer.headers["location"]) == (303, "/operations/abc")
         page = parse((await client.get("/operations/abc")).text).one(id="operation").text
         assert "stopping" in page
+        assert "Jobs until" in page
         assert "slow <one>" in page
         await app.state.dashboard.shared_operations.close()
         page = parse((await client.get("/operations/abc")).text).one(id="operation").text
         assert "No dashboard works on it just now" in page
         answer = await client.post("/api/operations/abc/stop", json={})
         assert answer.json()["operation"]["status"] == "stopping"
+    rows = await connection.execute("select * from riverui_operation")
+    stored = await rows.fetchone()
+    assert stored is not None
+    async with browser(app) as client:
+        told = (await client.get("/api/operations/abc")).json()["operation"]
+        assert datetime.fromisoformat(told["cutoff_at"]) == stored["cutoff_at"]
+        assert told["stopped_by"] == stored["stopped_by"]
 
 
 async def test_stopping_needs_the_right_to_the_verb(

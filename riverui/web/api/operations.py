@@ -35,7 +35,11 @@ class Operation(Model, frozen=True, kw_only=True):
         dict[str, str | int], Meta(description="What the verb takes besides the jobs.")
     ]
     query: str
+    cutoff_at: Annotated[Time, Meta(description="Jobs that came later are left alone.")]
     user: str
+    stopped_by: Annotated[
+        str | None, Meta(description="Who asked it to stop; null where nobody did.")
+    ]
     status: Annotated[str, Meta(extra_json_schema={"enum": list(Status)})]
     started_at: Time
     ended_at: Time | None
@@ -56,7 +60,9 @@ class Operation(Model, frozen=True, kw_only=True):
             verb=found.verb.name,
             parameters=dict(found.given),
             query=found.filter_text,
+            cutoff_at=serializers.instant(found.cutoff.at),
             user=found.user,
+            stopped_by=found.stopped_by,
             status=found.status.value,
             started_at=serializers.instant(found.started_at),
             ended_at=serializers.optional_instant(found.ended_at),
@@ -79,7 +85,9 @@ class Operation(Model, frozen=True, kw_only=True):
             verb="retry",
             parameters={},
             query="state:discarded kind:mail_send",
+            cutoff_at="2026-11-21T08:59:58Z",
             user="ci",
+            stopped_by=None,
             status="running",
             started_at="2026-11-21T09:00:00Z",
             ended_at=None,

@@ -42,6 +42,8 @@ class OperationView:
     """What the verb was given besides the jobs: labels and values."""
     filter_text: str
     user: str
+    cutoff_at: datetime
+    """Jobs that came later are left alone."""
     started_at: datetime
     ended_at: datetime | None
     status: str
@@ -175,6 +177,7 @@ def _view(request: Request, operation: Operation) -> OperationView:
         ),
         filter_text=operation.filter_text,
         user=operation.user,
+        cutoff_at=operation.cutoff.at,
         started_at=operation.started_at,
         ended_at=operation.ended_at,
         status=operation.status.value,
