@@ -317,6 +317,26 @@ async def test_connections_that_are_cut_cost_no_job_twice(
     assert await acted(connection) == (6_000, 1)
 
 
+async def test_behind_pgbouncer(
+    dashboards: Begin, bouncer_url: str, connection: AsyncConnection[Any]
+) -> None:
+    """In transaction mode, with fewer server connections than the dashboards ask for."""
+    await fill(connection, 2_500)
+    await journal(connection)
+    through = [connect(bouncer_url), connect(bouncer_url)]
+    one, other = dashboards(through[0], limits=SLOW), dashboards(through[1])
+    await start(one, through[0])
+    await reach(other, lambda found: found.seen)
+    await kill(one)
+    other.watch()
+    found = await reach(other, lambda found: found.ended)
+    assert (found.status, found.changed) == (Status.DONE, 2_500)
+    assert await acted(connection) == (2_500, 1)
+    await other.close()
+    for driver in through:
+        await driver.close()
+
+
 async def test_any_dashboard_can_stop_it(
     dashboards: Begin, driver: Driver, connection: AsyncConnection[Any]
 ) -> None:

@@ -54,6 +54,7 @@ async def dashboard(url: str) -> AsyncIterator[httpx2.AsyncClient]:
             yield client
     finally:
         await app.state.dashboard.operations.close()
+        await app.state.dashboard.shared_operations.close()
         await app.state.dashboard.counts.close()
         await driver.close()
 
@@ -84,6 +85,7 @@ def standby() -> Iterator[tuple[str, dict[str, int]]]:
             async def prepare() -> dict[str, int]:
                 driver = connect(primary.url)
                 await migrate(driver, "up")
+                await migrate(driver, "up", line="riverui")
                 await driver.close()
                 return await fill(primary.url)
 
@@ -292,3 +294,20 @@ async def test_a_user_without_any_right_on_jobs(
         assert "riverui_database_up 1.0" in metrics
         assert "river_leader 1.0" in metrics
         assert "river_jobs{" not in metrics
+
+
+async def test_operations_of_a_user_who_may_not_read_their_table(
+    database_url: str, role: Callable[..., str]
+) -> None:
+    owner = connect(database_url)
+    await migrate(owner, "up", line="riverui")
+    await owner.close()
+    url = role("river_job", "river_queue", "river_migration", "river_leader")
+    async with dashboard(url) as client:
+        assert "riverui_operation" in (await get(client, "/operations", 503)).text
+        await get(client, "/jobs")
+    role("riverui_operation")
+    async with dashboard(url) as client:
+        page = await get(client, "/operations")
+        assert "No operations" in page.text
+        assert "this process" not in page.text
