@@ -19,7 +19,7 @@ from riverui.cli.open_files import connections_possible
 from riverui.domain.jobs import JobState
 from riverui.errors import DatabaseError, ListenError, PortTaken
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import JobFilter, JobListParams, JobOrder
+from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams
 from riverui.web.config import ServeConfig
 from riverui.web.http.access_log import AccessLog
 from riverui.web.http.connections import Limits, server_config
@@ -151,8 +151,8 @@ async def open_connections(driver: Driver, *, quiet: bool = False) -> None:
 
     async def read() -> None:
         async with driver.reading() as db:
-            await db.job_list(JobListParams(limit=1))
-            await db.job_list(JobListParams(filter=running, order=JobOrder.TIME, limit=1))
+            await db.job_list(JobPageParams(limit=1))
+            await db.job_list(JobPageParams(filter=running, order=JobOrder.TIME, limit=1))
             await db.job_count_by_state(cap=1)
 
     try:

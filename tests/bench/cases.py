@@ -21,8 +21,8 @@ from riverui.storage.interface.params import (
     Field,
     JobCursor,
     JobFilter,
-    JobListParams,
     JobOrder,
+    JobPageParams,
     Op,
     Term,
 )
@@ -131,7 +131,7 @@ def _list(
         order = default_order(states[0]) if len(states) == 1 else JobOrder.TIME_DESC
     if not states:
         order = JobOrder.ID_DESC
-    params = JobListParams(
+    params = JobPageParams(
         filter=JobFilter(states=states, terms=tuple(terms)), order=order, cursor=cursor, limit=LIMIT
     )
     return lambda executor: executor.job_list(params)

@@ -14,8 +14,8 @@ from riverui.storage.interface.params import (
     Field,
     JobCursor,
     JobFilter,
-    JobListParams,
     JobOrder,
+    JobPageParams,
     Op,
     Term,
 )
@@ -24,10 +24,10 @@ from tests.contract.seeds import NOW, ended, insert, job, running
 NAMED = Term(field=Field.KIND, op=Op.EQ, values=("mail",))
 
 
-def params(order: JobOrder = JobOrder.ID, **given: object) -> JobListParams:
+def params(order: JobOrder = JobOrder.ID, **given: object) -> JobPageParams:
     """Return a page of three."""
     chosen = JobFilter(states=given.pop("states", ()), terms=given.pop("terms", ()))  # type: ignore[arg-type]
-    return JobListParams(filter=chosen, order=order, limit=3, **given)  # type: ignore[arg-type]
+    return JobPageParams(filter=chosen, order=order, limit=3, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("order", list(JobOrder))
@@ -107,7 +107,7 @@ async def test_every_field_can_be_searched(driver: Driver) -> None:
     async with driver.reading() as executor:
         for term, places in terms.items():
             chosen = JobFilter(terms=(term,))
-            page = await executor.job_list(JobListParams(filter=chosen, order=JobOrder.ID))
+            page = await executor.job_list(JobPageParams(filter=chosen, order=JobOrder.ID))
             assert [ids.index(row.id) for row in page.rows] == places, term
             assert (await executor.job_count(chosen, cap=10)).value == len(places), term
 

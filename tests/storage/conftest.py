@@ -17,7 +17,7 @@ from psycopg.rows import DictRow, dict_row
 from riverui.domain.jobs import JobListRow
 from riverui.storage.interface import LISTENING, NOTIFYING, Driver, SyncDriver, SyncExecutor
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
-from riverui.storage.interface.params import JobCursor, JobFilter, JobListParams, JobOrder, JobPage
+from riverui.storage.interface.params import JobCursor, JobFilter, JobOrder, JobPage, JobPageParams
 from riverui.storage.migrations import migrate
 from riverui.storage.options import ConnectOptions
 from riverui.storage.postgres.connect import connect as connect_postgres
@@ -86,7 +86,7 @@ async def one_page(driver: Driver, **params: Any) -> JobPage:
     """Return one page; `states` and `terms` may be given instead of a filter."""
     chosen = JobFilter(states=tuple(params.pop("states", ())), terms=tuple(params.pop("terms", ())))
     async with driver.reading() as executor:
-        return await executor.job_list(JobListParams(filter=chosen, **params))
+        return await executor.job_list(JobPageParams(filter=chosen, **params))
 
 
 async def all_pages(driver: Driver, **params: Any) -> list[JobListRow]:

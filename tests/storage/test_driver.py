@@ -32,7 +32,7 @@ from riverui.errors import (
     SchemaTooOld,
 )
 from riverui.storage.interface import Driver
-from riverui.storage.interface.params import Field, JobListParams, Op, Term
+from riverui.storage.interface.params import Field, JobPageParams, Op, Term
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.executor import PostgresExecutor
@@ -126,7 +126,7 @@ async def test_writing_to_a_standby_is_told(
     url = f"{database_url}{'&' if '?' in database_url else '?'}options=-c%20default_transaction_read_only%3Don"  # noqa: E501
     driver = connect(url)
     async with driver.reading() as executor:
-        assert (await executor.job_list(JobListParams())).rows == ()
+        assert (await executor.job_list(JobPageParams())).rows == ()
 
 
 async def test_slow_query_is_stopped(driver: PostgresDriver) -> None:

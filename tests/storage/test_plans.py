@@ -31,8 +31,8 @@ from riverui.storage.interface.params import (
     Field,
     JobCursor,
     JobFilter,
-    JobListParams,
     JobOrder,
+    JobPageParams,
     Op,
     Term,
 )
@@ -106,7 +106,7 @@ def _list(
     order: JobOrder = JobOrder.ID_DESC,
     cursor: JobCursor | None = None,
 ) -> Call:
-    params = JobListParams(
+    params = JobPageParams(
         filter=JobFilter(states=tuple(states), terms=terms),
         order=order,
         cursor=cursor,
@@ -541,7 +541,7 @@ def _api_cases() -> Iterator[tuple[str, Case]]:
     calls: dict[str, tuple[Call, set[str], int]] = {
         "api list": (
             lambda x: x.job_text_list(
-                JobListParams(
+                JobPageParams(
                     filter=JobFilter(states=completed),
                     order=JobOrder.TIME_DESC,
                     limit=100,
@@ -553,7 +553,7 @@ def _api_cases() -> Iterator[tuple[str, Case]]:
         ),
         "api list by id": (
             lambda x: x.job_text_list(
-                JobListParams(
+                JobPageParams(
                     filter=JobFilter(states=(JobState.RUNNING,)), order=JobOrder.ID, limit=100
                 )
             ),

@@ -19,7 +19,7 @@ from riverui.storage.interface.engine_params import (
     JobSelectParams,
     JobSetStateParams,
 )
-from riverui.storage.interface.params import Field, JobFilter, JobListParams, JobOrder, Op, Term
+from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 from riverui.storage.migrations import migrate
 from riverui.storage.postgres.driver import PostgresDriver
 from riverui.storage.postgres.statements import load_queries
@@ -55,7 +55,7 @@ async def _use_everything(driver: PostgresDriver, make: Make) -> None:
             for states in ((), tuple(JobState), (JobState.RUNNING,)):
                 for chosen in ((), terms):
                     page = await executor.job_list(
-                        JobListParams(filter=JobFilter(states=states, terms=chosen), order=order)
+                        JobPageParams(filter=JobFilter(states=states, terms=chosen), order=order)
                     )
                     assert len(page.rows) == (1 if len(states) == 1 else 8)
         assert (await executor.job_count(JobFilter(terms=terms), cap=100)).value == 8
@@ -199,7 +199,7 @@ async def test_state_from_the_future_does_not_break_a_list(
     await make_empty.job("sleeping")
     known = await make_empty.job("running")
     async with driver.reading() as executor:
-        page = await executor.job_list(JobListParams())
+        page = await executor.job_list(JobPageParams())
         counts = await executor.job_count_by_state(cap=10)
     assert [row.id for row in page.rows] == [known]
     assert set(counts) == set(JobState)

@@ -12,8 +12,8 @@ from riverui.storage.interface.params import (
     Count,
     JobCutoff,
     JobFilter,
-    JobListParams,
     JobPage,
+    JobPageParams,
     JobProgress,
     JobTextPage,
     TextPiece,
@@ -87,12 +87,12 @@ class JobBrowseExecutor(Protocol):
         """
         ...
 
-    async def job_list(self, params: JobListParams) -> JobPage:
-        """Return one page of jobs by keyset; see JobListParams."""
+    async def job_list(self, params: JobPageParams) -> JobPage:
+        """Return one page of jobs by keyset; see JobPageParams."""
         ...
 
     async def job_text_list(
-        self, params: JobListParams, *, args: int = 100_000, unpacked: int = 2**40
+        self, params: JobPageParams, *, args: int = 100_000, unpacked: int = 2**40
     ) -> JobTextPage:
         """Return one page of jobs by keyset, without errors and metadata; `lean` means nothing
         here.

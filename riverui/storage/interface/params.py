@@ -116,7 +116,7 @@ class JsonPath:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JobListParams:
+class JobPageParams:
     """Which page of which jobs; `window` bounds the rows examined for a filter that no index
     serves.
     """

@@ -24,8 +24,8 @@ from riverui.storage.interface.params import (
     JobCursor,
     JobCutoff,
     JobFilter,
-    JobListParams,
     JobOrder,
+    JobPageParams,
     Op,
     Term,
 )
@@ -321,8 +321,8 @@ class OperationRun:
             page = await executor.job_list(self._params(these, cursor=None, limit=len(ids)))
         return [row.id for row in page.rows]
 
-    def _params(self, filter: JobFilter, *, cursor: JobCursor | None, limit: int) -> JobListParams:
-        return JobListParams(
+    def _params(self, filter: JobFilter, *, cursor: JobCursor | None, limit: int) -> JobPageParams:
+        return JobPageParams(
             cursor=cursor,
             cutoff=self._operation.cutoff,
             filter=filter,

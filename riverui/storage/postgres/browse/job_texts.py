@@ -8,7 +8,7 @@ from typing import Any
 
 from riverui.domain.jobs import CUT, FINALIZED, ErrorText, JobTextRow
 from riverui.domain.numbers import is_bigint
-from riverui.storage.interface.params import JobListParams, JobOrder, JobTextPage
+from riverui.storage.interface.params import JobOrder, JobPageParams, JobTextPage
 from riverui.storage.postgres.job_list.paths import MOST_JSON, path_jsons
 from riverui.storage.postgres.job_list.plan import JobListPlan, JobListPlans, read_page
 from riverui.storage.postgres.job_list.rows import known_state, texts, whole
@@ -48,7 +48,7 @@ class JobTexts(JobListPlans):
     """Reading jobs with their JSON to the letter."""
 
     async def job_text_list(
-        self, params: JobListParams, *, args: int = 100_000, unpacked: int = 2**40
+        self, params: JobPageParams, *, args: int = 100_000, unpacked: int = 2**40
     ) -> JobTextPage:
         """Return one page of jobs by keyset, without errors and metadata; `lean` means nothing
         here.
@@ -160,7 +160,7 @@ def _error(
     )
 
 
-def _state_plan(params: JobListParams) -> JobListPlan | None:
+def _state_plan(params: JobPageParams) -> JobListPlan | None:
     """Return how to read whole states that have not ended, by id; None for any other list."""
     states = params.filter.states
     by_id = params.order in (JobOrder.ID, JobOrder.ID_DESC)

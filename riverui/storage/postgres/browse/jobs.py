@@ -12,9 +12,9 @@ from riverui.storage.interface.params import (
     CountKind,
     JobCutoff,
     JobFilter,
-    JobListParams,
     JobOrder,
     JobPage,
+    JobPageParams,
     TextPiece,
 )
 from riverui.storage.postgres.job_list.paths import path_values
@@ -54,8 +54,8 @@ _TEXTS = {
 class JobStatements(JobListPlans):
     """Reading operations on river_job."""
 
-    async def job_list(self, params: JobListParams) -> JobPage:
-        """Return one page of jobs by keyset; see JobListParams."""
+    async def job_list(self, params: JobPageParams) -> JobPage:
+        """Return one page of jobs by keyset; see JobPageParams."""
         plan = await self._plan(params)
         if plan is None:
             return JobPage(rows=(), more=False)
@@ -81,7 +81,7 @@ class JobStatements(JobListPlans):
                 found = await self._rows("job_count_all_capped", {"cap": cap})
             matched, ended = found.value(), False
         else:
-            params = JobListParams(
+            params = JobPageParams(
                 filter=filter,
                 order=JobOrder.TIME_DESC if filter.states else JobOrder.ID_DESC,
                 limit=cap,

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from riverui.domain.jobs import JobState
 from riverui.errors import QueryTimeout
-from riverui.storage.interface.params import JobFilter, JobListParams, JobOrder, JobProgress
+from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams, JobProgress
 from riverui.storage.postgres.job_list.filters import compile_filter, state_term
 from riverui.storage.postgres.job_list.plan import JobListPlans
 from riverui.storage.postgres.job_list.rows import known_state
@@ -28,7 +28,7 @@ class ProgressStatements(JobListPlans):
         """
         rows = await self._progress_contains(filter)
         if rows is None:
-            params = JobListParams(
+            params = JobPageParams(
                 filter=filter, order=JobOrder.ID_DESC, limit=window, window=window
             )
             plan = await self._plan(params, ordered=False)

@@ -25,8 +25,8 @@ from riverui.storage.interface.params import (
     Field,
     JobCursor,
     JobFilter,
-    JobListParams,
     JobOrder,
+    JobPageParams,
     Op,
     SearchedWindow,
 )
@@ -111,7 +111,7 @@ class _Choice:
 class JobListPlans(Statements):
     """Plans lists; asks the database where a choice depends on what it holds."""
 
-    async def _plan(self, params: JobListParams, *, ordered: bool = True) -> JobListPlan | None:
+    async def _plan(self, params: JobPageParams, *, ordered: bool = True) -> JobListPlan | None:
         """Return how this list is read; None when no job can match.
 
         Who only counts takes its rows in any order.
@@ -345,7 +345,7 @@ def order_slots(*, by_id: bool, descending: bool) -> dict[str, Fragment]:
 
 
 def read_page(
-    found: Rows, params: JobListParams, plan: JobListPlan, row_of: Callable[[Any], R | None]
+    found: Rows, params: JobPageParams, plan: JobListPlan, row_of: Callable[[Any], R | None]
 ) -> tuple[tuple[R, ...], bool, SearchedWindow | None]:
     """Return a page's rows, whether more follow, and where its window ended, as JobPage has them.
 

@@ -18,7 +18,7 @@ from riverui.actions.job_verbs import JOB_VERBS
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobTextRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
-from riverui.storage.interface.params import JobCursor, JobListParams, JobTextPage
+from riverui.storage.interface.params import JobCursor, JobPageParams, JobTextPage
 from riverui.web.api import operations, requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
 from riverui.web.api.job_models import Ids, Job, JobMinimal, Query
@@ -60,7 +60,7 @@ class Jobs(Model, frozen=True, kw_only=True):
 async def index(request: Request) -> Response:
     """Answer jobs of one state, by default the running ones, or what a search finds."""
     selection = selected(request, "cursor", "limit")
-    wanted = JobListParams(
+    wanted = JobPageParams(
         filter=selection.filter,
         order=selection.order,
         cursor=selection.cursor(requests.first(request, "cursor")),
@@ -144,7 +144,7 @@ def _with_parameters(model: type[B], verb: JobVerb) -> type[B]:
 
 
 async def _rows(
-    request: Request, selection: Selection, wanted: JobListParams
+    request: Request, selection: Selection, wanted: JobPageParams
 ) -> tuple[list[JobTextRow], JobCursor | None]:
     """Return as many rows as there are, however far the search has to go, and where more may
     follow.
@@ -190,7 +190,7 @@ async def _rows(
             raise QueryTimeout(f"Only some of the jobs could be searched in {seconds:g} s.")
 
 
-async def _page(request: Request, wanted: JobListParams, *, args: int) -> JobTextPage:
+async def _page(request: Request, wanted: JobPageParams, *, args: int) -> JobTextPage:
     async with dashboard(request).driver.reading() as executor:
         return await executor.job_text_list(wanted, args=args)
 

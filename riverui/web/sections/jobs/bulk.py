@@ -23,8 +23,8 @@ from riverui.storage.interface.params import (
     CountKind,
     JobCutoff,
     JobFilter,
-    JobListParams,
     JobPage,
+    JobPageParams,
 )
 from riverui.web.auth.access import access, need
 from riverui.web.http.context import dashboard
@@ -92,7 +92,7 @@ async def index(request: Request) -> Response:
     async with board.driver.reading() as executor:
         cutoff = await executor.job_cutoff()
         page = await executor.job_list(
-            JobListParams(
+            JobPageParams(
                 filter=matching,
                 order=addresses.default_order(matching.states),
                 limit=looked_at,

@@ -21,7 +21,7 @@ from riverui.domain.jobs import JobListRow
 from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest, DatabaseError
 from riverui.storage.interface.job_actions import JobChanges
-from riverui.storage.interface.params import Field, JobFilter, JobListParams, Op, Term
+from riverui.storage.interface.params import Field, JobFilter, JobPageParams, Op, Term
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import Form, form
@@ -194,7 +194,7 @@ def _link(request: Request, verb: JobVerb, changes: JobChanges) -> tuple[str, st
 async def _samples(request: Request, ids: Sequence[int]) -> tuple[JobListRow, ...]:
     wanted = JobFilter(terms=(Term(field=Field.ID, op=Op.EQ, values=tuple(ids)),))
     async with dashboard(request).driver.reading() as executor:
-        return (await executor.job_list(JobListParams(filter=wanted, limit=len(ids)))).rows
+        return (await executor.job_list(JobPageParams(filter=wanted, limit=len(ids)))).rows
 
 
 def _ids(posted: Form) -> tuple[int, ...]:

@@ -20,8 +20,8 @@ from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import (
     Field,
     JobFilter,
-    JobListParams,
     JobOrder,
+    JobPageParams,
     JobTextPage,
     JsonPath,
     Op,
@@ -106,7 +106,7 @@ async def show(request: Request) -> Response:
     contents = _contents(requests.first(request, "columns"), redaction)
     asked = selected(request, "format", "columns", listing=False)
     selection = await _frozen(request, _linear(request, asked))
-    wanted = JobListParams(
+    wanted = JobPageParams(
         filter=selection.filter,
         order=selection.order,
         limit=_FIRST,
@@ -145,7 +145,7 @@ def _contents(text: str, redaction: Redaction) -> Contents:
 
 
 async def _pages(
-    request: Request, selection: Selection, wanted: JobListParams, args: int, page: JobTextPage
+    request: Request, selection: Selection, wanted: JobPageParams, args: int, page: JobTextPage
 ) -> AsyncIterator[Sequence[JobTextRow]]:
     while True:
         if page.rows:
@@ -162,7 +162,7 @@ async def _pages(
         page = await _page(request, wanted, args)
 
 
-async def _page(request: Request, wanted: JobListParams, args: int) -> JobTextPage:
+async def _page(request: Request, wanted: JobPageParams, args: int) -> JobTextPage:
     """Return the page, or a smaller one where it cannot be read in time; what is in the JSON of a
     job that cannot be read by itself is left out.
     """

@@ -16,7 +16,7 @@ from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.errors import QueryTimeout
 from riverui.storage.interface import Executor
-from riverui.storage.interface.params import Count, JobCursor, JobListParams, JobPage
+from riverui.storage.interface.params import Count, JobCursor, JobPage, JobPageParams
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
 from riverui.web.http.htmx import htmx
@@ -210,7 +210,7 @@ async def _list(executor: Executor, listing: Listing, *, window: int) -> tuple[L
     """Return the rows, and the place where they really are: going back ends on the first page,
     which is full.
     """
-    params = JobListParams(
+    params = JobPageParams(
         filter=listing.filter,
         order=listing.order,
         cursor=listing.cursor,

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from riverui.errors import BadRequest, QueryTimeout
-from riverui.storage.interface.params import JobListParams, JobPage, SearchedWindow
+from riverui.storage.interface.params import JobPage, JobPageParams, SearchedWindow
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.cookies import preferences
@@ -69,7 +69,7 @@ async def step(request: Request) -> Response:
     try:
         async with board.driver.reading() as executor:
             page = await executor.job_list(
-                JobListParams(
+                JobPageParams(
                     filter=listing.filter,
                     order=listing.order,
                     cursor=listing.cursor,
