@@ -30,7 +30,8 @@ select id, state, attempt, 25, attempted_at, created_at,
   case when b between 0.40 and 0.45 then sha256(id::text::bytea) end,
   case when b between 0.40 and 0.45 then b'11110101' end
 from (
-  select %(history)s + row_number() over (order by created_at) as id, state, created_at, random() as a, random() as b, random() as c,
+  select %(history)s + row_number() over (order by created_at) as id, state, created_at,
+    random() as a, random() as b, random() as c,
     case state when 'available' then 0 when 'scheduled' then 0 when 'pending' then 0 when 'discarded' then 25
       when 'retryable' then 1 + (random() * 6)::int else 1 end as attempt,
     case when state not in ('available', 'scheduled', 'pending')

@@ -15,7 +15,7 @@ from tests.web import new_section
 
 ROOT = Path(__file__).parents[2]
 PARTS = Path(new_section.__file__).parent
-OTHERS = {"api", "errors", "macros"}
+OTHERS = {"__pycache__", "api", "errors", "macros"}
 """Folders of templates that belong to no section."""
 
 
