@@ -27,6 +27,7 @@ FOLLOWED = (
     "/queues",
     "/operations",
     "/about",
+    "/api/jobs/export?",
     "/help",
     "/static",
     "/preferences",

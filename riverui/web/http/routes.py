@@ -33,8 +33,12 @@ class GuardedRoute(Route):
         self.right = right
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether the address fits. Starlette's pattern would let it end with a newline."""
-        if scope["path"].endswith("\n"):
+        """Return whether the address fits.
+
+        The `$` of Starlette's pattern would let a newline follow, which only a name may end with.
+        """
+        _, path = own_path(scope)
+        if path.endswith("\n") and not self.path_regex.fullmatch(path):
             return Match.NONE, {}
         return super().matches(scope)
 
