@@ -23,12 +23,14 @@ from tests.bench.pages import ask, connection_to, serve
 _REPEATS = 40
 """Requests for each page, after some that warm it up."""
 _WARM = 3
-_STARTS = 5
+_STARTS = 3
 """Processes that are asked for each first request."""
-_SETTLED = 0.7
-"""Seconds after which a new process has nothing more to do."""
-_NEXT = 15
+_NEXT = 3
 """Further requests, whose median the first one is compared with."""
+_PAUSE = 2.1
+"""Seconds before each request: a new process has nothing more to do by then, and what was counted
+for the request before is counted anew, as for the first.
+"""
 _FIRST = ("jobs: running", "a job", "queues", "API: running")
 """Pages of which the first request is measured, each in processes of its own."""
 
@@ -171,10 +173,10 @@ def _first_and_next(database_url: str, path: str) -> tuple[float, float]:
     """Return what a new process takes for its first request, and the median of the next ones."""
     command = [sys.executable, "-m", "riverui", "serve", "--no-auth"]
     with serve(command, {"DATABASE_URL": database_url}) as port:
-        time.sleep(_SETTLED)
         connection = connection_to(port)
         taken = []
         for _ in range(1 + _NEXT):
+            time.sleep(_PAUSE)
             started = time.perf_counter()
             ask(connection, path)
             taken.append((time.perf_counter() - started) * 1000)
