@@ -8,7 +8,7 @@ import { titleOf, tellStale } from "./stale.js";
 // Its listener comes first: what it prevents is not looked at here.
 import "./failures.js";
 
-const SHARED = 0.9; // of the seconds between two refreshes: how old that may be which all who look on are given
+const SHARED = 0.95; // of the seconds between two refreshes: how old that may be which all who look on are given
 const BEAT_OFF = 5; // seconds until it is looked again whether updates were switched on
 
 let failing = ""; // why the last refresh failed

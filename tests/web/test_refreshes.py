@@ -128,7 +128,7 @@ async def test_what_is_new_is_shown_when_the_next_refresh_is_due(
         # Who looks more often is not kept waiting by those who do not.
         assert f"job-{job}" in (await client.get("/jobs", headers=live(seconds=1))).text
         other = await factory.job(connection)
-        now += 1.9
+        now += 1.95
         assert f"job-{other}" in (await client.get("/jobs", headers=live())).text
 
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from riverui.web.view.preferences import LIVE_SECONDS, Preferences
 
-_SHARE = 0.9
-"""Of the time between two refreshes, for which a drawing answers all: a viewer who is alone never
-gets the same one again, and of many at random moments only every tenth costs a drawing too many.
+_SHARE = 0.95
+"""Of the time between two refreshes, for which a drawing answers all: a viewer who is alone does
+not get the same one again, and of many at random moments every twentieth costs one too many.
 """
 _REST = 2.0
 """A drawing answers all for at least this many times as long as it took: no more than half of the
