@@ -5,7 +5,7 @@ together.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import datetime
 from enum import Enum
@@ -143,6 +143,9 @@ class Attempt:
             "{" + ",".join(f"{gojson.dump(key)}:{text}" for key, text in self.updates.items()) + "}"
         )
 
+
+Work = Callable[[Attempt], Awaitable[None]]
+"""Works an attempt; an exception is its error."""
 
 running: ContextVar[Attempt] = ContextVar("riverui_attempt")
 """The attempt that this code is part of."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from riverui.engine.hooks import Extensions, settle
 from riverui.engine.work import outcome
-from riverui.engine.work.attempt import Attempt, Cause, Slots, running
+from riverui.engine.work.attempt import Attempt, Cause, Slots, Work, running
 from riverui.engine.work.failure_log import log_cancellation, log_failure
 from riverui.engine.work.outcome import Outcome
-from riverui.engine.work.pipeline import Work, pipeline
+from riverui.engine.work.pipeline import pipeline
 from riverui.engine.work.worker import JobCancel, JobSnooze
 from riverui.errors import UnknownJobKind
 

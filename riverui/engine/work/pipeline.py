@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from riverui.engine.hooks import Extensions, Hook, Middleware, settle
 from riverui.engine.work import django_connections
-from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.attempt import Attempt, Work
 from riverui.engine.work.resumable import keeping_progress
 from riverui.engine.work.worker import Job, Worker, WorkUnit
 from riverui.engine.work.worker_settings import middleware_of, timeout_of
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from riverui.domain.jobs import JobRow
     from riverui.engine.work.deadlines import Deadlines
     from riverui.engine.work.threads import WorkerThreads
-
-Work = Callable[[Attempt], Awaitable[None]]
-"""Works an attempt; an exception is its error."""
 
 
 def pipeline(
@@ -48,7 +45,7 @@ def pipeline(
         work = _with_begins(begins, work)
     for middleware in reversed((*extensions.work, *own.work)):
         work = _within(middleware, work)
-    work = _keeping_progress(work)
+    work = keeping_progress(work)
     if callable(unit.worker.middleware):
         return _within_chosen(unit.worker, work)
     for middleware in reversed(unit.worker.middleware):
@@ -158,10 +155,3 @@ def _within_chosen(worker: Worker[object], work: Work) -> Work:
         await whole(attempt)
 
     return within
-
-
-def _keeping_progress(work: Work) -> Work:
-    async def kept(attempt: Attempt) -> None:
-        await keeping_progress(attempt, work)
-
-    return kept

@@ -14,7 +14,7 @@ from typing import Any
 
 from riverui.domain.jobs import JobState
 from riverui.engine.hooks import settle
-from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.attempt import Attempt, Work
 from riverui.engine.work.context import own_client, running_attempt
 from riverui.engine.work.metadata_json import json_text
 from riverui.engine.work.progress import CURSOR, MARK, STEP, Progress
@@ -93,20 +93,24 @@ async def resumable_set_step_cursor_tx(tx: object, job: Job[A], cursor: Any) -> 
     return await _set_step_tx(tx, job, {_progress().step: json.loads(json_text(cursor))})
 
 
-async def keeping_progress(attempt: Attempt, work: Callable[[Attempt], Awaitable[None]]) -> None:
-    """Work an attempt, and leave its progress for the next one unless it ends well."""
-    try:
-        await work(attempt)
-    except BaseException:
-        if attempt.progress is not None:
-            attempt.progress.keep(attempt.update)
-        raise
-    if attempt.progress is None and MARK not in attempt.row.metadata:
-        return
-    progress = _progress_of(attempt)
-    if error := progress.unfinished():
-        progress.keep(attempt.update)
-        raise error
+def keeping_progress(work: Work) -> Work:
+    """Return work that leaves an attempt's progress for the next one unless it ends well."""
+
+    async def kept(attempt: Attempt) -> None:
+        try:
+            await work(attempt)
+        except BaseException:
+            if attempt.progress is not None:
+                attempt.progress.keep(attempt.update)
+            raise
+        if attempt.progress is None and MARK not in attempt.row.metadata:
+            return
+        progress = _progress_of(attempt)
+        if error := progress.unfinished():
+            progress.keep(attempt.update)
+            raise error
+
+    return kept
 
 
 async def _set_step_tx(tx: object, job: Job[A], cursor: dict[str, Any]) -> Job[A]:
