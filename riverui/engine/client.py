@@ -21,7 +21,7 @@ from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind, Events, Subscription
 from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
 from riverui.engine.insert.insert_methods import InsertMethods
-from riverui.engine.lead.elector import Terms
+from riverui.engine.lead.elector import ElectionTimes
 from riverui.engine.lead.periodic import PeriodicJobs
 from riverui.engine.limits import EngineLimits
 from riverui.engine.notifier import Notifier
@@ -54,6 +54,7 @@ _INTERNAL = frozenset(
         "notify_limiter",
         "pilot",
         "prepare_insert",
+        "runtime",
     }
 )
 """What the engine's parts use of a client; an interactive prompt need not offer it."""
@@ -80,7 +81,7 @@ class Client(InsertMethods, AdminMethods):
         config: ClientConfig | None = None,
         *,
         clock: Callable[[], datetime] | None = None,
-        terms: Terms | None = None,
+        terms: ElectionTimes | None = None,
         limits: EngineLimits | None = None,
     ) -> None:
         """Make a client. `terms` says how long those of a leader last, `limits` how much is done at
@@ -98,8 +99,9 @@ class Client(InsertMethods, AdminMethods):
         self.pilot = Pilot(_features(self.config))
         self.queues = QueueBundle(self)
         self._limits = limits or EngineLimits()
-        self._terms = terms or Terms()
-        self._runtime: ClientRuntime | None = None
+        self._terms = terms or ElectionTimes()
+        self.runtime: ClientRuntime | None = None
+        """What works the jobs, from the start to the end of a stop."""
         self._stopped = asyncio.Event()
         """Set at the end of each life."""
         self._stopping: asyncio.Task[None] | None = None
@@ -135,29 +137,29 @@ class Client(InsertMethods, AdminMethods):
     @property
     def started(self) -> bool:
         """Whether it works jobs; also while it stops."""
-        return self._runtime is not None
+        return self.runtime is not None
 
     @property
     def running(self) -> int:
         """How many jobs it works right now."""
-        return self._runtime.running if self._runtime else 0
+        return self.runtime.running if self.runtime else 0
 
     @property
     def is_leader(self) -> bool:
         """Whether this client does the maintenance, as far as it knows."""
-        elector = self._runtime.elector if self._runtime else None
+        elector = self.runtime.elector if self.runtime else None
         return elector is not None and elector.is_leader
 
     @property
     def last_fetched_at(self) -> datetime | None:
         """When the database last answered a question for jobs."""
-        producers = self._runtime.producers.values() if self._runtime else ()
+        producers = self.runtime.producers.values() if self.runtime else ()
         return max((at for producer in producers if (at := producer.last_fetched_at)), default=None)
 
     @property
     def notifier(self) -> Notifier | None:
         """What hears notifications, while it works jobs and unless `poll_only`."""
-        return self._runtime.notifier if self._runtime else None
+        return self.runtime.notifier if self.runtime else None
 
     async def start(self) -> None:
         """Begin to work jobs and to stand for election; do nothing when it does already.
@@ -169,7 +171,7 @@ class Client(InsertMethods, AdminMethods):
         while self._stopping is not None:
             # Whoever gives up waiting does not stop the stop.
             await asyncio.shield(self._stopping)
-        if self._runtime is not None:
+        if self.runtime is not None:
             return
         if not self.config.queues:
             raise ConfigError("queues is empty: this client only inserts jobs.")
@@ -177,12 +179,12 @@ class Client(InsertMethods, AdminMethods):
         context = copy_context()
         context.run(attempt.client.set, self)
         leader = LeaderParts(inserts=self, periodic_jobs=self.periodic_jobs, terms=self._terms)
-        self._runtime = runtime = ClientRuntime(self.context(), leader)
+        self.runtime = runtime = ClientRuntime(self.context(), leader)
         self._stopped = asyncio.Event()
         try:
             await asyncio.get_running_loop().create_task(runtime.start(), context=context)
         except BaseException:
-            self._runtime = None
+            self.runtime = None
             self._stopped.set()
             raise
         self.logger.info("client %s works on %s", self.id, ", ".join(self.config.queues))
@@ -202,13 +204,13 @@ class Client(InsertMethods, AdminMethods):
         """Wait until the client has stopped, by whichever way; return at once where it does not
         run.
         """
-        if self._runtime is not None:
+        if self.runtime is not None:
             await self._stopped.wait()
 
     async def stop_and_cancel(self) -> None:
         """Stop, and cancel the jobs at work at once; also while `stop` is under way."""
-        if self._runtime is not None:
-            self._runtime.cancel_jobs()
+        if self.runtime is not None:
+            self.runtime.cancel_jobs()
         await self.stop()
 
     async def stop_and_abandon(self) -> None:
@@ -216,8 +218,8 @@ class Client(InsertMethods, AdminMethods):
 
         They go on as they please, but their outcomes are not written: the jobs are rescued later.
         """
-        if self._runtime is not None:
-            self._runtime.abandon()
+        if self.runtime is not None:
+            self.runtime.abandon()
         await self.stop()
 
     async def run(
@@ -261,18 +263,18 @@ class Client(InsertMethods, AdminMethods):
 
     def _wake(self, queue: str, *, notified: bool) -> None:
         # Woken twice, it would fetch twice, and the second fetch would hold the next job up.
-        if self._runtime is not None and not (notified and self.notifier):
-            producer = self._runtime.producers.get(queue)
+        if self.runtime is not None and not (notified and self.notifier):
+            producer = self.runtime.producers.get(queue)
             if producer is not None:
                 producer.wake()
 
     async def _take_down(self) -> None:
         try:
-            if self._runtime is not None:
-                await self._runtime.stop()
+            if self.runtime is not None:
+                await self.runtime.stop()
                 self.logger.info("client %s has stopped", self.id)
         finally:
-            self._runtime = None
+            self.runtime = None
             self.events.close()
             try:
                 if self._owns_driver:
@@ -303,7 +305,7 @@ class QueueBundle:
     @property
     def names(self) -> tuple[str, ...]:
         """Those worked now, or from the start on."""
-        runtime = self._client._runtime
+        runtime = self._client.runtime
         return tuple(runtime.producers if runtime else self._client.config.queues)
 
     async def add(self, name: str, queue: QueueConfig) -> None:
@@ -317,8 +319,8 @@ class QueueBundle:
         client.config.check_queue(name, queue)
         if name in self.names:
             raise QueueAlreadyAdded(name)
-        if client._runtime is not None:
-            await client._runtime.add_queue(name, queue)
+        if client.runtime is not None:
+            await client.runtime.add_queue(name, queue)
         client.config = replace(client.config, queues={**client.config.queues, name: queue})
 
     async def remove(self, name: str) -> None:
@@ -328,8 +330,8 @@ class QueueBundle:
         client = self._client
         if name not in self.names:
             raise QueueNotFound(name)
-        if client._runtime is not None:
-            await client._runtime.remove_queue(name)
+        if client.runtime is not None:
+            await client.runtime.remove_queue(name)
         left = {other: queue for other, queue in client.config.queues.items() if other != name}
         client.config = replace(client.config, queues=left)
 

@@ -11,7 +11,7 @@ from typing import Any
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import QueueConfig
 from riverui.engine.dedicated_connection import DedicatedConnection
-from riverui.engine.lead.elector import Elector, Terms, steady_clock
+from riverui.engine.lead.elector import ElectionTimes, Elector, steady_clock
 from riverui.engine.lead.maintenance.queue_maintainer import Inserts, queue_maintainer
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.lead.periodic import PeriodicJobs
@@ -62,7 +62,7 @@ class LeaderParts:
 
     inserts: Inserts
     periodic_jobs: PeriodicJobs
-    terms: Terms
+    terms: ElectionTimes
 
 
 class ClientRuntime:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 from itsdangerous import URLSafeTimedSerializer
@@ -75,6 +76,7 @@ def build_app(
     close_driver: bool = False,
     pilot: JobPilot = PLAIN,
     limits: DashboardLimits | None = None,
+    clock: Callable[[], float] = time.monotonic,
     name: str = "",
     workers: int = 1,
 ) -> Starlette:
@@ -83,17 +85,17 @@ def build_app(
 
     `hosts` are the only host names answered to, when given. Where a lifespan does reach the app,
     its end stops what runs in the background, and closes the driver if `close_driver`. `pilot`
-    carries out the verbs on jobs, a client's features among them. `name` is that of this process,
-    by which other dashboards of the database know it, `workers` how many answer on the same port.
-    Raises ConfigError for a `sign_in` that lets
-    nobody in or cannot be used.
+    carries out the verbs on jobs, a client's features among them. `clock` tells in seconds how old
+    counts and live regions are. `name` is that of this process, by which other dashboards of the
+    database know it, `workers` how many answer on the same port. Raises ConfigError for a `sign_in`
+    that lets nobody in or cannot be used.
     """
     config, limits = config or DashboardConfig(), limits or DashboardLimits()
     name = name or process_name()
     health = HealthChecks(Probe(driver, timeout=limits.probe_seconds))
     static = StaticFiles(assets.STATIC)
     routes = route_table(health, static)
-    counts = Counts(driver, config, limits.counts)
+    counts = Counts(driver, config, limits.counts, clock=clock)
     metrics = Metrics(driver, counts, config)
     signer = URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui")
     dashboard = Dashboard(
@@ -117,7 +119,7 @@ def build_app(
         ),
         pilot=pilot,
         read_preferences=preferences_reader(signer),
-        refreshes=Refreshes(limits.refreshes),
+        refreshes=Refreshes(limits.refreshes, clock=clock),
         rights=RIGHTS,
         searches=Searches(),
         shortcuts=tuple(_shortcuts()),

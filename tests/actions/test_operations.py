@@ -27,7 +27,7 @@ from riverui.web.live.operations import (
     Operation,
     OperationLimits,
     Operations,
-    Status,
+    OperationStatus,
 )
 
 RETRYABLE = JobFilter(states=(JobState.RETRYABLE,))
@@ -93,7 +93,11 @@ async def test_every_matching_job_is_changed_and_no_later_one(
     operation = await start(registry, driver, RETRY, RETRYABLE)
     await fill(connection, 3, kind="late")
     await ended(operation)
-    assert (operation.status, operation.changed, operation.skipped) == (Status.DONE, 2_500, {})
+    assert (operation.status, operation.changed, operation.skipped) == (
+        OperationStatus.DONE,
+        2_500,
+        {},
+    )
     assert await count(connection, "available") == 2_500
     assert await count(connection, "retryable") == 3
     assert await count(connection, "discarded") == 5
@@ -109,9 +113,12 @@ async def test_jobs_that_stay_in_the_filter_are_passed_once(
     registry = Operations(driver, DashboardConfig(), limits=HURRY)
     everything = JobFilter(states=(JobState.RUNNING, JobState.SCHEDULED))
     operation = await ended(await start(registry, driver, CANCEL, everything, order=order))
-    assert (operation.status, operation.requested) == (Status.DONE, 1_500)
+    assert (operation.status, operation.requested) == (OperationStatus.DONE, 1_500)
     deleting = await ended(await start(registry, driver, DELETE, everything, id="two", order=order))
-    assert (deleting.status, deleting.skipped) == (Status.DONE, {SkipReason.RUNNING: 1_500})
+    assert (deleting.status, deleting.skipped) == (
+        OperationStatus.DONE,
+        {SkipReason.RUNNING: 1_500},
+    )
     assert len(deleting.skipped_samples[SkipReason.RUNNING]) == SAMPLES
 
 
@@ -124,7 +131,7 @@ async def test_a_search_without_an_index_goes_on_to_the_end(
         states=(JobState.RETRYABLE,), terms=(Term(field=Field.TAG, op=Op.EQ, values=("even",)),)
     )
     operation = await ended(await start(registry, driver, DELETE, tagged))
-    assert (operation.status, operation.changed) == (Status.DONE, 3_000)
+    assert (operation.status, operation.changed) == (OperationStatus.DONE, 3_000)
     assert await count(connection, "retryable") == 3_000
 
 
@@ -166,7 +173,11 @@ async def test_what_was_worked_since_it_was_found_is_left_alone(
         " 'retryable'"
     )
     await ended(operation)
-    assert (operation.status, operation.changed, operation.skipped) == (Status.DONE, 1_000, {})
+    assert (operation.status, operation.changed, operation.skipped) == (
+        OperationStatus.DONE,
+        1_000,
+        {},
+    )
     assert await count(connection, "completed") == 500
 
 
@@ -184,7 +195,7 @@ async def test_sent_twice_it_starts_once_and_few_run_at_a_time(
         await start(registry, driver, RETRY, RETRYABLE, id="too many")
     assert [operation.id for operation in registry.list()] == ["more 1", "more 0", "one"]
     await registry.close()
-    assert first.status is Status.FAILED
+    assert first.status is OperationStatus.FAILED
     assert first.error == "The dashboard was shut down."
 
 
@@ -243,7 +254,7 @@ async def test_timeouts_make_the_chunks_smaller(
     faulty: Any = Faulty(driver, reads=[QueryTimeout()], writes=[QueryTimeout(), QueryTimeout()])
     registry = Operations(faulty, DashboardConfig(), limits=HURRY)
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
-    assert (operation.status, operation.changed) == (Status.DONE, 700)
+    assert (operation.status, operation.changed) == (OperationStatus.DONE, 700)
 
 
 async def test_it_gives_up_when_even_small_chunks_time_out(
@@ -253,7 +264,7 @@ async def test_it_gives_up_when_even_small_chunks_time_out(
     faulty: Any = Faulty(driver, writes=[QueryTimeout()] * 50)
     registry = Operations(faulty, DashboardConfig(), limits=HURRY)
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
-    assert operation.status is Status.FAILED
+    assert operation.status is OperationStatus.FAILED
     assert "even for" in operation.error
 
 
@@ -265,7 +276,7 @@ async def test_it_waits_for_a_database_that_is_away_for_a_while(
     faulty: Any = Faulty(driver, reads=[None, away, away], writes=[None, away])
     registry = Operations(faulty, DashboardConfig(), limits=HURRY)
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
-    assert (operation.status, operation.changed) == (Status.DONE, 1_200)
+    assert (operation.status, operation.changed) == (OperationStatus.DONE, 1_200)
 
 
 async def test_it_fails_with_words_when_the_database_stays_away(
@@ -276,7 +287,7 @@ async def test_it_fails_with_words_when_the_database_stays_away(
     faulty: Any = Faulty(driver, reads=[None] + [DatabaseUnavailable()] * 50)
     registry = Operations(faulty, DashboardConfig(), limits=limits)
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
-    assert (operation.status, operation.changed) == (Status.FAILED, 1_000)
+    assert (operation.status, operation.changed) == (OperationStatus.FAILED, 1_000)
     assert "could not be reached" in operation.error
 
 
@@ -287,7 +298,7 @@ async def test_an_unexpected_error_is_logged_and_told(
     faulty: Any = Faulty(driver, writes=[RuntimeError("secret")])
     registry = Operations(faulty, DashboardConfig(), limits=HURRY)
     operation = await ended(await start(registry, driver, RETRY, RETRYABLE))
-    assert operation.status is Status.FAILED
+    assert operation.status is OperationStatus.FAILED
     assert "secret" not in operation.error
     assert "secret" in caplog.text
 
@@ -304,7 +315,7 @@ async def test_retry_leaves_a_job_alone_that_failed_again_meanwhile(
         RETRY, RETRYABLE, id="x", cutoff=cutoff, filter_text="", order=JobOrder.TIME
     )
     await ended(operation)
-    assert (operation.status, operation.seen) == (Status.DONE, 0)
+    assert (operation.status, operation.seen) == (OperationStatus.DONE, 0)
 
 
 def test_skips_are_counted_with_a_few_samples() -> None:

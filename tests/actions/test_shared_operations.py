@@ -26,7 +26,7 @@ from riverui.storage.interface.job_actions import SkipReason
 from riverui.storage.interface.params import Count, Field, JobFilter, JobOrder, Op, Term
 from riverui.storage.migrations import migrate
 from riverui.web.config import DashboardConfig
-from riverui.web.live.operation_run import Operation, OperationLimits, Status
+from riverui.web.live.operation_run import Operation, OperationLimits, OperationStatus
 from riverui.web.live.operation_store import NewOperation
 from riverui.web.live.shared_operations import OperationTimes, SharedOperations, features_of
 from riverui.web.search import query
@@ -187,7 +187,7 @@ async def test_one_starts_it_and_the_other_sees_it_to_the_end(
     await fill(connection, 3, kind="late")
     assert (started.status, started.user, started.holder) == ("running", "ada", "dashboard 1")
     seen = await reach(other, lambda found: found.ended)
-    assert (seen.status, seen.changed, seen.skipped) == (Status.DONE, 2_500, {})
+    assert (seen.status, seen.changed, seen.skipped) == (OperationStatus.DONE, 2_500, {})
     assert (seen.user, seen.filter, seen.verb, seen.error) == ("ada", RETRYABLE, RETRY, "")
     assert seen.total == Count(value=7)
     assert await count(connection, "available") == 2_500
@@ -212,7 +212,7 @@ async def test_a_killed_one_is_taken_over_and_no_job_is_met_twice(
     await kill(one)
     other.watch()
     after = await reach(other, lambda found: found.ended)
-    assert (after.status, after.changed, after.requested) == (Status.DONE, 1_500, 2_500)
+    assert (after.status, after.changed, after.requested) == (OperationStatus.DONE, 1_500, 2_500)
     assert after.holder == "dashboard 2"
     assert await acted(connection) == (4_000, 1)
 
@@ -227,10 +227,10 @@ async def test_one_that_ends_lets_go_at_once(
     await reach(other, lambda found: found.seen)
     await one.close()
     found = await reach(other, lambda found: True)
-    assert (found.status, found.waiting, found.ended) == (Status.RUNNING, True, False)
+    assert (found.status, found.waiting, found.ended) == (OperationStatus.RUNNING, True, False)
     other.watch()
     found = await reach(other, lambda found: found.ended)
-    assert (found.status, found.changed, found.waiting) == (Status.DONE, 1_500, False)
+    assert (found.status, found.changed, found.waiting) == (OperationStatus.DONE, 1_500, False)
 
 
 async def test_one_that_was_held_up_writes_nothing_after_it_was_taken_over(
@@ -259,7 +259,11 @@ async def test_one_that_was_held_up_writes_nothing_after_it_was_taken_over(
     third = dashboards()
     third.watch()
     found = await reach(third, lambda found: found.ended)
-    assert (found.status, found.changed, found.holder) == (Status.DONE, 5_000, "dashboard 3")
+    assert (found.status, found.changed, found.holder) == (
+        OperationStatus.DONE,
+        5_000,
+        "dashboard 3",
+    )
     assert await acted(connection) == (5_000, 1)
 
 
@@ -279,7 +283,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_done_again(
     gate.lose = 2
     found = await reach(one, lambda found: found.ended)
     assert gate.lose == 0
-    assert (found.status, found.requested) == (Status.DONE, 3_500)
+    assert (found.status, found.requested) == (OperationStatus.DONE, 3_500)
     assert await acted(connection) == (3_500, 1)
 
 
@@ -345,11 +349,15 @@ async def test_any_dashboard_can_stop_it(
     operation = await start(one, driver)
     await reach(other, lambda found: found.seen)
     stopping = await other.halt(operation, user="eve")
-    assert stopping.status is Status.STOPPING
+    assert stopping.status is OperationStatus.STOPPING
     found = await reach(other, lambda found: found.ended)
-    assert (found.status, found.changed, found.stopped_by) == (Status.STOPPED, 1_000, "eve")
+    assert (found.status, found.changed, found.stopped_by) == (
+        OperationStatus.STOPPED,
+        1_000,
+        "eve",
+    )
     again = await one.halt(found, user="bob")
-    assert (again.status, again.stopped_by) == (Status.STOPPED, "eve")
+    assert (again.status, again.stopped_by) == (OperationStatus.STOPPED, "eve")
 
 
 async def test_one_that_was_to_stop_is_only_ended_by_who_takes_it_over(
@@ -363,7 +371,7 @@ async def test_one_that_was_to_stop_is_only_ended_by_who_takes_it_over(
     await other.halt(operation, user="eve")
     other.watch()
     found = await reach(other, lambda found: found.ended)
-    assert (found.status, found.changed) == (Status.STOPPED, 1_000)
+    assert (found.status, found.changed) == (OperationStatus.STOPPED, 1_000)
 
 
 async def test_sent_twice_it_starts_once_and_few_run_at_a_time(
@@ -411,7 +419,7 @@ async def test_a_search_without_an_index_goes_on_where_it_was(
     await kill(one)
     other.watch()
     found = await reach(other, lambda found: found.ended)
-    assert (found.status, found.changed) == (Status.DONE, 3_000)
+    assert (found.status, found.changed) == (OperationStatus.DONE, 3_000)
     assert await acted(connection) == (3_000, 1)
 
 
@@ -460,11 +468,11 @@ async def test_what_cannot_be_understood_is_not_gone_on_with(
     other.watch()
     found = await reach(other, lambda found: found.ended)
     if told:
-        assert (found.status, found.changed) == (Status.FAILED, 1_000)
+        assert (found.status, found.changed) == (OperationStatus.FAILED, 1_000)
         assert told in found.error
     else:
         # Every job: that is what the row says.
-        assert (found.status, found.changed) == (Status.DONE, 1_200)
+        assert (found.status, found.changed) == (OperationStatus.DONE, 1_200)
 
 
 async def test_a_verb_of_another_version_is_left_to_it(
@@ -565,7 +573,7 @@ async def test_an_error_is_written_down(
     one, other = dashboards(), dashboards()
     await start(one, driver)
     found = await reach(other, lambda found: found.ended)
-    assert found.status is Status.FAILED
+    assert found.status is OperationStatus.FAILED
     assert found.error == f"{PermissionDenied.__doc__} (no)"
 
 

@@ -18,7 +18,7 @@ from riverui.domain.jobs import JobState
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
 from riverui.web.config import DashboardConfig
-from riverui.web.live.operations import Operations, Status
+from riverui.web.live.operations import Operations, OperationStatus
 from tests.bench.cases import default_order
 from tests.bench.stopwatch import stopwatch
 
@@ -130,7 +130,7 @@ async def _verb(
             with_pauses.append((time.perf_counter() - start) * 1000)
             ours.append(watch.total)
             longest = max(longest, watch.longest)
-        assert operation.status is Status.DONE, operation.error
+        assert operation.status is OperationStatus.DONE, operation.error
         assert operation.changed == jobs, operation
         cursor = await plain.execute("select id from river_job where kind = 'bulk_loop'")
         ids = [row[0] for row in await cursor.fetchall()]

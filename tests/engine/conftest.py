@@ -164,6 +164,19 @@ class Playground:
         """Wait for something to become true."""
         await until(condition)
 
+    async def until_waited_for(self) -> None:
+        """Wait until a statement of the client waits for what the open transaction holds."""
+
+        async def waits() -> bool:
+            return bool(
+                await self.rows(
+                    "select 1 from pg_locks"
+                    " where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
+                )
+            )
+
+        await self.until(waits)
+
     async def cut_connections(self) -> int:
         """End every connection to the database but the test's own; return how many."""
         rows = await self.rows(

@@ -486,10 +486,8 @@ async def test_clients_are_told(
         await other.commit()
     else:
         await getattr(client, call)(*arguments, **settings)
-    async for told in connection.notifies(timeout=10, stop_after=1):
-        assert json.loads(told.payload) == payload
-        return
-    pytest.fail("nobody was told")
+    (told,) = [message async for message in connection.notifies(timeout=10, stop_after=1)]
+    assert json.loads(told.payload) == payload
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig, QueueConfig
-from riverui.engine.lead.elector import Elector, Term, Terms
+from riverui.engine.lead.elector import ElectionTimes, Elector, LeaderTerm
 from riverui.engine.work.worker import Job, Workers
 from riverui.storage.connect import connect
 from tests.engine.conftest import PATIENCE, Playground, Task, until
@@ -42,13 +42,13 @@ async def test_many_busy_jobs_leave_turns_of_the_loop_to_others(play: Playground
     assert longest < count * each / 4
 
 
-QUICK = Terms(
+QUICK = ElectionTimes(
     interval=timedelta(milliseconds=50),
     jitter=timedelta(0),
     padding=timedelta(milliseconds=450),
     margin=timedelta(milliseconds=100),
 )
-"""Terms of half a second."""
+"""ElectionTimes of half a second."""
 
 
 class Rival:
@@ -65,7 +65,7 @@ class Rival:
         self._thread.join()
 
     async def _run(self, database_url: str) -> None:
-        async def lead(term: Term) -> None:
+        async def lead(term: LeaderTerm) -> None:
             self.led = True
             await asyncio.Event().wait()
 
@@ -91,7 +91,7 @@ def rival(database_url: str) -> Iterator[Callable[[], Rival]]:
         one.stop()
 
 
-async def leading(play: Playground, terms: Terms) -> Client:
+async def leading(play: Playground, terms: ElectionTimes) -> Client:
     """Return a client with these terms, that leads."""
     client = Client(play.database_url, play.config(leader_election_disabled=False), terms=terms)
     await client.start()
@@ -162,7 +162,7 @@ async def test_the_thread_of_a_candidate_ends_with_it_and_others_have_none(
 
     await play.start()
     assert not threads()
-    client = await leading(play, Terms())
+    client = await leading(play, ElectionTimes())
     assert len(threads()) == 1
     await client.stop()
     assert not threads()
@@ -176,7 +176,12 @@ def test_a_program_that_ends_without_a_stop_leaves_no_leader_behind(database_url
         @workers.work(Task)
         async def work(job: Job[Task]) -> None: ...
 
-        config = ClientConfig(queues={"default": QueueConfig(max_workers=1)}, workers=workers)
+        config = ClientConfig(
+            queues={"default": QueueConfig(max_workers=1)},
+            workers=workers,
+            # This process goes on, and its logging shall be as before.
+            log_jobs=False,
+        )
         client = Client(database_url, config, terms=QUICK)
         await client.start()
         await until(lambda: client.is_leader)

@@ -226,11 +226,11 @@ def test_the_annotation_tells_which_jobs_a_function_works(function: Any) -> None
     assert bare.work(function) is function
     assert called.work()(function) is function
     assert limited.work(timeout=SECOND)(function) is function
-    for found in (bare, called, limited):
+    for found, limit in ((bare, None), (called, None), (limited, SECOND)):
         unit = found.get("task")
         assert unit is not None
         assert unit.args_type is Task
-    assert limited._units["task"].worker.timeout == SECOND
+        assert unit.worker.timeout == limit
 
 
 @pytest.mark.parametrize(

@@ -260,23 +260,18 @@ async def test_write_under_way_does_not_overtake_the_end(play: Playground) -> No
             await original(job)
 
     play.worker(Logging())
-    client = await play.start(limits=EngineLimits(log_seconds=0.01))
+    await play.start(limits=EngineLimits(log_seconds=0.01))
     job_id = await play.insert()
     await play.in_state(job_id, "running")
     async with play.connection.transaction():
         await play.rows("select 1 from river_job where id = %s for update", job_id)
         locked.set()
         # The write of the log waits for this lock.
-        await play.until(lambda: _writing(client))
+        await play.until_waited_for()
         worker.let_go.set()
         log_line = "INFO shop.mail: first\n"
     await play.event(job_id)
     assert logs(await play.row(job_id)) == [(1, log_line)]
-
-
-def _writing(client: Any) -> bool:
-    attempts = client._runtime.producers["default"]._active.values()
-    return any(attempt.log is not None and attempt.log.writing is not None for attempt in attempts)
 
 
 async def test_python_still_prints_what_nobody_handles(

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.engine.lead.elector import Elector, Term, steady_clock
+from riverui.engine.lead.elector import Elector, LeaderTerm, steady_clock
 from riverui.storage.interface import Listener
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.engine.ticking import Ticking, eventually, settled
@@ -29,13 +29,14 @@ class Candidate:
 
     def __init__(self, driver: PostgresDriver, name: str, clock: Ticking) -> None:
         self.clock = clock
-        self.terms: list[Term] = []
+        self.name = name
+        self.terms: list[LeaderTerm] = []
         self.leading = 0
         self.fails: Exception | None = None
         self.elector = Elector(driver, name, self.lead, now=clock.steady, sleep=clock.sleep)
         self.task: asyncio.Task[None] | None = None
 
-    async def lead(self, term: Term) -> None:
+    async def lead(self, term: LeaderTerm) -> None:
         self.terms.append(term)
         self.leading += 1
         try:
@@ -162,7 +163,7 @@ async def test_of_three_one_leads_and_each_takes_over_from_the_one_before(
                     await one.follows()
             found = await row(connection)
             assert found is not None
-            assert found["leader_id"] == chosen.elector._client_id
+            assert found["leader_id"] == chosen.name
             await chosen.stop()
             if count < 2:
                 # The others have heard of it, and wait a moment at random before they bid.
@@ -461,7 +462,7 @@ async def test_maintenance_that_fails_is_left_to_somebody_else(
 async def test_a_stop_waits_for_the_maintenance_to_end(driver: PostgresDriver) -> None:
     ended = asyncio.Event()
 
-    async def lead(term: Term) -> None:
+    async def lead(term: LeaderTerm) -> None:
         try:
             await asyncio.Event().wait()
         finally:

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from riverui.engine.config import QueueConfig
-from riverui.engine.work import log_capture
 from riverui.engine.work.log_capture import JobOfRecord
 from riverui.engine.work.worker import ErrorResult, Job, JobCancel
 from tests.engine.conftest import Playground, Task
@@ -198,13 +197,6 @@ async def test_more_is_kept_where_the_program_logs_more(
     assert logs(await play.work(work)) == [(1, f"DEBUG bookshop.mail: a detail\n{KEPT}")]
 
 
-@pytest.fixture
-def own_capture(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients that other tests have abandoned on purpose keep theirs."""
-    monkeypatch.setattr(log_capture, "_capture", log_capture._Capture())
-
-
-@pytest.mark.usefixtures("own_capture")
 async def test_logging_is_as_before_once_all_clients_have_stopped(play: Playground) -> None:
     def methods() -> tuple[Any, ...]:
         return (logging.Logger.isEnabledFor, logging.Logger.callHandlers)

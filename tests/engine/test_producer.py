@@ -13,11 +13,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from psycopg import AsyncConnection
 
 from riverui.actions import queues as actions
 from riverui.engine.config import QueueConfig
 from riverui.engine.hooks import Hook, Metric
 from riverui.engine.limits import EngineLimits
+from riverui.engine.notifier import CONTROL
 from riverui.engine.work.job_counts import JobCounts, tell_changed
 from riverui.engine.work.producer import Producer
 from riverui.engine.work.worker import Job
@@ -26,13 +28,14 @@ from riverui.storage.connect import connect
 from tests import factory
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
+from tests.engine.ticking import settled
 
 NEVER = timedelta(hours=1)
 
 
 def producer(play: Playground, queue: str = "default") -> Producer:
     """Return the one of a queue."""
-    runtime = play.client._runtime
+    runtime = play.client.runtime
     assert runtime is not None
     return runtime.producers[queue]
 
@@ -291,7 +294,7 @@ async def test_queues_come_and_go(play: Playground) -> None:
     job_id = await play.insert(queue="more")
     await worker.begun.wait()
     removing = asyncio.create_task(client.queues.remove("more"))
-    await play.until(lambda: producer(play, "more")._stopping)
+    await settled()
     later = await play.insert(queue="more")
     assert not removing.done(), "it waits for the job"
     worker.let_go.set()
@@ -426,17 +429,18 @@ async def test_queues_have_their_own_poll_intervals(play: Playground) -> None:
 
 async def test_idle_client_asks_no_more_than_it_must(play: Playground) -> None:
     play.worker(_well)
-    await play.start(fetch_poll_interval=timedelta(milliseconds=100))
-    fetched: list[Any] = []
-    original = producer(play)._fetch_some
+    fetched = []
 
-    async def counting(limit: int) -> int:
-        fetched.append(limit)
-        return await original(limit)
+    def watch(block: str, sql: str, values: Sequence[Any]) -> None:
+        if block == "job_get_available":
+            fetched.append(block)
 
-    producer(play)._fetch_some = counting  # type: ignore[method-assign]
-    began = asyncio.get_running_loop().time()
-    await play.until(lambda: len(fetched) >= 6)
+    await play.start(
+        fetch_poll_interval=timedelta(milliseconds=100),
+        database=connect(play.database_url, watch=watch),
+    )
+    began, before = asyncio.get_running_loop().time(), len(fetched)
+    await play.until(lambda: len(fetched) >= before + 6)
     assert asyncio.get_running_loop().time() - began >= 0.5
 
 
@@ -469,10 +473,21 @@ async def test_large_jobs_come_in_small_companies(play: Playground) -> None:
 
 async def test_pause_that_is_told_before_the_queue_is_read(play: Playground) -> None:
     client = await play.start()
-    assert client._runtime is not None
-    parts = client._runtime._producer_parts
-    early = Producer("more", QueueConfig(max_workers=1), client.context(), parts)
-    early._on_control({"action": "pause", "queue": "more"})
+    assert client.notifier is not None
+    heard = asyncio.Event()
+    client.notifier.subscribe(CONTROL, lambda message: heard.set())
+    async with play.connection.transaction():
+        await play.connection.execute("lock table river_queue in access exclusive mode")
+        adding = asyncio.create_task(client.queues.add("more", QueueConfig(max_workers=1)))
+        await play.until_waited_for()
+        async with await AsyncConnection.connect(play.database_url, autocommit=True) as other:
+            await other.execute(
+                "select pg_notify(current_schema() || '.river_control', %s)",
+                ['{"action": "pause", "queue": "more"}'],
+            )
+        await heard.wait()
+    await adding
+    early = producer(play, "more")
     assert not early.paused, "the row may say otherwise"
     assert early.look_again, "so it is looked at again"
 
@@ -487,7 +502,7 @@ async def test_what_was_done_is_told_when_it_has_changed(
     client = await play.start(
         queues={"default": QueueConfig(max_workers=5), "idle": QueueConfig(max_workers=1)}
     )
-    runtime = client._runtime
+    runtime = client.runtime
     assert runtime is not None
     await play.until(lambda: gate.running == 3)
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from datetime import UTC, datetime, timedelta
+from weakref import ref
 
 import pytest
 
@@ -145,6 +146,12 @@ async def test_cancelled_call_ends_with_its_function() -> None:
     threads.close()
 
 
+class Forgettable(Attempt):
+    """An attempt of which a test can see that nobody holds it any more."""
+
+    __slots__ = ("__weakref__",)
+
+
 class NoSlots:
     def release(self, attempt: Attempt) -> None: ...
     def stuck(self, attempt: Attempt) -> None: ...
@@ -154,14 +161,19 @@ async def test_time_limits_fire_in_their_order_and_forget_the_ended() -> None:
     stuck: list[Attempt] = []
     deadlines = Deadlines(0.01, stuck.append, few=8)
     slots: Slots = NoSlots()
-    attempts = [Attempt(row(), None, slots) for _ in range(100)]
-    for number, attempt in enumerate(attempts):
-        deadlines.watch(attempt, 0.02 if number < 3 else 1000)
-        attempt.done = number > 2
-    assert len(deadlines._heap) < 20, "those of ended attempts are cleared away"
+    slow = [Attempt(row(), None, slots) for _ in range(3)]
+    for attempt in slow:
+        deadlines.watch(attempt, 0.02)
+    ended = []
+    for _ in range(97):
+        attempt = Forgettable(row(), None, slots)
+        deadlines.watch(attempt, 1000)
+        attempt.done = True
+        ended.append(ref(attempt))
+    assert sum(held() is not None for held in ended) < 17, "those of ended ones are cleared away"
     late = Attempt(row(), None, slots)
     deadlines.watch(late, 0.001)
     await until(lambda: len(stuck) == 4)
-    assert stuck == [late, *attempts[:3]]
+    assert stuck == [late, *slow]
     assert all(attempt.timed_out for attempt in stuck)
     deadlines.close()

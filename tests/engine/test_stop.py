@@ -22,6 +22,7 @@ from riverui.engine.work.worker import Job, Workers
 from riverui.errors import ConfigError, DatabaseUnavailable, SchemaMissing, TooManyConnections
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging, fail
+from tests.engine.ticking import settled
 
 
 async def test_start_and_stop_again_and_again(play: Playground) -> None:
@@ -43,7 +44,7 @@ async def test_a_start_while_it_stops_begins_anew(play: Playground) -> None:
     client = await play.start()
     await hanging.begun.wait()
     stopping = asyncio.create_task(client.stop())
-    await play.until(lambda: client._stopping is not None)
+    await settled()
     starting = asyncio.create_task(client.start())
     await asyncio.sleep(0)
     assert not starting.done()
@@ -135,7 +136,7 @@ async def test_stop_waits_for_jobs(play: Playground) -> None:
     later = await play.insert()
     await play.in_state(later, "running")
     stopping = asyncio.create_task(client.stop())
-    await play.until(lambda: client._runtime is not None and client._runtime._stopping)
+    await settled()
     unfetched = await play.insert()
     assert not stopping.done()
     worker.let_go.set()
@@ -245,9 +246,7 @@ async def test_jobs_that_arrive_while_stopping_are_worked_or_given_back(play: Pl
         # The fetch has to wait for this lock, in the middle of its statement.
         await play.connection.execute("lock table river_job in access exclusive mode")
         client = await play.start()
-        runtime = client._runtime
-        assert runtime is not None
-        await play.until(lambda: runtime.producers["default"]._fetching)
+        await play.until_waited_for()
         stopping = asyncio.create_task(client.stop())
         job_id = await play.insert()
         await asyncio.sleep(0)

@@ -98,7 +98,7 @@ async def test_the_wall_clock_is_looked_at_again_and_again() -> None:
     await settled()
     assert clock.soonest == 60
     # Somebody sets the clock.
-    clock._began += timedelta(minutes=59, seconds=30)
+    clock.set_by(59 * 60 + 30)
     clock.advance(29)
     await settled()
     assert not task.done()

@@ -102,22 +102,24 @@ class Limited(Worker[Task]):
         ("short", NO_LIMIT, "0.05 s"),
         ("zero", timedelta(milliseconds=70), "0.07 s"),
         ("client's", timedelta(milliseconds=70), "0.07 s"),
-        ("none", timedelta(milliseconds=70), None),
     ],
 )
 async def test_each_job_has_its_own_limit(
-    value: str, limit: timedelta, error: str | None, play: Playground
+    value: str, limit: timedelta, error: str, play: Playground
 ) -> None:
     play.worker(Limited())
     await play.start(job_timeout=limit)
     row = await play.work(args=Task(value=value))
-    if error is None:
-        assert row["state"] == "completed"
-    else:
-        assert (
-            row["errors"][0]["error"]
-            == f"JobTimedOut: The job took longer than its time limit of {error}."
-        )
+    assert (
+        row["errors"][0]["error"]
+        == f"JobTimedOut: The job took longer than its time limit of {error}."
+    )
+
+
+async def test_a_job_without_a_limit_goes_on_past_the_client_s(play: Playground) -> None:
+    play.worker(Limited())
+    await play.start(job_timeout=timedelta(milliseconds=70))
+    assert (await play.work(args=Task(value="none")))["state"] == "completed"
 
 
 async def test_a_limit_of_zero_is_the_client_s(play: Playground) -> None:

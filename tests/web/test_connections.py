@@ -28,13 +28,13 @@ from riverui import create_app
 from riverui.cli.open_files import connections_possible
 from riverui.cli.server import listen
 from riverui.storage.interface import Driver
-from riverui.web.http.connections import Limits, server_config
+from riverui.web.http.connections import ConnectionLimits, server_config
 from tests.test_together import until
 from tests.web.stand_ins import DeadDriver
 
 SOON = 10.0
 """Seconds within which what must happen does, on the busiest machine; the limits are far below."""
-SHORT = Limits(request=timedelta(seconds=0.3), stall=timedelta(seconds=0.5))
+SHORT = ConnectionLimits(request=timedelta(seconds=0.3), stall=timedelta(seconds=0.5))
 GET = b"GET /help HTTP/1.1\r\nhost: x\r\n\r\n"
 POST = (
     b"POST /preferences HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-www-form-urlencoded\r\n"
@@ -84,7 +84,7 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, limits: Limits) -> AsyncIterator[Served]:
+async def serving(app: ASGIApp, limits: ConnectionLimits) -> AsyncIterator[Served]:
     with listen("127.0.0.1", 0) as sock:
         config = server_config(
             app, limits, lifespan="off", timeout_graceful_shutdown=1, timeout_keep_alive=60
@@ -203,7 +203,9 @@ async def test_a_large_body_arrives_whole_and_so_does_a_large_answer() -> None:
         return PlainTextResponse(await request.body())
 
     body = bytes(range(256)) * 40_000
-    async with serving(Starlette(routes=[Route("/", echo, methods=["POST"])]), Limits()) as served:
+    async with serving(
+        Starlette(routes=[Route("/", echo, methods=["POST"])]), ConnectionLimits()
+    ) as served:
         head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
         reader, writer = await served.open()
 
@@ -271,7 +273,7 @@ async def test_a_reader_who_keeps_reading_is_not_dropped() -> None:
 
 
 async def test_a_reader_who_does_not_read_gives_its_place_back() -> None:
-    limits = Limits(connections=1, request=SHORT.request, stall=SHORT.stall)
+    limits = ConnectionLimits(connections=1, request=SHORT.request, stall=SHORT.stall)
     async with serving(Sender(30), limits) as served:
         await served.open(GET)
         assert await served.status() == 503
@@ -285,7 +287,7 @@ async def test_a_reader_who_does_not_read_gives_its_place_back() -> None:
 async def test_one_connection_too_many_is_told_so_and_served_once_there_is_room(
     app: Starlette, caplog: pytest.LogCaptureFixture
 ) -> None:
-    limits = Limits(connections=3, spare=2)
+    limits = ConnectionLimits(connections=3, spare=2)
     caplog.set_level(logging.WARNING, logger="riverui.http")
     async with serving(app, limits) as served:
         held = [await served.open(b"G") for _ in range(3)]
@@ -311,7 +313,7 @@ async def test_one_connection_too_many_is_told_so_and_served_once_there_is_room(
 
 
 async def test_a_flood_of_connections_is_hung_up_on(app: Starlette) -> None:
-    async with serving(app, Limits(connections=2, spare=1)) as served:
+    async with serving(app, ConnectionLimits(connections=2, spare=1)) as served:
         held = [await served.open(b"G") for _ in range(3)]
         reader, _ = await served.open()
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
@@ -322,7 +324,7 @@ async def test_a_flood_of_connections_is_hung_up_on(app: Starlette) -> None:
 
 
 async def test_idle_connections_make_room_the_longest_idle_first(app: Starlette) -> None:
-    async with serving(app, Limits(connections=3, spare=0)) as served:
+    async with serving(app, ConnectionLimits(connections=3, spare=0)) as served:
         half = await served.open(b"G")
         idle = []
         for _ in range(2):
@@ -347,7 +349,7 @@ async def test_a_crowd_that_sends_half_a_request_holds_little_and_is_hung_up_on(
 ) -> None:
     # Both ends of each are files of this process.
     crowd = min(1_500, connections_possible(3_200) // 2 - 100)
-    limits = Limits(connections=2_000, request=timedelta(seconds=2))
+    limits = ConnectionLimits(connections=2_000, request=timedelta(seconds=2))
     async with serving(app, limits) as served:
         await served.status()
         before = _used()
@@ -385,7 +387,7 @@ async def test_readers_who_do_not_read_a_big_export_hold_little_and_are_in_nobod
     )
     app = create_app(driver, no_auth=True)
     dropped: list[str] = []
-    limits = Limits(stall=timedelta(seconds=3))
+    limits = ConnectionLimits(stall=timedelta(seconds=3))
 
     async def noting(scope: Scope, receive: Receive, send: Send) -> None:
         try:

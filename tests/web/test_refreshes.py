@@ -21,7 +21,9 @@ from riverui import create_app
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
+from riverui.web.app import build_app
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, Access
+from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
 from riverui.web.http.access_log import AccessLog
 from riverui.web.live.refreshes import Drawing, Refreshes, RefreshKey, RefreshLimits
@@ -114,12 +116,11 @@ async def test_whoever_else_asks_reads_the_database(
 
 
 async def test_what_is_new_is_shown_when_the_next_refresh_is_due(
-    counted: Counting, connection: Row
+    driver: Driver, connection: Row
 ) -> None:
-    refreshes = counted.app.state.dashboard.refreshes
-    now = refreshes._clock()
-    refreshes._clock = lambda: now
-    async with browser(counted.app) as client:
+    now = 0.0
+    app = build_app(driver, SignIn(no_auth=True), clock=lambda: now)
+    async with browser(app) as client:
         await client.get("/jobs", headers=live())
         job = await factory.job(connection)
         assert f"job-{job}" not in (await client.get("/jobs", headers=live())).text
@@ -130,6 +131,7 @@ async def test_what_is_new_is_shown_when_the_next_refresh_is_due(
         other = await factory.job(connection)
         now += 1.95
         assert f"job-{other}" in (await client.get("/jobs", headers=live())).text
+    await app.state.dashboard.counts.close()
 
 
 async def test_an_action_shows_at_once_whoever_did_it(counted: Counting, connection: Row) -> None:
@@ -309,7 +311,7 @@ async def test_a_whole_page_is_never_shared(counted: Counting, connection: Row) 
         page = await client.get("/jobs", headers=live("div#page"))
         assert "<!doctype html>" in page.text.lower()
         assert "etag" not in page.headers
-        assert counted.app.state.dashboard.refreshes._kept == {}
+        assert counted.app.state.dashboard.refreshes.kept == {}
 
 
 async def test_a_search_that_goes_on_by_steps_is_everybodys_own(
@@ -517,14 +519,19 @@ async def test_memory_is_bounded_by_number_and_by_bytes() -> None:
     few = Refreshes(RefreshLimits(entries=3))
     for number in range(10):
         await ask(few, f"/{number}", b"x")
-    assert [one.path for one in few._kept] == ["/7", "/8", "/9"]
+    assert [one.path for one in few.kept] == ["/7", "/8", "/9"]
     small = Refreshes(RefreshLimits(bytes=100_000))
     for number in range(10):
         await ask(small, f"/{number}", b"x" * 20_000)
-    assert 1 <= len(small._kept) <= 5
-    assert small._bytes == sum(one.size for one in small._kept.values()) <= 100_000
+    kept = len(small.kept)
+    assert 1 <= kept <= 5
+    assert sum(one.size for one in small.kept.values()) <= 100_000
     await ask(small, "/large", b"x" * 200_000)
-    assert key("/large") not in small._kept
+    assert key("/large") not in small.kept
+    # Whatever came and went, there is room for as many as at first.
+    for number in range(100):
+        await ask(small, f"/{number % 7}", b"x" * 20_000)
+    assert len(small.kept) == kept
 
 
 async def test_what_is_long_over_leaves_the_memory() -> None:
@@ -537,7 +544,7 @@ async def test_what_is_long_over_leaves_the_memory() -> None:
     await refreshes.answer(key("/old"), make, 2)
     now += 61
     await refreshes.answer(key("/new"), make, 2)
-    assert list(refreshes._kept) == [key("/new")]
+    assert list(refreshes.kept) == [key("/new")]
 
 
 async def test_a_drawing_under_way_ends_with_the_dashboard() -> None:

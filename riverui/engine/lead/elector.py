@@ -26,7 +26,7 @@ _RESIGN_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Terms:
+class ElectionTimes:
     """How long the terms of leaders last, and what is done when about them; River's figures."""
 
     interval: timedelta = timedelta(seconds=5)
@@ -61,7 +61,7 @@ def steady_clock() -> float:
 
 
 @dataclass(kw_only=True, slots=True)
-class Term:
+class LeaderTerm:
     """One stretch of leadership: the leader's id and when it was elected tell it from every
     other.
     """
@@ -87,7 +87,7 @@ class Term:
         self.trusted_until = -math.inf
 
 
-Lead = Callable[[Term], Awaitable[None]]
+Lead = Callable[[LeaderTerm], Awaitable[None]]
 """What the leader does for as long as it leads; it is cancelled at the end of the term."""
 
 
@@ -108,7 +108,7 @@ class Elector:
         logger: logging.Logger | None = None,
         now: Callable[[], float] = steady_clock,
         sleep: Sleep = asyncio.sleep,
-        terms: Terms | None = None,
+        terms: ElectionTimes | None = None,
     ) -> None:
         self._client_id = client_id
         self._home = home
@@ -116,18 +116,18 @@ class Elector:
         self._logger = logger or logging.getLogger("riverui.engine.leader")
         self._now = now
         self._sleep = sleep
-        self._terms = terms = terms or Terms()
+        self._terms = terms = terms or ElectionTimes()
         self._interval = terms.interval.total_seconds()
         self._jitter = terms.jitter.total_seconds()
         self._limit = terms.limit.total_seconds()
         self._connection = DedicatedConnection(driver, timeout=terms.limit)
-        self._lapsed: Term | None = None
+        self._lapsed: LeaderTerm | None = None
         """The last term, where it was neither resigned nor taken by somebody else as far as is
         known.
         """
         self._wake = asyncio.Event()
         self._resign_requested = False
-        self._term: Term | None = None
+        self._term: LeaderTerm | None = None
 
     @property
     def is_leader(self) -> bool:
@@ -162,7 +162,7 @@ class Elector:
             with suppress(TimeoutError):
                 await within(self._limit, self._connection.close())
 
-    async def _follow(self) -> Term:
+    async def _follow(self) -> LeaderTerm:
         """Bid until it is elected."""
         errors = 0
         while True:
@@ -179,7 +179,7 @@ class Elector:
                 await self._sleep(pause)
                 continue
             if leader is not None:
-                return Term(
+                return LeaderTerm(
                     leader_id=leader.leader_id,
                     elected_at=leader.elected_at,
                     trusted_until=self._trusted_until(started),
@@ -193,7 +193,7 @@ class Elector:
                 # instant.
                 await self._sleep(between(0, 0.05))
 
-    async def _hold_office(self, term: Term) -> float:
+    async def _hold_office(self, term: LeaderTerm) -> float:
         """Lead until the term ends; return how many seconds to leave to others before the next
         bid.
         """
@@ -222,13 +222,13 @@ class Elector:
             return self._interval
         return between(0.05, 0.1) if self._resign_requested else 0.0
 
-    async def _work(self, term: Term) -> None:
+    async def _work(self, term: LeaderTerm) -> None:
         if self._home is None:
             await self._lead(term)
         else:
             await self._home.do(lambda: self._lead(term))
 
-    async def _keep(self, term: Term, work: asyncio.Future[None]) -> bool:
+    async def _keep(self, term: LeaderTerm, work: asyncio.Future[None]) -> bool:
         """Renew the term until it is lost or to be given up; return whether there is something left
         to resign.
         """
@@ -287,14 +287,14 @@ class Elector:
             lambda executor: executor.leader_attempt_elect(self._client_id, ttl=self._terms.ttl)
         )
 
-    async def _renew(self, term: Term) -> LeaderRow | None:
+    async def _renew(self, term: LeaderTerm) -> LeaderRow | None:
         return await self._connection.call(
             lambda executor: executor.leader_attempt_reelect(
                 term.leader_id, elected_at=term.elected_at, ttl=self._terms.ttl
             )
         )
 
-    async def _resign(self, term: Term) -> None:
+    async def _resign(self, term: LeaderTerm) -> None:
         """Give the term up and tell the others; without success it runs out by itself."""
         for attempt in range(1, _RESIGN_ATTEMPTS + 1):
             try:
@@ -306,7 +306,7 @@ class Elector:
                 self._warn("resign", error, attempt, pause)
                 await self._sleep(pause)
 
-    async def _give_up(self, term: Term) -> None:
+    async def _give_up(self, term: LeaderTerm) -> None:
         await self._connection.call(
             lambda executor: executor.leader_resign(term.leader_id, elected_at=term.elected_at)
         )

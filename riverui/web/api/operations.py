@@ -21,7 +21,7 @@ from riverui.web.api.selection import searched, states
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.live import operation_run
-from riverui.web.live.operation_run import Status
+from riverui.web.live.operation_run import OperationStatus
 from riverui.web.live.operation_store import NewOperation
 from riverui.web.search import addresses, query
 
@@ -40,7 +40,7 @@ class Operation(Model, frozen=True, kw_only=True):
     stopped_by: Annotated[
         str | None, Meta(description="Who asked it to stop; null where nobody did.")
     ]
-    status: Annotated[str, Meta(extra_json_schema={"enum": list(Status)})]
+    status: Annotated[str, Meta(extra_json_schema={"enum": list(OperationStatus)})]
     started_at: Time
     ended_at: Time | None
     total: Count
@@ -54,7 +54,7 @@ class Operation(Model, frozen=True, kw_only=True):
     @classmethod
     def of(cls, found: operation_run.Operation) -> Self:
         """Return a running or remembered operation as it is now."""
-        through = found.status is Status.DONE
+        through = found.status is OperationStatus.DONE
         return cls(
             id=found.id,
             verb=found.verb.name,

@@ -34,7 +34,7 @@ _REQUEST_TIMEOUT = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """What one server allows its connections."""
 
     connections: int = 900
@@ -58,12 +58,14 @@ class Limits:
     """
 
 
-def server_config(app: ASGIApp, limits: Limits | None = None, **options: Any) -> uvicorn.Config:
+def server_config(
+    app: ASGIApp, limits: ConnectionLimits | None = None, **options: Any
+) -> uvicorn.Config:
     """Return uvicorn's settings for a server of our own, whose connections are under limits."""
     return uvicorn.Config(
         app,
         access_log=False,
-        http=_protocol(limits or Limits()),
+        http=_protocol(limits or ConnectionLimits()),
         log_config=None,
         proxy_headers=False,
         server_header=False,
@@ -72,7 +74,7 @@ def server_config(app: ASGIApp, limits: Limits | None = None, **options: Any) ->
     )
 
 
-def _protocol(limits: Limits) -> type[asyncio.Protocol]:
+def _protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:
     """Return the class of one server's connections."""
     together = Together()
     make: Any = AutoHTTPProtocol
@@ -124,7 +126,7 @@ class Connection(asyncio.Protocol):
     read.
     """
 
-    def __init__(self, protocol: Any, limits: Limits, together: Together) -> None:
+    def __init__(self, protocol: Any, limits: ConnectionLimits, together: Together) -> None:
         self._protocol = protocol
         self._app: ASGIApp = protocol.app
         # uvicorn calls the app through its protocol, so each connection sees its own requests.

@@ -61,7 +61,7 @@ class OperationLimits:
     """How long an operation waits for a database that cannot be reached."""
 
 
-class Status(StrEnum):
+class OperationStatus(StrEnum):
     """How far an operation has come."""
 
     RUNNING = "running"
@@ -88,7 +88,7 @@ class Operation:
     given: Given
     """What the verb takes besides the jobs."""
     ended_at: datetime | None = None
-    status: Status = Status.RUNNING
+    status: OperationStatus = OperationStatus.RUNNING
     changed: int = 0
     requested: int = 0
     skipped: dict[SkipReason, int] = field(default_factory=dict)
@@ -228,7 +228,7 @@ class OperationRun:
         self._timeouts = 0
         self._away_since: float | None = None
 
-    async def run(self) -> Status:
+    async def run(self) -> OperationStatus:
         """Act on chunks until the last job, or until it is asked to stop; return which.
 
         Raises QueryTimeout and DatabaseUnavailable where smaller chunks and waiting did not help,
@@ -236,8 +236,8 @@ class OperationRun:
         """
         more, pause = True, self._limits.pause.total_seconds()
         while more:
-            if self._operation.status is Status.STOPPING:
-                return Status.STOPPED
+            if self._operation.status is OperationStatus.STOPPING:
+                return OperationStatus.STOPPED
             started = time.monotonic()
             try:
                 more = await self._step()
@@ -251,7 +251,7 @@ class OperationRun:
                 self._timeouts, self._away_since = 0, None
                 # The slower the database, the longer the others' turn.
                 await asyncio.sleep(pause + (time.monotonic() - started) / 4)
-        return Status.DONE
+        return OperationStatus.DONE
 
     async def _step(self) -> bool:
         """Act on one chunk; return whether more may follow.
@@ -261,7 +261,7 @@ class OperationRun:
         if self._in_doubt:
             self._cursor, self._found, self._more = await self._ledger.open(), [], True
             self._in_doubt = False
-            if self._operation.status is Status.STOPPING:
+            if self._operation.status is OperationStatus.STOPPING:
                 return True
         fresh = not self._found
         if fresh:

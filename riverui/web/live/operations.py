@@ -19,11 +19,11 @@ from riverui.web.live.operation_run import (
     Operation,
     OperationLimits,
     OperationRun,
-    Status,
+    OperationStatus,
 )
 from riverui.web.live.operation_store import NewOperation, OperationList
 
-__all__ = ["SAMPLES", "Operation", "OperationLimits", "Operations", "Status"]
+__all__ = ["SAMPLES", "Operation", "OperationLimits", "OperationStatus", "Operations"]
 
 log = logging.getLogger("riverui.operations")
 
@@ -117,8 +117,8 @@ class Operations:
 
     def stop(self, operation: Operation, *, user: str = "") -> None:
         """Ask it to stop after the chunk at hand; do nothing where it has ended."""
-        if operation.status is Status.RUNNING:
-            operation.status = Status.STOPPING
+        if operation.status is OperationStatus.RUNNING:
+            operation.status = OperationStatus.STOPPING
             operation.stopped_by = user
             log.info(
                 "%s stopped by %r", operation.verb.name, user, extra={"operation": operation.id}
@@ -163,7 +163,7 @@ class Operations:
             del self._operations[operation_id]
 
     async def _run(self, operation: Operation) -> None:
-        status = Status.FAILED
+        status = OperationStatus.FAILED
         try:
             status = await OperationRun(
                 self._driver, self._config, operation, self._limits, self._pilot

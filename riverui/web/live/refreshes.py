@@ -14,6 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from riverui.web.view.preferences import LIVE_SECONDS, Preferences
 
@@ -133,6 +134,8 @@ class Refreshes:
         self._tasks: set[asyncio.Task[Drawing | None]] = set()
         self.refusal: Drawing | None = None
         """What is said where there is too much to do."""
+        self.kept = MappingProxyType(self._kept)
+        """What is still good, the oldest first."""
         self._acted = -1e9
         """When something was changed last: what was begun before is old."""
 

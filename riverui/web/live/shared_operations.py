@@ -32,7 +32,7 @@ from riverui.storage.interface.operations import (
 )
 from riverui.storage.interface.params import JobCursor, JobFilter
 from riverui.web.config import DashboardConfig
-from riverui.web.live.operation_run import Operation, OperationLimits, OperationRun, Status
+from riverui.web.live.operation_run import Operation, OperationLimits, OperationRun, OperationStatus
 from riverui.web.live.operation_store import NewOperation, OperationList
 from riverui.web.live.operations import UNEXPECTED, cancel_all, refuse
 from riverui.web.search import query
@@ -178,13 +178,13 @@ class SharedOperations:
         found = operation_of(row) if row else None
         if found is None or found.ended:
             return found or operation
-        if operation.status is Status.RUNNING:
+        if operation.status is OperationStatus.RUNNING:
             log.info(
                 "%s stopped by %r", operation.verb.name, user, extra={"operation": operation.id}
             )
         held = self._held.get(operation.id)
-        if held and held[0].status is Status.RUNNING:
-            held[0].status = Status.STOPPING
+        if held and held[0].status is OperationStatus.RUNNING:
+            held[0].status = OperationStatus.STOPPING
         return found
 
     @property
@@ -296,7 +296,7 @@ class SharedOperations:
 
     async def _outcome(
         self, operation: Operation, ledger: TableLedger, row: OperationRow
-    ) -> Status:
+    ) -> OperationStatus:
         try:
             check(operation, row)
             return await OperationRun(
@@ -312,7 +312,7 @@ class SharedOperations:
         except Exception:
             operation.error = UNEXPECTED
             log.exception("%s failed", operation.verb.name, extra={"operation": operation.id})
-        return Status.FAILED
+        return OperationStatus.FAILED
 
 
 class TableLedger:
@@ -395,7 +395,7 @@ class TableLedger:
         async with self._driver.autocommit() as executor:
             await OPERATIONS.on(executor).operation_release(self._lease)
 
-    async def end(self, status: Status) -> None:
+    async def end(self, status: OperationStatus) -> None:
         """Write down how it ended; OperationLost where it is not ours."""
         error = self._operation.error
         async with self._driver.transaction() as transaction:
@@ -412,8 +412,8 @@ class TableLedger:
         return row
 
     def _stop_where_asked(self, status: str | None) -> None:
-        if status == Status.STOPPING and self._operation.status is Status.RUNNING:
-            self._operation.status = Status.STOPPING
+        if status == OperationStatus.STOPPING and self._operation.status is OperationStatus.RUNNING:
+            self._operation.status = OperationStatus.STOPPING
 
 
 def operation_of(row: OperationRow) -> Operation | None:
@@ -442,7 +442,7 @@ def operation_of(row: OperationRow) -> Operation | None:
         started_at=row.created_at,
         given=params.parameters,
         ended_at=row.ended_at,
-        status=Status(row.status),
+        status=OperationStatus(row.status),
         changed=progress.changed,
         requested=progress.requested,
         skipped={reason: number for reason, (number, _) in skipped.items()},

@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 import pytest
 
 from riverui.engine.config import ClientConfig
-from riverui.engine.lead.elector import Term
+from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.service import ServiceContext, Timing
 from riverui.storage.interface import Driver
 from tests.engine.ticking import Ticking
 
 
-class Means(NamedTuple):
+class ServiceParts(NamedTuple):
     """What services are made of."""
 
     context: ServiceContext
     config: ClientConfig
 
 
-NewMeans = Callable[..., Means]
+NewServiceParts = Callable[..., ServiceParts]
 
 
 @pytest.fixture
@@ -35,10 +35,10 @@ def clock() -> Ticking:
 
 
 @pytest.fixture
-def means(driver: Driver, clock: Ticking) -> NewMeans:
+def service_parts(driver: Driver, clock: Ticking) -> NewServiceParts:
     """Make the context and config of a client with these settings."""
 
-    def make(**settings: Any) -> Means:
+    def make(**settings: Any) -> ServiceParts:
         config = ClientConfig(**settings)
         context = ServiceContext(
             driver=driver,
@@ -53,15 +53,15 @@ def means(driver: Driver, clock: Ticking) -> NewMeans:
                 sleep=clock.sleep,
             ),
         )
-        return Means(context, config)
+        return ServiceParts(context, config)
 
     return make
 
 
 @pytest.fixture
-def term(clock: Ticking) -> Term:
+def term(clock: Ticking) -> LeaderTerm:
     """Return a term of fourteen seconds from now."""
-    return Term(
+    return LeaderTerm(
         leader_id="test",
         elected_at=clock.now(),
         trusted_until=clock.steady() + 14,

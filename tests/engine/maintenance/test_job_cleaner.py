@@ -12,7 +12,7 @@ from riverui.engine.config import NO_LIMIT
 from riverui.engine.lead.maintenance.job_cleaner import Cleaning, JobCleaner
 from riverui.engine.lead.maintenance.service import BatchSize
 from riverui.errors import QueryTimeout
-from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.maintenance.conftest import NewServiceParts
 from tests.engine.ticking import Ticking
 from tests.factory import job
 
@@ -43,75 +43,83 @@ async def test_each_finished_state_has_its_own_retention(
     state: str,
     finished_before: float,
     stays: bool,
-    means: NewMeans,
+    service_parts: NewServiceParts,
     clock: Ticking,
     connection: AsyncConnection[Any],
 ) -> None:
     await job(connection, state, finalized_at=clock.now() - timedelta(seconds=finished_before))
-    assert await JobCleaner(means().context).run_once() == (not stays)
+    assert await JobCleaner(service_parts().context).run_once() == (not stays)
     assert await left(connection) == ([state] if stays else [])
 
 
 async def test_unfinished_jobs_stay_however_old(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     for state in OTHERS:
         await job(connection, state, created_at="2001-01-01Z", scheduled_at="2001-01-01Z")
-    assert await JobCleaner(means().context).run_once() == 0
+    assert await JobCleaner(service_parts().context).run_once() == 0
     assert await left(connection) == list(OTHERS)
 
 
 @pytest.mark.parametrize("kept", FINAL)
 async def test_a_state_without_limit_is_kept(
-    kept: str, means: NewMeans, connection: AsyncConnection[Any]
+    kept: str, service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     for state in FINAL:
         await job(connection, state, finalized_at="2001-01-01Z")
-    cleaner = JobCleaner(means(**{f"{kept}_job_retention_period": NO_LIMIT}).context)
+    cleaner = JobCleaner(service_parts(**{f"{kept}_job_retention_period": NO_LIMIT}).context)
     assert await cleaner.run_once() == 2
     assert await left(connection) == [kept]
 
 
 async def test_where_all_is_kept_nobody_looks(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     await connection.execute("alter table river_job rename to river_job_away")
     cleaner = JobCleaner(
-        means(**{f"{state}_job_retention_period": NO_LIMIT for state in FINAL}).context
+        service_parts(**{f"{state}_job_retention_period": NO_LIMIT for state in FINAL}).context
     )
     assert await cleaner.run_once() == 0
 
 
 async def test_a_retention_longer_than_time_itself_keeps_all(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     await job(connection, "completed", finalized_at="2001-01-01Z")
-    cleaner = JobCleaner(means(completed_job_retention_period=timedelta.max).context)
+    cleaner = JobCleaner(service_parts(completed_job_retention_period=timedelta.max).context)
     assert await cleaner.run_once() == 0
 
 
-async def test_many_jobs_go_in_batches(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+async def test_many_jobs_go_in_batches(
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
+) -> None:
     for _ in range(5):
         await job(connection, "completed", finalized_at="2001-01-01Z")
-    assert await JobCleaner(means().context, size=BatchSize(2, 1)).run_once() == 5
+    assert await JobCleaner(service_parts().context, size=BatchSize(2, 1)).run_once() == 5
 
 
-async def test_queues_can_be_left_out(means: NewMeans, connection: AsyncConnection[Any]) -> None:
+async def test_queues_can_be_left_out(
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
+) -> None:
     for queue in ("a", "b"):
         await job(connection, "completed", queue=queue, finalized_at="2001-01-01Z")
-    assert await JobCleaner(means().context, Cleaning(queues_excluded=["a"])).run_once() == 1
-    assert await JobCleaner(means().context, Cleaning(queues_excluded=["a"])).run_once() == 0
-    assert await JobCleaner(means().context).run_once() == 1
+    assert (
+        await JobCleaner(service_parts().context, Cleaning(queues_excluded=["a"])).run_once() == 1
+    )
+    assert (
+        await JobCleaner(service_parts().context, Cleaning(queues_excluded=["a"])).run_once() == 0
+    )
+    assert await JobCleaner(service_parts().context).run_once() == 1
 
 
 async def test_a_slow_database_gets_smaller_batches(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     for _ in range(3):
         await job(connection, "completed", finalized_at="2001-01-01Z")
     size = BatchSize(10, 1)
     impatient = Cleaning(timeout=timedelta(milliseconds=50))
-    cleaner = JobCleaner(means().context, impatient, size=size)
+    cleaner = JobCleaner(service_parts().context, impatient, size=size)
     async with connection.transaction():
         await connection.execute("lock table river_job in access exclusive mode")
         for _ in range(3):
@@ -119,5 +127,5 @@ async def test_a_slow_database_gets_smaller_batches(
             with pytest.raises(QueryTimeout):
                 await cleaner.run_once()
     assert size.is_reduced
-    patient = JobCleaner(means().context, size=size)
+    patient = JobCleaner(service_parts().context, size=size)
     assert await patient.run_once() == 3

@@ -16,7 +16,7 @@ from riverui.engine.config import NO_LIMIT
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer, Rescued
 from riverui.engine.lead.maintenance.service import BatchSize
 from riverui.engine.work.worker import Job, Worker, Workers
-from tests.engine.maintenance.conftest import Means, NewMeans
+from tests.engine.maintenance.conftest import NewServiceParts, ServiceParts
 from tests.engine.ticking import Ticking
 from tests.factory import attempt_error, job
 
@@ -85,9 +85,9 @@ def workers() -> Workers:
     return made
 
 
-async def stuck(connection: AsyncConnection[Any], given: Means, **columns: Any) -> int:
+async def stuck(connection: AsyncConnection[Any], parts: ServiceParts, **columns: Any) -> int:
     """Insert a job that has been running for hours; return its id."""
-    started = given.context.clock() - LONG_AGO
+    started = parts.context.clock() - LONG_AGO
     return await job(
         connection,
         "running",
@@ -101,6 +101,40 @@ async def row(connection: AsyncConnection[Any], job_id: int) -> dict[str, Any]:
     ).fetchone()
     assert found is not None
     return dict(found)
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings"),
+    [
+        # Of another program, perhaps one in Go.
+        ({"kind": "gone"}, {}),
+        ({"kind": "gone", "attempt": 5}, {}),
+        # The worker's own timeout, or else the client's.
+        ({"kind": "slow"}, {}),
+        ({"kind": "endless", "attempted_at": "2001-01-01Z"}, {}),
+        ({}, {"job_timeout": NO_LIMIT}),
+        ({}, {"job_timeout": timedelta(hours=4.5)}),
+        ({}, {"rescue_stuck_jobs_after": timedelta(hours=6)}),
+        # The worker's own for this very job; zero is the client's.
+        ({"kind": "patient", "args": {"hours": 6}}, {}),
+        ({"kind": "patient", "args": {"limit": "endless"}}, {}),
+        ({"kind": "patient", "args": {"limit": "client's"}}, {"job_timeout": NO_LIMIT}),
+        ({"kind": "patient", "args": {"hours": 0}}, {"job_timeout": NO_LIMIT}),
+    ],
+)
+async def test_a_job_that_may_run_for_more_than_five_hours_is_left_alone(
+    columns: dict[str, Any],
+    settings: dict[str, Any],
+    service_parts: NewServiceParts,
+    connection: AsyncConnection[Any],
+) -> None:
+    parts = service_parts(workers=workers(), **settings)
+    job_id = await stuck(connection, parts, **columns)
+    before = await row(connection, job_id)
+    assert before["state"] == "running"
+    done = await JobRescuer(*parts).run_once()
+    assert (done.retried, done.discarded, done.cancelled) == (0, 0, 0)
+    assert await row(connection, job_id) == before
 
 
 @pytest.mark.parametrize(
@@ -130,30 +164,19 @@ async def row(connection: AsyncConnection[Any], job_id: int) -> dict[str, Any]:
         ),
         ({"metadata": {"cancel_attempted_at": None}}, {}, "retryable"),
         ({"metadata": {"note": "cancel_attempted_at"}}, {}, "retryable"),
-        # Of another program, perhaps one in Go.
-        ({"kind": "gone"}, {}, "running"),
-        ({"kind": "gone", "attempt": 5}, {}, "running"),
+        # Of a kind that is unknown here.
         ({"kind": "gone"}, {"discard_unknown_stuck_jobs": True}, "discarded"),
         # Args that the worker cannot read, whatever its timeout.
         ({"args": {"number": "many"}}, {}, "retryable"),
         ({"args": {"number": "many"}, "attempt": 5}, {}, "discarded"),
         ({"args": {"number": "many"}}, {"job_timeout": NO_LIMIT}, "retryable"),
         # The worker's own timeout, or else the client's.
-        ({"kind": "slow"}, {}, "running"),
         ({"kind": "slow", "attempted_at": "2001-01-01Z"}, {}, "retryable"),
-        ({"kind": "endless", "attempted_at": "2001-01-01Z"}, {}, "running"),
-        ({}, {"job_timeout": NO_LIMIT}, "running"),
         # The worker's own for this very job; zero is the client's.
         ({"kind": "patient", "args": {"hours": 4}}, {}, "retryable"),
-        ({"kind": "patient", "args": {"hours": 6}}, {}, "running"),
-        ({"kind": "patient", "args": {"limit": "endless"}}, {}, "running"),
         ({"kind": "patient", "args": {"limit": "client's"}}, {}, "retryable"),
-        ({"kind": "patient", "args": {"limit": "client's"}}, {"job_timeout": NO_LIMIT}, "running"),
-        ({"kind": "patient", "args": {"hours": 0}}, {"job_timeout": NO_LIMIT}, "running"),
         ({"kind": "slow", "attempted_at": "2001-01-01Z"}, {"job_timeout": NO_LIMIT}, "retryable"),
         ({}, {"job_timeout": timedelta(hours=3)}, "retryable"),
-        ({}, {"job_timeout": timedelta(hours=4.5)}, "running"),
-        ({}, {"rescue_stuck_jobs_after": timedelta(hours=6)}, "running"),
         (
             {"attempted_at": "2001-01-01Z"},
             {"rescue_stuck_jobs_after": timedelta(hours=6)},
@@ -161,29 +184,26 @@ async def row(connection: AsyncConnection[Any], job_id: int) -> dict[str, Any]:
         ),
     ],
 )
-async def test_what_becomes_of_a_job_that_has_run_for_five_hours(
+async def test_what_becomes_of_a_job_that_has_run_for_too_long(
     columns: dict[str, Any],
     settings: dict[str, Any],
     state: str,
-    means: NewMeans,
+    service_parts: NewServiceParts,
     connection: AsyncConnection[Any],
 ) -> None:
-    given = means(workers=workers(), **settings)
-    job_id = await stuck(connection, given, **columns)
+    parts = service_parts(workers=workers(), **settings)
+    job_id = await stuck(connection, parts, **columns)
     before = await row(connection, job_id)
-    done = await JobRescuer(*given).run_once()
+    done = await JobRescuer(*parts).run_once()
     after = await row(connection, job_id)
     assert after["state"] == state
     counts = (done.retried, done.discarded, done.cancelled)
     assert counts == tuple(int(state == each) for each in ("retryable", "discarded", "cancelled"))
-    if state == "running":
-        assert after == before
-        return
     assert after["metadata"] == {**before["metadata"], "river:rescue_count": 1}
     (error,) = after["errors"]
     assert (
         error.pop("at")
-        == f"{given.context.clock():%Y-%m-%dT%H:%M:%S.%f}".rstrip("0").rstrip(".") + "Z"
+        == f"{parts.context.clock():%Y-%m-%dT%H:%M:%S.%f}".rstrip("0").rstrip(".") + "Z"
     )
     assert error == {
         "attempt": before["attempt"],
@@ -203,26 +223,26 @@ async def test_what_becomes_of_a_job_that_has_run_for_five_hours(
     if state == "retryable":
         assert after["finalized_at"] is None
         # River's policy for the first error: a second, more or less.
-        assert timedelta(0) < after["scheduled_at"] - given.context.clock() < timedelta(seconds=2)
+        assert timedelta(0) < after["scheduled_at"] - parts.context.clock() < timedelta(seconds=2)
     else:
-        assert after["finalized_at"] == given.context.clock()
+        assert after["finalized_at"] == parts.context.clock()
         assert after["scheduled_at"] == before["scheduled_at"]
 
 
 @pytest.mark.parametrize("started_before", [timedelta(0), timedelta(minutes=59)])
 async def test_what_has_not_run_for_an_hour_is_left_alone(
-    started_before: timedelta, means: NewMeans, connection: AsyncConnection[Any]
+    started_before: timedelta, service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
-    given = means(workers=workers())
-    job_id = await stuck(connection, given, attempted_at=given.context.clock() - started_before)
-    assert await JobRescuer(*given).run_once() == Rescued()
+    parts = service_parts(workers=workers())
+    job_id = await stuck(connection, parts, attempted_at=parts.context.clock() - started_before)
+    assert await JobRescuer(*parts).run_once() == Rescued()
     assert (await row(connection, job_id))["state"] == "running"
 
 
 async def test_other_states_are_left_alone(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
-    given = means(workers=workers())
+    parts = service_parts(workers=workers())
     for state in (
         "available",
         "cancelled",
@@ -232,12 +252,12 @@ async def test_other_states_are_left_alone(
         "retryable",
         "scheduled",
     ):
-        await job(connection, state, kind="known", attempted_at=given.context.clock() - LONG_AGO)
-    assert await JobRescuer(*given).run_once() == Rescued()
+        await job(connection, state, kind="known", attempted_at=parts.context.clock() - LONG_AGO)
+    assert await JobRescuer(*parts).run_once() == Rescued()
 
 
 async def test_the_worker_s_word_comes_before_the_client_s_policy(
-    means: NewMeans, clock: Ticking, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, clock: Ticking, connection: AsyncConnection[Any]
 ) -> None:
     asked: list[JobRow] = []
 
@@ -245,11 +265,11 @@ async def test_the_worker_s_word_comes_before_the_client_s_policy(
         asked.append(job)
         return clock.now() + timedelta(days=len(job.errors))
 
-    given = means(workers=workers(), retry_policy=policy)
-    planned = await stuck(connection, given, kind="planned")
-    plain = await stuck(connection, given, errors=[attempt_error(), attempt_error()], attempt=3)
-    unread = await stuck(connection, given, args={"number": "many"})
-    assert (await JobRescuer(*given).run_once()).retried == 3
+    parts = service_parts(workers=workers(), retry_policy=policy)
+    planned = await stuck(connection, parts, kind="planned")
+    plain = await stuck(connection, parts, errors=[attempt_error(), attempt_error()], attempt=3)
+    unread = await stuck(connection, parts, args={"number": "many"})
+    assert (await JobRescuer(*parts).run_once()).retried == 3
     assert (await row(connection, planned))["scheduled_at"] == RETRY
     assert (await row(connection, plain))["scheduled_at"] == clock.now() + timedelta(days=2)
     assert (await row(connection, unread))["scheduled_at"] == clock.now()
@@ -258,22 +278,24 @@ async def test_the_worker_s_word_comes_before_the_client_s_policy(
 
 @pytest.mark.parametrize(("count", "then"), [(3, 4), ("many", 1), (None, 1)])
 async def test_rescues_are_counted(
-    count: object, then: int, means: NewMeans, connection: AsyncConnection[Any]
+    count: object, then: int, service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
-    given = means(workers=workers())
-    job_id = await stuck(connection, given, metadata={"river:rescue_count": count, "other": 1})
-    await JobRescuer(*given).run_once()
+    parts = service_parts(workers=workers())
+    job_id = await stuck(connection, parts, metadata={"river:rescue_count": count, "other": 1})
+    await JobRescuer(*parts).run_once()
     assert (await row(connection, job_id))["metadata"] == {"river:rescue_count": then, "other": 1}
 
 
 async def test_jobs_left_alone_are_told_once_a_round(
-    means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+    service_parts: NewServiceParts,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)
-    given = means(workers=workers())
+    parts = service_parts(workers=workers())
     for kind in ("go_mail", "go_mail", "go_report"):
-        await stuck(connection, given, kind=kind)
-    done = await JobRescuer(*given, size=BatchSize(1, 1)).run_once()
+        await stuck(connection, parts, kind=kind)
+    done = await JobRescuer(*parts, size=BatchSize(1, 1)).run_once()
     assert done == Rescued(unknown=Counter(go_mail=2, go_report=1))
     (told,) = caplog.messages
     assert "left 3 stuck jobs alone" in told
@@ -281,19 +303,19 @@ async def test_jobs_left_alone_are_told_once_a_round(
 
 
 async def test_all_batches_are_looked_at_even_if_nothing_in_one_can_be_done(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
-    given = means(workers=workers())
+    parts = service_parts(workers=workers())
     for kind in ("endless", "endless", "endless", "known", "gone", "known"):
-        await stuck(connection, given, kind=kind)
-    done = await JobRescuer(*given, size=BatchSize(2, 1)).run_once()
+        await stuck(connection, parts, kind=kind)
+    done = await JobRescuer(*parts, size=BatchSize(2, 1)).run_once()
     assert done.retried == 2
-    assert (await JobRescuer(*given).run_once()).retried == 0
+    assert (await JobRescuer(*parts).run_once()).retried == 0
 
 
 async def test_metadata_that_is_no_object_asks_for_no_cancellation(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
-    given = means(workers=workers())
-    await stuck(connection, given, metadata='["cancel_attempted_at"]')
-    assert (await JobRescuer(*given).run_once()).retried == 1
+    parts = service_parts(workers=workers())
+    await stuck(connection, parts, metadata='["cancel_attempted_at"]')
+    assert (await JobRescuer(*parts).run_once()).retried == 1

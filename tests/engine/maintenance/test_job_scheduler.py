@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 from riverui.engine.lead.maintenance.job_scheduler import JobScheduler
 from riverui.engine.lead.maintenance.service import BatchSize
 from riverui.storage.interface import EngineExecutor
-from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.maintenance.conftest import NewServiceParts
 from tests.engine.ticking import Ticking
 from tests.factory import job
 
@@ -59,20 +59,20 @@ async def test_what_is_due_by_the_next_round_becomes_available(
     state: str,
     due_in: float,
     then: str,
-    means: NewMeans,
+    service_parts: NewServiceParts,
     clock: Ticking,
     connection: AsyncConnection[Any],
 ) -> None:
     due = clock.now() + timedelta(seconds=due_in)
     job_id = await job(connection, state, scheduled_at=due)
     before = await row(connection, job_id)
-    moved = await JobScheduler(means().context, notify_inserts=Told()).run_once()
+    moved = await JobScheduler(service_parts().context, notify_inserts=Told()).run_once()
     assert moved == (state != then)
     assert await row(connection, job_id) == {**before, "state": then}
 
 
 async def test_a_job_with_an_active_twin_is_discarded(
-    means: NewMeans, clock: Ticking, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, clock: Ticking, connection: AsyncConnection[Any]
 ) -> None:
     told = Told()
     past = clock.now() - timedelta(minutes=1)
@@ -81,7 +81,7 @@ async def test_a_job_with_an_active_twin_is_discarded(
         connection, "retryable", scheduled_at=past, unique_key=b"k" * 32, unique_states="11010101"
     )
     await job(connection, "available", **UNIQUE)
-    assert await JobScheduler(means().context, notify_inserts=told).run_once() == 1
+    assert await JobScheduler(service_parts().context, notify_inserts=told).run_once() == 1
     found = await row(connection, late)
     assert found["state"] == "discarded"
     assert found["metadata"] == {"unique_key_conflict": "scheduler_discarded"}
@@ -90,13 +90,13 @@ async def test_a_job_with_an_active_twin_is_discarded(
 
 
 async def test_the_workers_of_each_queue_are_woken_once(
-    means: NewMeans, clock: Ticking, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, clock: Ticking, connection: AsyncConnection[Any]
 ) -> None:
     told = Told()
     for queue, due_in in [("a", -1), ("a", -2), ("b", 0), ("c", 3), ("d", 60)]:
         due = clock.now() + timedelta(seconds=due_in)
         await job(connection, "scheduled", queue=queue, scheduled_at=due)
-    scheduler = JobScheduler(means().context, notify_inserts=told)
+    scheduler = JobScheduler(service_parts().context, notify_inserts=told)
     assert await scheduler.run_once() == 4
     assert told.queues == ["a", "b"]
     assert await scheduler.run_once() == 0
@@ -104,7 +104,7 @@ async def test_the_workers_of_each_queue_are_woken_once(
 
 
 async def test_many_jobs_are_moved_in_batches(
-    means: NewMeans, clock: Ticking, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, clock: Ticking, connection: AsyncConnection[Any]
 ) -> None:
     told = Told()
     past = clock.now() - timedelta(seconds=1)
@@ -113,7 +113,9 @@ async def test_many_jobs_are_moved_in_batches(
             connection, "retryable", queue=f"q{number}", priority=4 - number % 4, scheduled_at=past
         )
     assert (
-        await JobScheduler(means().context, notify_inserts=told, size=BatchSize(2, 1)).run_once()
+        await JobScheduler(
+            service_parts().context, notify_inserts=told, size=BatchSize(2, 1)
+        ).run_once()
         == 5
     )
     # What has priority comes with the first batch.

@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from riverui.engine.client import Client
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
-from riverui.engine.lead.elector import Term
+from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.queue_maintainer import QueueMaintainer, queue_maintainer
 from riverui.engine.lead.maintenance.service import ServiceContext, Timing
 from riverui.engine.lead.periodic import PeriodicInterval, PeriodicJob
@@ -63,7 +63,7 @@ def new(driver: Driver, clock: Ticking) -> NewMaintainer:
 
 
 async def test_a_leader_does_all_of_it_at_once_and_nothing_afterwards(
-    new: NewMaintainer, clock: Ticking, term: Term, connection: AsyncConnection[Any]
+    new: NewMaintainer, clock: Ticking, term: LeaderTerm, connection: AsyncConnection[Any]
 ) -> None:
     workers = Workers()
 
@@ -99,12 +99,12 @@ async def test_a_leader_does_all_of_it_at_once_and_nothing_afterwards(
 
 
 async def test_a_term_that_goes_on_begins_nothing_anew(
-    new: NewMaintainer, clock: Ticking, term: Term, connection: AsyncConnection[Any]
+    new: NewMaintainer, clock: Ticking, term: LeaderTerm, connection: AsyncConnection[Any]
 ) -> None:
     periodic = PeriodicJob(PeriodicInterval(timedelta(seconds=10)), Task, run_on_start=True)
     maintenance = new(periodic_jobs=[periodic])
 
-    async def led(term: Term, jobs: int) -> None:
+    async def led(term: LeaderTerm, jobs: int) -> None:
         async def inserted() -> bool:
             found = await (await connection.execute("select count(*) from river_job")).fetchone()
             return found is not None and found["count"] == jobs
@@ -122,7 +122,7 @@ async def test_a_term_that_goes_on_begins_nothing_anew(
 
 
 async def test_what_cannot_be_started_is_tried_three_times_and_given_up(
-    new: NewMaintainer, clock: Ticking, term: Term, caplog: pytest.LogCaptureFixture
+    new: NewMaintainer, clock: Ticking, term: LeaderTerm, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Failing(Hook):
         def periodic_jobs_start(self) -> None:
@@ -139,7 +139,7 @@ async def test_what_cannot_be_started_is_tried_three_times_and_given_up(
 
 
 async def test_a_start_that_fails_once_is_made_up_for(
-    new: NewMaintainer, clock: Ticking, term: Term
+    new: NewMaintainer, clock: Ticking, term: LeaderTerm
 ) -> None:
     starts = 0
 

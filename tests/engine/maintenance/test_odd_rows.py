@@ -28,7 +28,7 @@ from riverui.engine.lead.maintenance.service import BatchSize
 from riverui.engine.lead.periodic import PeriodicJob, PeriodicJobs
 from riverui.engine.work.worker import Job, Worker, Workers
 from tests import factory
-from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.maintenance.conftest import NewServiceParts
 from tests.engine.maintenance.test_job_scheduler import Told
 from tests.engine.ticking import Ticking
 from tests.odd_rows import insert_odd_rows
@@ -84,12 +84,12 @@ async def refuse(connection: AsyncConnection[Any], job_id: int, what: str = "upd
 
 
 async def test_the_scheduler_moves_every_odd_row(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     due = await corpus(connection, "retryable", "scheduled")
     never = {job_id for (name, _), job_id in due.items() if name == "times that never come"}
     async with asyncio.timeout(BOUND):
-        await JobScheduler(means().context, notify_inserts=Told()).run_once()
+        await JobScheduler(service_parts().context, notify_inserts=Told()).run_once()
     found = await states(connection, due.values())
     # Two of each unique key are there, as no client could have inserted them: one goes on.
     assert {state for job_id, state in found.items() if job_id not in never} <= {
@@ -100,12 +100,12 @@ async def test_the_scheduler_moves_every_odd_row(
 
 
 async def test_the_rescuer_rescues_every_odd_row(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     stuck = await corpus(connection, "running")
-    given = means(workers=workers(), discard_unknown_stuck_jobs=True)
+    parts = service_parts(workers=workers(), discard_unknown_stuck_jobs=True)
     async with asyncio.timeout(BOUND):
-        await JobRescuer(*given).run_once()
+        await JobRescuer(*parts).run_once()
     found = await states(connection, stuck.values())
     left = {name for (name, _), job_id in stuck.items() if found[job_id] == "running"}
     assert left <= NEVER_STARTED | {"times beyond the calendar"}
@@ -114,10 +114,10 @@ async def test_the_rescuer_rescues_every_odd_row(
 
 
 async def test_a_rescue_leaves_odd_columns_as_they_are(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     stuck = await corpus(connection, "running")
-    await JobRescuer(*means(workers=workers(), discard_unknown_stuck_jobs=True)).run_once()
+    await JobRescuer(*service_parts(workers=workers(), discard_unknown_stuck_jobs=True)).run_once()
     wanted = {
         "metadata that is a number": "7",
         "metadata that is an array": '["cancel_attempted_at", "output"]',
@@ -144,45 +144,52 @@ async def test_a_rescue_leaves_odd_columns_as_they_are(
 
 
 async def test_the_cleaner_removes_every_odd_row(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     old = await corpus(connection, "cancelled", "completed", "discarded")
-    given = means(
+    parts = service_parts(
         cancelled_job_retention_period=timedelta(hours=1),
         completed_job_retention_period=timedelta(hours=1),
         discarded_job_retention_period=timedelta(hours=1),
     )
     async with asyncio.timeout(BOUND):
-        assert await JobCleaner(given.context).run_once() == len(old)
+        assert await JobCleaner(parts.context).run_once() == len(old)
 
 
 async def test_the_queue_cleaner_and_the_reindexer_pass_odd_rows(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     await insert_odd_rows(connection)
-    long_ago = means().context.clock() - timedelta(days=2)
+    long_ago = service_parts().context.clock() - timedelta(days=2)
     names = {"*", "q\x01\n/../\u2028", "é" * 127, "plain"}
     for name in names:
         await factory.queue(connection, name, updated_at=long_ago, metadata="[1, 2]")
     await factory.queue(connection, "for_ever", updated_at="infinity")
     await factory.queue(connection, "before_christ", updated_at="0044-03-15 BC")
     async with asyncio.timeout(BOUND):
-        assert set(await QueueCleaner(means().context).run_once()) == names | {"before_christ"}
-        assert await Reindexer(*means()).run_once()
+        assert set(await QueueCleaner(service_parts().context).run_once()) == names | {
+            "before_christ"
+        }
+        assert await Reindexer(*service_parts()).run_once()
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
 async def test_a_job_that_cannot_be_scheduled_is_told_once_and_holds_up_no_other(
-    size: int, means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+    size: int,
+    service_parts: NewServiceParts,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    now = means().context.clock()
+    now = service_parts().context.clock()
     ids = [
         await factory.job(connection, "scheduled", scheduled_at=now - timedelta(seconds=9 - n))
         for n in range(9)
     ]
     for poison in (ids[0], ids[4]):
         await refuse(connection, poison)
-    scheduler = JobScheduler(means().context, notify_inserts=Told(), size=BatchSize(size, 1))
+    scheduler = JobScheduler(
+        service_parts().context, notify_inserts=Told(), size=BatchSize(size, 1)
+    )
     for _ in range(9):
         await scheduler.run_once()
     found = await states(connection, ids)
@@ -194,25 +201,25 @@ async def test_a_job_that_cannot_be_scheduled_is_told_once_and_holds_up_no_other
 
 
 async def test_two_jobs_of_a_key_that_counts_when_discarded(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     """River's own rules discard one of them, which the key would then forbid."""
     unique = {
         "unique_key": b"k" * 32,
         "unique_states": "11011111",
-        "scheduled_at": means().context.clock(),
+        "scheduled_at": service_parts().context.clock(),
     }
     ids = [await factory.job(connection, "retryable", **unique) for _ in range(2)]
-    other = await factory.job(connection, "scheduled", scheduled_at=means().context.clock())
-    await JobScheduler(means().context, notify_inserts=Told()).run_once()
+    other = await factory.job(connection, "scheduled", scheduled_at=service_parts().context.clock())
+    await JobScheduler(service_parts().context, notify_inserts=Told()).run_once()
     found = await states(connection, (*ids, other))
     assert [found[job_id] for job_id in (*ids, other)] == ["available", "discarded", "available"]
 
 
 async def test_a_job_that_another_transaction_holds_holds_up_no_other(
-    means: NewMeans, connection: AsyncConnection[Any], database_url: str
+    service_parts: NewServiceParts, connection: AsyncConnection[Any], database_url: str
 ) -> None:
-    now = means().context.clock()
+    now = service_parts().context.clock()
     due = [await factory.job(connection, "scheduled", scheduled_at=now) for _ in range(2)]
     long_ago = now - timedelta(hours=5)
     stuck = [
@@ -224,8 +231,8 @@ async def test_a_job_that_another_transaction_holds_holds_up_no_other(
             "select from river_job where id = any(%s) for update", [[due[0], stuck[0]]]
         )
         async with asyncio.timeout(BOUND / 6):
-            await JobScheduler(means().context, notify_inserts=Told()).run_once()
-            await JobRescuer(*means(workers=workers())).run_once()
+            await JobScheduler(service_parts().context, notify_inserts=Told()).run_once()
+            await JobRescuer(*service_parts(workers=workers())).run_once()
         found = await states(connection, (*due, *stuck))
     assert [found[job_id] for job_id in (*due, *stuck)] == [
         "scheduled",
@@ -236,14 +243,16 @@ async def test_a_job_that_another_transaction_holds_holds_up_no_other(
 
 
 async def test_a_job_that_cannot_be_removed_is_told_once_and_holds_up_no_other(
-    means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+    service_parts: NewServiceParts,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    long_ago = means().context.clock() - timedelta(days=30)
+    long_ago = service_parts().context.clock() - timedelta(days=30)
     ids = [await factory.job(connection, "completed", finalized_at=long_ago) for _ in range(9)]
     await connection.execute("create table receipt (job_id bigint references river_job (id))")
     for kept in (ids[2], ids[3], ids[8]):
         await connection.execute("insert into receipt values (%s)", [kept])
-    cleaner = JobCleaner(means().context)
+    cleaner = JobCleaner(service_parts().context)
     for _ in range(2):
         await cleaner.run_once()
     assert set(await states(connection, ids)) == {ids[2], ids[3], ids[8]}
@@ -253,15 +262,17 @@ async def test_a_job_that_cannot_be_removed_is_told_once_and_holds_up_no_other(
 
 
 async def test_a_job_that_cannot_be_rescued_is_told_once_and_holds_up_no_other(
-    means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+    service_parts: NewServiceParts,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    long_ago = means().context.clock() - timedelta(hours=5)
+    long_ago = service_parts().context.clock() - timedelta(hours=5)
     ids = [
         await factory.job(connection, "running", kind="odd", attempted_at=long_ago)
         for _ in range(9)
     ]
     await refuse(connection, ids[5])
-    rescuer = JobRescuer(*means(workers=workers()))
+    rescuer = JobRescuer(*service_parts(workers=workers()))
     for _ in range(2):
         await rescuer.run_once()
     found = await states(connection, ids)
@@ -288,7 +299,10 @@ def raising(error: BaseException) -> Callable[..., Any]:
 )
 @pytest.mark.parametrize("method", ["decode", "timeout", "next_retry"])
 async def test_whatever_the_program_s_own_code_raises_its_jobs_are_rescued(
-    method: str, error: BaseException, means: NewMeans, connection: AsyncConnection[Any]
+    method: str,
+    error: BaseException,
+    service_parts: NewServiceParts,
+    connection: AsyncConnection[Any],
 ) -> None:
     @dataclass
     class Touchy:
@@ -310,18 +324,18 @@ async def test_whatever_the_program_s_own_code_raises_its_jobs_are_rescued(
 
     registered = workers(TouchyWorker())
     registered.add(OddWorker())
-    long_ago = means().context.clock() - timedelta(hours=5)
+    long_ago = service_parts().context.clock() - timedelta(hours=5)
     ids = [
         await factory.job(connection, "running", kind=kind, attempted_at=long_ago)
         for kind in ("odd", "touchy", "odd")
     ]
-    done = await JobRescuer(*means(workers=registered)).run_once()
+    done = await JobRescuer(*service_parts(workers=registered)).run_once()
     assert done.retried == 3
     assert set((await states(connection, ids)).values()) == {"retryable"}
 
 
 async def test_a_periodic_job_that_cannot_be_inserted_holds_up_no_other(
-    means: NewMeans,
+    service_parts: NewServiceParts,
     connection: AsyncConnection[Any],
     database_url: str,
     clock: Ticking,
@@ -342,7 +356,7 @@ async def test_a_periodic_job_that_cannot_be_inserted_holds_up_no_other(
     ]
     async with Client(database_url, ClientConfig(), clock=clock.now) as client:
         enqueuer = PeriodicJobEnqueuer(
-            means().context,
+            service_parts().context,
             PeriodicJobs(jobs),
             prepare=client.prepare_insert,
             insert_requests=client.insert_requests,

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from riverui.engine.client import Client
 from riverui.engine.hooks import Hook, Middleware
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
-from riverui.engine.lead.elector import Term
+from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.periodic_job_enqueuer import PeriodicJobEnqueuer
 from riverui.engine.lead.periodic import (
     CronSchedule,
@@ -26,7 +26,7 @@ from riverui.engine.lead.periodic import (
 )
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.interface import Driver
-from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.maintenance.conftest import NewServiceParts
 from tests.engine.ticking import Ticking, eventually, settled
 
 MINUTE = timedelta(minutes=1)
@@ -51,14 +51,14 @@ def jobs() -> PeriodicJobs:
 
 
 @pytest.fixture
-def new(driver: Driver, means: NewMeans, clock: Ticking, jobs: PeriodicJobs) -> New:
+def new(driver: Driver, service_parts: NewServiceParts, clock: Ticking, jobs: PeriodicJobs) -> New:
     """Make the service of a client with these settings."""
 
     def make(**settings: Any) -> PeriodicJobEnqueuer:
-        given = means(**settings)
-        client = Client(driver, given.config, clock=clock.now)
+        parts = service_parts(**settings)
+        client = Client(driver, parts.config, clock=clock.now)
         return PeriodicJobEnqueuer(
-            given.context,
+            parts.context,
             jobs,
             prepare=client.prepare_insert,
             insert_requests=client.insert_requests,
@@ -109,8 +109,10 @@ async def test_what_is_due_within_a_tenth_of_a_second_goes_along(
     assert await enqueuer.run_once() == 2
     assert sorted(await kinds(connection)) == ["a", "b"]
     # The next time counts from the planned one, not from the one at which it was noticed.
-    assert sorted(enqueuer._plan.values()) == [
-        began + timedelta(seconds=each) for each in (10.11, 20, 20.18)
+    clock.advance(10.09)
+    assert await enqueuer.run_once() == 3
+    assert sorted(row["scheduled_at"] for row in await rows(connection)) == [
+        began + timedelta(seconds=each) for each in (10, 10.09, 10.11, 20, 20.18)
     ]
 
 
@@ -366,16 +368,16 @@ class Losing:
 async def test_a_lost_answer_makes_no_job_twice_and_loses_none(
     committed: bool,
     driver: Driver,
-    means: NewMeans,
+    service_parts: NewServiceParts,
     clock: Ticking,
     jobs: PeriodicJobs,
     connection: AsyncConnection[Any],
 ) -> None:
-    given = means()
-    client = Client(driver, given.config, clock=clock.now)
+    parts = service_parts()
+    client = Client(driver, parts.config, clock=clock.now)
     losing = Losing(client, committed=committed)
     enqueuer = PeriodicJobEnqueuer(
-        given.context, jobs, prepare=client.prepare_insert, insert_requests=losing.insert
+        parts.context, jobs, prepare=client.prepare_insert, insert_requests=losing.insert
     )
     jobs.add(every(60, run_on_start=True))
     jobs.add(every(60, run_on_start=True))
@@ -543,7 +545,7 @@ async def test_jobs_can_be_added_and_removed_while_it_runs(
     new: New,
     jobs: PeriodicJobs,
     clock: Ticking,
-    term: Term,
+    term: LeaderTerm,
     connection: AsyncConnection[Any],
 ) -> None:
     enqueuer = new()
@@ -586,7 +588,7 @@ async def test_jobs_can_be_added_and_removed_while_it_runs(
 
 
 async def test_nothing_is_inserted_in_a_term_that_is_over(
-    new: New, jobs: PeriodicJobs, clock: Ticking, term: Term, connection: AsyncConnection[Any]
+    new: New, jobs: PeriodicJobs, clock: Ticking, term: LeaderTerm, connection: AsyncConnection[Any]
 ) -> None:
     jobs.add(every(20))
     enqueuer = new()

@@ -14,10 +14,10 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui.engine.config import NO_LIMIT, ClientConfig
-from riverui.engine.lead.elector import Term
+from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.reindexer import INDEX_NAMES, Reindexer
 from riverui.engine.lead.maintenance.service import ServiceContext
-from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.maintenance.conftest import NewServiceParts
 from tests.engine.ticking import Ticking, eventually
 
 ONE = "river_job_kind"
@@ -41,10 +41,12 @@ async def table_in_use(url: str) -> AsyncIterator[AsyncConnection[Any]]:
 
 
 async def test_river_s_indexes_are_rebuilt(
-    means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+    service_parts: NewServiceParts,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     before = await files(connection)
-    assert await Reindexer(*means()).run_once() == list(INDEX_NAMES)
+    assert await Reindexer(*service_parts()).run_once() == list(INDEX_NAMES)
     after = await files(connection)
     assert after.keys() == before.keys()
     assert {name for name in after if after[name] != before[name]} == set(INDEX_NAMES)
@@ -52,23 +54,25 @@ async def test_river_s_indexes_are_rebuilt(
 
 
 async def test_only_what_is_configured_is_rebuilt(
-    means: NewMeans, connection: AsyncConnection[Any], caplog: pytest.LogCaptureFixture
+    service_parts: NewServiceParts,
+    connection: AsyncConnection[Any],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     await connection.execute('create index "Own ""index" on river_job (queue)')
     before = await files(connection)
     names = [ONE, "not_there", 'Own "index', "nor_there"]
     settings = {"reindexer_index_names": names, "reindexer_timeout": NO_LIMIT}
-    assert await Reindexer(*means(**settings)).run_once() == [ONE, 'Own "index']
+    assert await Reindexer(*service_parts(**settings)).run_once() == [ONE, 'Own "index']
     after = await files(connection)
     assert {name for name in after if after[name] != before[name]} == {ONE}
     assert "index not found: not_there, nor_there" in caplog.text
 
 
 async def test_an_empty_list_rebuilds_nothing(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     before = await files(connection)
-    assert await Reindexer(*means(reindexer_index_names=[])).run_once() == []
+    assert await Reindexer(*service_parts(reindexer_index_names=[])).run_once() == []
     assert await files(connection) == before
 
 
@@ -77,40 +81,40 @@ async def test_an_empty_list_rebuilds_nothing(
 )
 async def test_an_index_whose_last_rebuild_broke_off_is_left_out(
     artefact: str,
-    means: NewMeans,
+    service_parts: NewServiceParts,
     connection: AsyncConnection[Any],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     await connection.execute(f"create index {artefact} on river_job (kind)".encode())
-    given = means(reindexer_index_names=[ONE, "river_job_pkey"])
-    assert await Reindexer(*given).run_once() == ["river_job_pkey"]
+    parts = service_parts(reindexer_index_names=[ONE, "river_job_pkey"])
+    assert await Reindexer(*parts).run_once() == ["river_job_pkey"]
     assert f"drop {artefact}" in caplog.text
     assert artefact in await files(connection)
 
 
 async def test_other_names_are_no_artefacts(
-    means: NewMeans, connection: AsyncConnection[Any]
+    service_parts: NewServiceParts, connection: AsyncConnection[Any]
 ) -> None:
     for name in (f"{ONE}_ccnew_x", f"{ONE}_ccnewer", f"{ONE}s_ccnew", "river_job_ki_ccnew"):
         await connection.execute(f"create index {name} on river_job (kind)".encode())
-    assert await Reindexer(*means(reindexer_index_names=[ONE])).run_once() == [ONE]
+    assert await Reindexer(*service_parts(reindexer_index_names=[ONE])).run_once() == [ONE]
 
 
 async def test_the_artefact_of_a_long_name_is_known_though_postgres_cuts_it(
-    means: NewMeans, connection: AsyncConnection[Any], database_url: str
+    service_parts: NewServiceParts, connection: AsyncConnection[Any], database_url: str
 ) -> None:
     name = "river_job_" + "n" * 53
     await connection.execute(f"create index {name} on river_job (kind)".encode())
     settings = {"reindexer_index_names": [name], "reindexer_timeout": timedelta(milliseconds=100)}
     async with table_in_use(database_url):
-        assert await Reindexer(*means(**settings)).run_once() == []
+        assert await Reindexer(*service_parts(**settings)).run_once() == []
     (artefact,) = [other for other in await files(connection) if "_ccnew" in other]
     assert not artefact.startswith(name)
-    assert await Reindexer(*means(reindexer_index_names=[name])).run_once() == []
+    assert await Reindexer(*service_parts(reindexer_index_names=[name])).run_once() == []
 
 
 async def test_a_rebuild_has_a_time_limit_and_the_next_index_its_turn(
-    means: NewMeans,
+    service_parts: NewServiceParts,
     connection: AsyncConnection[Any],
     database_url: str,
     caplog: pytest.LogCaptureFixture,
@@ -118,18 +122,20 @@ async def test_a_rebuild_has_a_time_limit_and_the_next_index_its_turn(
     settings = {"reindexer_timeout": timedelta(milliseconds=100)}
     async with table_in_use(database_url):
         names = [ONE, "river_queue_pkey"]
-        given = means(reindexer_index_names=names, **settings)
-        assert await Reindexer(*given).run_once() == ["river_queue_pkey"]
+        parts = service_parts(reindexer_index_names=names, **settings)
+        assert await Reindexer(*parts).run_once() == ["river_queue_pkey"]
     assert f"{ONE} could not be rebuilt" in caplog.text
     assert f"{ONE}_ccnew" in await files(connection)
 
 
 async def test_a_stop_in_the_middle_leaves_nothing_behind(
-    means: NewMeans, connection: AsyncConnection[Any], database_url: str
+    service_parts: NewServiceParts, connection: AsyncConnection[Any], database_url: str
 ) -> None:
     before = await files(connection)
     async with table_in_use(database_url) as other:
-        task = asyncio.create_task(Reindexer(*means(reindexer_index_names=[ONE])).run_once())
+        task = asyncio.create_task(
+            Reindexer(*service_parts(reindexer_index_names=[ONE])).run_once()
+        )
 
         async def under_way() -> bool:
             return f"{ONE}_ccnew" in await files(connection)
@@ -141,7 +147,7 @@ async def test_a_stop_in_the_middle_leaves_nothing_behind(
         with pytest.raises(asyncio.CancelledError):
             await task
     assert (await files(connection)).keys() == before.keys()
-    assert await Reindexer(*means(reindexer_index_names=[ONE])).run_once() == [ONE]
+    assert await Reindexer(*service_parts(reindexer_index_names=[ONE])).run_once() == [ONE]
 
 
 class Reporting(Reindexer):
@@ -160,10 +166,13 @@ class Reporting(Reindexer):
 
 
 async def test_rounds_come_at_midnight_even_after_one_that_failed(
-    means: NewMeans, clock: Ticking, term: Term, caplog: pytest.LogCaptureFixture
+    service_parts: NewServiceParts,
+    clock: Ticking,
+    term: LeaderTerm,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     term.trusted_until = 1e9
-    reindexer = Reporting(*means(), clock)
+    reindexer = Reporting(*service_parts(), clock)
     midnight = (clock.now() + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     task = asyncio.create_task(reindexer.run(term))
     while len(reindexer.rounds) < 3:
@@ -182,13 +191,16 @@ async def test_rounds_come_at_midnight_even_after_one_that_failed(
 
 
 async def test_a_broken_schedule_keeps_nothing_else_from_running(
-    means: NewMeans, clock: Ticking, term: Term, caplog: pytest.LogCaptureFixture
+    service_parts: NewServiceParts,
+    clock: Ticking,
+    term: LeaderTerm,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken:
         def next(self, after: datetime) -> datetime:
             return after
 
-    reindexer = Reporting(*means(reindexer_schedule=Broken()), clock)
+    reindexer = Reporting(*service_parts(reindexer_schedule=Broken()), clock)
     task = asyncio.create_task(reindexer.run(term))
     await eventually(lambda: clock.sleeping)
     assert "its schedule failed" in caplog.text

@@ -9,10 +9,10 @@ from datetime import timedelta
 
 import pytest
 
-from riverui.engine.lead.elector import Term
+from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.service import BatchSize, Timing, in_batches, run_periodically
 from riverui.errors import DatabaseUnavailable, LockTimeout, QueryTimeout
-from tests.engine.maintenance.conftest import NewMeans
+from tests.engine.maintenance.conftest import NewServiceParts
 from tests.engine.ticking import Ticking, settled
 
 NO_PAUSE = Timing(pause_least=timedelta(0), pause_most=timedelta(0))
@@ -97,12 +97,15 @@ def test_other_errors_do_not_count() -> None:
 
 
 async def test_rounds_come_at_their_interval_whatever_becomes_of_them(
-    means: NewMeans, term: Term, clock: Ticking, caplog: pytest.LogCaptureFixture
+    service_parts: NewServiceParts,
+    term: LeaderTerm,
+    clock: Ticking,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     counting = Counting()
     counting.clock = clock
     term.trusted_until = 1_000_000
-    task = asyncio.create_task(run_periodically(counting, term, means().context))
+    task = asyncio.create_task(run_periodically(counting, term, service_parts().context))
     await settled()
     assert counting.rounds == 1
     counting.fails = True
@@ -124,10 +127,10 @@ async def test_rounds_come_at_their_interval_whatever_becomes_of_them(
 
 
 async def test_no_round_begins_in_a_term_that_is_over(
-    means: NewMeans, term: Term, clock: Ticking
+    service_parts: NewServiceParts, term: LeaderTerm, clock: Ticking
 ) -> None:
     counting = Counting()
-    task = asyncio.create_task(run_periodically(counting, term, means().context))
+    task = asyncio.create_task(run_periodically(counting, term, service_parts().context))
     await settled()
     assert counting.rounds == 1
     # As after a stop of the whole process.
@@ -142,9 +145,9 @@ async def test_no_round_begins_in_a_term_that_is_over(
 
 
 async def test_each_service_begins_at_another_moment(
-    means: NewMeans, term: Term, clock: Ticking
+    service_parts: NewServiceParts, term: LeaderTerm, clock: Ticking
 ) -> None:
-    context = means().context
+    context = service_parts().context
     timing = replace(context.timing, stagger=timedelta(seconds=1))
     staggered = replace(context, timing=timing)
     services = [Counting() for _ in range(3)]
@@ -160,7 +163,7 @@ async def test_each_service_begins_at_another_moment(
 
 
 async def test_a_cancellation_that_somebody_swallowed_ends_the_rounds_all_the_same(
-    means: NewMeans, term: Term, clock: Ticking
+    service_parts: NewServiceParts, term: LeaderTerm, clock: Ticking
 ) -> None:
     class Swallowing(Counting):
         async def run_once(self) -> None:
@@ -171,7 +174,7 @@ async def test_a_cancellation_that_somebody_swallowed_ends_the_rounds_all_the_sa
                 await asyncio.Event().wait()
 
     swallowing = Swallowing()
-    task = asyncio.create_task(run_periodically(swallowing, term, means().context))
+    task = asyncio.create_task(run_periodically(swallowing, term, service_parts().context))
     await settled()
     task.cancel()
     await settled()

@@ -12,7 +12,7 @@ from typing import Protocol
 from riverui.domain.schedules import NEVER, PeriodicInterval, next_time
 from riverui.engine.hooks import Hook, settle
 from riverui.engine.insert.insert_opts import InsertOpts, InsertRequest
-from riverui.engine.lead.elector import Term
+from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.service import TIMEOUT, ServiceContext, run_round
 from riverui.engine.lead.periodic import PeriodicJob, PeriodicJobs
 from riverui.engine.waiting import backoff, wait
@@ -103,7 +103,7 @@ class PeriodicJobEnqueuer:
         """The number of a transaction without an answer, and how many of the waiting jobs are in
         it.
         """
-        self._term: Term | None = None
+        self._term: LeaderTerm | None = None
         self._waiting: list[InsertRequest] = []
         """Jobs made and not inserted yet, in order."""
 
@@ -120,7 +120,7 @@ class PeriodicJobEnqueuer:
         for hook in self._hooks:
             await settle(hook.periodic_jobs_start())
 
-    async def run(self, term: Term) -> None:
+    async def run(self, term: LeaderTerm) -> None:
         """Do a round whenever a job is due or added."""
         added = asyncio.Event()
         loop = asyncio.get_running_loop()

@@ -9,7 +9,7 @@ from typing import Protocol
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
 from riverui.engine.insert.insert_opts import InsertOpts, InsertRequest
-from riverui.engine.lead.elector import Term
+from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.job_cleaner import Cleaning, JobCleaner
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
 from riverui.engine.lead.maintenance.job_scheduler import JobScheduler
@@ -66,7 +66,7 @@ class QueueMaintainer:
         self.enqueuer = enqueuer
         self.reindexer = reindexer
 
-    async def lead(self, term: Term) -> None:
+    async def lead(self, term: LeaderTerm) -> None:
         """Run every service until cancelled; raise when they cannot be started, so that another
         client may lead.
         """

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from riverui.domain.schedules import NEVER, DailyMidnight, next_time
 from riverui.engine.config import ClientConfig
-from riverui.engine.lead.elector import Term
+from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.service import ServiceContext, run_round
 from riverui.engine.waiting import until
 from riverui.storage.interface import REINDEXING, WORKING
@@ -47,7 +47,7 @@ class Reindexer:
         self._schedule = config.reindexer_schedule or DailyMidnight()
         self._timeout = config.reindexer_timeout
 
-    async def run(self, term: Term) -> None:
+    async def run(self, term: LeaderTerm) -> None:
         """Run a round whenever the schedule says so; return at once where the driver cannot rebuild
         indexes.
         """

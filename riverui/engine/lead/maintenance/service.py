@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from riverui.engine.lead.elector import Term, steady_clock
+from riverui.engine.lead.elector import LeaderTerm, steady_clock
 from riverui.engine.lead.retention import RIVERS_RETENTION, Retention
 from riverui.engine.waiting import Sleep, between, pass_on_cancellation
 from riverui.errors import LockTimeout, QueryTimeout, RiveruiError
@@ -161,7 +161,7 @@ async def run_round(
 
 
 async def run_periodically(
-    service: MaintenanceService, term: Term, context: ServiceContext
+    service: MaintenanceService, term: LeaderTerm, context: ServiceContext
 ) -> None:
     """Do one round at once and one each interval until cancelled; an error costs its round, and is
     logged.

@@ -22,7 +22,7 @@ from riverui.web.http.context import Dashboard, dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.urls import local_path, only, url
 from riverui.web.live.notices import Notice
-from riverui.web.live.operation_run import Operation, Status
+from riverui.web.live.operation_run import Operation, OperationStatus
 from riverui.web.live.operation_store import OperationStore
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.facts import fact
@@ -166,7 +166,7 @@ async def _others(board: Dashboard) -> int:
 
 
 def _view(request: Request, operation: Operation) -> OperationView:
-    through = operation.status is Status.DONE
+    through = operation.status is OperationStatus.DONE
     return OperationView(
         id=operation.id,
         verb=operation.verb,
