@@ -5,74 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool
 
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.drivers import connect
-
-
-class _Proxy:
-    """A way to the server over TCP that can be shut like a server that is killed."""
-
-    def __init__(self, url: str) -> None:
-        parts = conninfo_to_dict(url)
-        self._server = str(parts.get("host") or "localhost"), int(parts.get("port") or 5432)
-        self._url = url
-        self._listening: asyncio.Server | None = None
-        self._ways: set[asyncio.Task[Any]] = set()
-        self._port = 0
-        self.passed = 0
-
-    @property
-    def url(self) -> str:
-        """Where the proxy is."""
-        return make_conninfo(self._url, host="127.0.0.1", port=self._port, sslmode="disable")
-
-    async def open(self) -> None:
-        self._listening = await asyncio.start_server(self._pass, "127.0.0.1", self._port)
-        self._port = self._listening.sockets[0].getsockname()[1]
-
-    async def shut(self) -> None:
-        assert self._listening is not None
-        self._listening.close()
-        for way in self._ways:
-            way.cancel()
-        await asyncio.gather(*self._ways, return_exceptions=True)
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._ways.add(task)
-        self.passed += 1
-        host, port = self._server
-        there = await (
-            asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
-            if host.startswith("/")
-            else asyncio.open_connection(host, port)
-        )
-        with suppress(OSError, asyncio.CancelledError):
-            await asyncio.gather(_copy(reader, there[1]), _copy(there[0], writer))
-        for each in (writer, there[1]):
-            each.transport.abort()
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(65536):
-        writer.write(data)
-    writer.write_eof()
+from tests.storage.tcp_proxy import TcpProxy
 
 
 @pytest.fixture
-async def proxy(database_url: str) -> AsyncIterator[_Proxy]:
+async def proxy(database_url: str) -> AsyncIterator[TcpProxy]:
     """Yield a way to the database, open."""
-    found = _Proxy(database_url)
+    found = TcpProxy(database_url)
     await found.open()
     yield found
     await found.shut()
@@ -101,7 +50,7 @@ async def _hold(driver: PostgresDriver, seconds: float) -> None:
 
 @pytest.mark.parametrize("making", [_own, _hosts])
 async def test_who_waits_for_a_connection_hears_at_once_that_the_database_is_gone(
-    making: _Making, proxy: _Proxy
+    making: _Making, proxy: TcpProxy
 ) -> None:
     async with making(proxy.url, 2) as driver:
         await driver.ping()
@@ -121,7 +70,7 @@ async def test_who_waits_for_a_connection_hears_at_once_that_the_database_is_gon
 
 
 @pytest.mark.parametrize("making", [_own, _hosts])
-async def test_a_busy_pool_is_waited_for_in_turn(making: _Making, proxy: _Proxy) -> None:
+async def test_a_busy_pool_is_waited_for_in_turn(making: _Making, proxy: TcpProxy) -> None:
     async with making(proxy.url, 1) as driver:
         await driver.ping()
         holder = asyncio.ensure_future(_hold(driver, 2))
