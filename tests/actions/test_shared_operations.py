@@ -334,7 +334,7 @@ async def test_behind_pgbouncer(
     await kill(one)
     other.watch()
     found = await reach(other, lambda found: found.ended)
-    assert (found.status, found.changed) == (Status.DONE, 2_500)
+    assert (found.status, found.changed) == (OperationStatus.DONE, 2_500)
     assert await acted(connection) == (2_500, 1)
     await other.close()
     for driver in through:
