@@ -149,6 +149,22 @@ async def test_another_dashboard_stops_it(
         assert told["stopped_by"] == stored["stopped_by"]
 
 
+async def test_an_app_without_lifespan_goes_on_once_it_is_asked(
+    app: Starlette, driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    for _ in range(3):
+        await job(connection, "discarded")
+    await start(app)
+    await app.state.dashboard.shared_operations.close()
+    async with board(driver) as other, browser(other) as client:
+        async with asyncio.timeout(20):
+            page = ""
+            while "3 of 3 processed" not in page:
+                await asyncio.sleep(0.02)
+                page = parse((await client.get("/operations/abc")).text).one(id="operation").text
+        assert other.state.dashboard.name in page
+
+
 async def test_stopping_needs_the_right_to_the_verb(
     app: Starlette, driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
@@ -265,5 +281,9 @@ async def test_without_the_table_it_says_so_and_warns(
     told = {0: "", 1: "Another dashboard is", 2: "2 other dashboards are"}[others]
     assert told in page
     assert ("connected to this database" in page) == bool(others)
+    for path in ("/operations/nope", "/api/operations/nope"):
+        answer = await client.get(path)
+        assert answer.status_code == 404
+        assert ("Another dashboard of this database may know it" in answer.text) == bool(others)
     for other in seen:
         await other.close()

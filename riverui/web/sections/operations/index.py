@@ -152,7 +152,10 @@ async def find(request: Request) -> tuple[OperationStore, Operation]:
     if operation := board.operations.get(asked):
         return board.operations, operation
     when = "30 days after their end" if store.shared else "when the dashboard restarts"
-    raise NotFound(f"Operation not found: operations are forgotten {when}.")
+    told = f"Operation not found: operations are forgotten {when}."
+    if not store.shared and await _others(board):
+        told += " Another dashboard of this database may know it: each knows only its own."
+    raise NotFound(told)
 
 
 async def _others(board: Dashboard) -> int:
