@@ -46,9 +46,9 @@ class OperationTimes:
     after `term` and `look` at most.
     """
 
-    term: timedelta = timedelta(seconds=9)
+    term: timedelta = timedelta(seconds=8)
     """How long a dashboard holds an operation without a sign of life."""
-    renew: timedelta = timedelta(seconds=3)
+    renew: timedelta = timedelta(seconds=2.5)
     """How often it gives one, so that two may get lost."""
     look: timedelta = timedelta(seconds=3)
     """How often each dashboard looks for operations that nobody holds."""
