@@ -19,7 +19,7 @@ from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Field, JsonPath
 from riverui.web.config import DashboardConfig
 from riverui.web.search import addresses, columns, json_terms
-from riverui.web.view.job_table import COLUMNS, STANDARD
+from riverui.web.view.job_columns import COLUMNS, STANDARD
 from tests.factory import job
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser

@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from riverui import create_app
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
-from riverui.web.view.job_table import COLUMNS
+from riverui.web.view.job_columns import COLUMNS
 from tests import factory
 from tests.web.html import parse
 from tests.web.stand_ins import browser

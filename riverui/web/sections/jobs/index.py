@@ -29,9 +29,10 @@ from riverui.web.search.addresses import Listing, list_url
 from riverui.web.search.columns import read_kept
 from riverui.web.search.long_searches import SearchNote, first_note
 from riverui.web.search.search_problems import listing_problem
-from riverui.web.view.job_table import COLUMNS, STANDARD, JobTable, job_columns
-from riverui.web.view.page_parts import Choice, Problem
-from riverui.web.view.preferences import PAGE_SIZES
+from riverui.web.sections.jobs.list_menus import ListMenus, hides_args, list_menus
+from riverui.web.view.job_columns import job_columns
+from riverui.web.view.job_table import JobTable
+from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
 
 _RAIL = (
@@ -88,41 +89,6 @@ class FilterForm:
     def filtered(self) -> bool:
         """Whether any term besides the state narrows the list."""
         return bool(self.q.strip())
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ColumnChoice:
-    """One column that can be shown."""
-
-    name: str
-    label: str
-    shown: bool
-    fixed: bool
-    """Whether it is always there, and only its place is sent along."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chooser:
-    """Which columns are shown, and the addresses of the list with others."""
-
-    columns: tuple[ColumnChoice, ...]
-    """Those that are shown first, in their order."""
-    standard_url: str | None
-    """The list with the standard columns; None where these are shown."""
-    next_url: str
-    """The list with the columns that the browser keeps, once these are kept."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListMenus:
-    """What the menus above the list offer."""
-
-    orders: tuple[Choice, ...]
-    limits: tuple[Choice, ...]
-    chooser: Chooser
-    exports: tuple[Choice, ...]
-    """All matching jobs as files; empty for a list that is not understood."""
-    hide_args: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -237,7 +203,7 @@ async def _index(
         states=listing.states,
         rail=_rail(request, listing, snapshot),
         filter=_filter_form(request, listing),
-        menus=_menus(request, listing),
+        menus=list_menus(request, listing),
         table=job_table(request, listing, page.rows),
         pager=_pager(request, listing, page),
         self_url=here(request)
@@ -259,14 +225,9 @@ def job_table(request: Request, listing: Listing, rows: tuple[JobListRow, ...]) 
     names = listing.columns
     return JobTable(
         rows=rows,
-        columns=job_columns(names, when=listing.when, hide_args=_hides_args(request)),
+        columns=job_columns(names, when=listing.when, hide_args=hides_args(request)),
         order=listing.order,
     )
-
-
-def _hides_args(request: Request) -> bool:
-    shown = preferences(request).show_args
-    return dashboard(request).config.hide_args if shown is None else not shown
 
 
 def _filter_form(request: Request, listing: Listing) -> FilterForm:
@@ -283,64 +244,6 @@ def _filter_form(request: Request, listing: Listing) -> FilterForm:
         ),
         clear_url=list_url(request, listing, listing.query(q="")),
         hidden=tuple(listing.pairs(q="")),
-    )
-
-
-def _menus(request: Request, listing: Listing) -> ListMenus:
-    return ListMenus(
-        orders=tuple(
-            Choice(
-                value=order.value,
-                label=label,
-                url=list_url(request, listing, listing.query(order=order)),
-                current=order is listing.order,
-            )
-            for order, label in listing.orders()
-        ),
-        limits=tuple(
-            Choice(
-                value=str(size),
-                label=f"{size} per page",
-                url=list_url(request, listing, listing.query(limit=size)),
-                current=size == listing.limit,
-            )
-            for size in PAGE_SIZES
-        ),
-        chooser=_chooser(request, listing),
-        exports=_exports(request, listing),
-        hide_args=_hides_args(request),
-    )
-
-
-def _exports(request: Request, listing: Listing) -> tuple[Choice, ...]:
-    """Return the list as files, with the columns shown where they are others than the standard
-    ones.
-    """
-    if listing.problem or listing.search.errors:
-        return ()
-    export = url(request, "api.jobs.export")
-    return tuple(
-        Choice(value=value, label=label, url=f"{export}?{listing.export_query(value)}")
-        for value, label in (("csv", "Export as CSV"), ("ndjson", "Export as JSON lines"))
-    )
-
-
-def _chooser(request: Request, listing: Listing) -> Chooser:
-    shown = listing.columns
-    others = [name for name in COLUMNS if name not in shown]
-    standard = listing.query(columns=STANDARD)
-    return Chooser(
-        columns=tuple(
-            ColumnChoice(
-                name=name,
-                label=COLUMNS[name].label if name in COLUMNS else name,
-                shown=name in shown,
-                fixed=name == "kind",
-            )
-            for name in (*shown, *others)
-        ),
-        standard_url=None if shown == STANDARD else list_url(request, listing, standard),
-        next_url=list_url(request, listing, listing.query(columns=listing.default_columns)),
     )
 
 

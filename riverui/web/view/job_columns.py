@@ -1,0 +1,342 @@
+"""The columns of the table of jobs, one record each: how its cells are drawn, and what an export
+has in its place.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+
+import msgspec
+
+from riverui.domain.jobs import JobListRow, JobState, JobTextRow
+from riverui.storage.interface.params import JobOrder
+from riverui.web.view.format import beyond_calendar, duration, escaped, plain
+from riverui.web.view.page_context import PageContext
+from riverui.web.view.previews import args_previews
+from riverui.web.view.tables import Column
+
+Rows = Sequence[JobListRow]
+
+_KIND_FITS, _QUEUE_FITS, _TAG_FITS, _VALUE_FITS = 18, 9, 10, 12
+"""Characters of a kind, a queue, a tag and a value at a path that fit into the narrowest table;
+longer ones carry a tooltip.
+"""
+_NONE = '<span class="none">–</span>'
+_VALUE = 60
+"""Characters of a value at a path that a cell has: what fits a phone, where they take a line."""
+_NARROW_LABEL = 40
+"""Characters of a path that stand before each of its values."""
+_TAGS = 3
+"""Tags of a row that are shown; the rest are in a tooltip."""
+_TIP = 300
+"""Characters of a job's args that its row carries along as a tooltip."""
+_ATTRIBUTE = 2_000
+"""Characters of a text that an attribute takes."""
+_Span = tuple[datetime, datetime | None]
+"""From when until when; None for now."""
+
+
+STANDARD = ("id", "kind", "queue", "args", "priority", "attempt", "when")
+"""Columns of the table where nobody has chosen any."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobColumn(Column[JobListRow]):
+    """One column of the table of jobs, and what an export has in its place."""
+
+    exports: Mapping[str, Callable[[JobTextRow], object]]
+    """Names and values: texts, numbers, times, spans, JSON as `msgspec.Raw`, tuples; None for
+    nothing.
+    """
+
+
+def _checks(rows: Rows, context: PageContext) -> list[str]:
+    return [
+        f'<label><input type="checkbox" name="ids" value="{row.id}"'
+        f' aria-label="Select job {row.id}" autocomplete="off"></label>'
+        for row in rows
+    ]
+
+
+def _states(rows: Rows, context: PageContext) -> list[str]:
+    icons = {state: context.icons.state_icon(state) for state in {row.state for row in rows}}
+    return [icons[row.state] for row in rows]
+
+
+def _kinds(rows: Rows, context: PageContext) -> list[str]:
+    job_url = context.url("jobs.show", id=0)[:-1]
+    return [
+        f'<a href="{job_url}{row.id}" {title(row.kind, _KIND_FITS)} data-open>'
+        f"<bdi>{escaped(row.kind)}</bdi></a>"
+        for row in rows
+    ]
+
+
+def _args(rows: Rows, context: PageContext) -> list[str]:
+    return [
+        f"<div><code {_tip(row.args_preview) if preview else ''}>"
+        f"<bdi>{escaped(preview)}</bdi></code>{_tags(row.tags) if row.tags else ''}</div>"
+        for row, preview in zip(rows, args_previews(rows), strict=True)
+    ]
+
+
+def _whens(rows: Rows, context: PageContext) -> list[str]:
+    ago, since = context.times.ago_html, context.times.since_html
+    return [
+        since(row.attempted_at)
+        if row.state is JobState.RUNNING and row.attempted_at
+        else ago(row.matters_at)
+        for row in rows
+    ]
+
+
+def _waiting(row: JobListRow | JobTextRow) -> _Span | None:
+    """Return from when a job was due until its last attempt began, or until now while it is
+    available.
+
+    A job that was due only after its last attempt waits for the next one: how long it had waited
+    for the last is not known any more.
+    """
+    if row.state is JobState.AVAILABLE:
+        return row.scheduled_at, None
+    return _span(row.scheduled_at, row.attempted_at)
+
+
+def _running(row: JobListRow | JobTextRow) -> _Span | None:
+    """Return from when the last attempt began until the job ended, or until now while it is
+    running.
+
+    River keeps no end of an attempt that another one follows. And a job that was due again after
+    its last attempt was not running when it ended.
+    """
+    started = row.attempted_at
+    if started is not None and row.state is JobState.RUNNING:
+        return started, None
+    if started is None or started < row.scheduled_at:
+        return None
+    return _span(started, row.finalized_at)
+
+
+def _span(start: datetime, end: datetime | None) -> _Span | None:
+    """Return the time between; None where it is not known."""
+    if end is None or end < start or beyond_calendar(start) or beyond_calendar(end):
+        return None
+    return start, end
+
+
+def _span_html(span: _Span | None, context: PageContext) -> str:
+    """Return a span in words; a dash for none."""
+    if span is None:
+        return _NONE
+    start, end = span
+    return context.times.since_html(start) if end is None else duration(end - start)
+
+
+def _length(span: _Span | None) -> timedelta | None:
+    if span is None or beyond_calendar(span[0]):
+        return None
+    start, end = span
+    return (end or datetime.now(UTC)) - start
+
+
+def _fields(*names: str) -> dict[str, Callable[[JobTextRow], object]]:
+    """Return the fields of these names as an export has them: under their own."""
+    return {name: attrgetter(name) for name in names}
+
+
+_CHECK = JobColumn(
+    name="check",
+    css="c-check",
+    header='<input type="checkbox" class="js" data-check-all aria-label="Select all jobs on this'
+    ' page" title="Select all on this page (a)"><span class="hidden">Select</span>',
+    cells=_checks,
+    exports={},
+)
+_STATE = JobColumn(
+    name="state",
+    css="c-state",
+    header='<span class="hidden">State</span>',
+    cells=_states,
+    exports=_fields("state"),
+)
+_ID = JobColumn(
+    name="id",
+    css="c-id",
+    label="Id",
+    header="Id",
+    cells=lambda rows, context: [str(row.id) for row in rows],
+    exports=_fields("id"),
+    sort=(JobOrder.ID, JobOrder.ID_DESC),
+)
+_KIND = JobColumn(
+    name="kind",
+    css="c-kind",
+    label="Kind",
+    header="Kind",
+    cells=_kinds,
+    exports=_fields("kind"),
+)
+_QUEUE = JobColumn(
+    name="queue",
+    css="c-queue",
+    label="Queue",
+    header="Queue",
+    titles=lambda rows, context: [title(row.queue, _QUEUE_FITS) for row in rows],
+    cells=lambda rows, context: [f"<bdi>{escaped(row.queue)}</bdi>" for row in rows],
+    exports=_fields("queue"),
+)
+_ARGS = JobColumn(
+    name="args",
+    css="c-args",
+    label="Args and tags",
+    header="Args",
+    cells=_args,
+    exports=_fields("args", "tags"),
+)
+_PRIORITY = JobColumn(
+    name="priority",
+    css="c-prio",
+    label="Priority",
+    header="Pri",
+    hint="Priority (1 is worked first)",
+    cells=lambda rows, context: [
+        '<span class="dim">1</span>' if row.priority == 1 else str(row.priority) for row in rows
+    ],
+    exports=_fields("priority"),
+)
+_ATTEMPT = JobColumn(
+    name="attempt",
+    css="c-attempt",
+    label="Attempt",
+    header="Att",
+    hint="Attempt / max attempts",
+    cells=lambda rows, context: [
+        f'{row.attempt}<span class="dim">/{row.max_attempts}</span>' for row in rows
+    ],
+    exports=_fields("attempt", "max_attempts"),
+)
+_WHEN = JobColumn(
+    name="when",
+    css="c-when",
+    label="Time",
+    header="When",
+    cells=_whens,
+    exports={"when": attrgetter("matters_at")},
+    sort=(JobOrder.TIME, JobOrder.TIME_DESC),
+)
+
+
+_WAITED = JobColumn(
+    name="waited",
+    css="c-waited",
+    label="Waited",
+    header="Waited",
+    hint="From when it was due until its last attempt began",
+    narrow_label="waited",
+    cells=lambda rows, context: [_span_html(_waiting(row), context) for row in rows],
+    exports={"waited": lambda row: _length(_waiting(row))},
+)
+_RAN = JobColumn(
+    name="ran",
+    css="c-ran",
+    label="Ran",
+    header="Ran",
+    hint="How long its last attempt took",
+    narrow_label="ran",
+    cells=lambda rows, context: [_span_html(_running(row), context) for row in rows],
+    exports={"ran": lambda row: _length(_running(row))},
+)
+
+COLUMNS = {
+    column.name: column
+    for column in (_ID, _KIND, _QUEUE, _ARGS, _PRIORITY, _ATTEMPT, _WAITED, _RAN, _WHEN)
+}
+"""Columns to choose from, by name, in the order in which they are offered."""
+
+_TAGS_ALONE = replace(
+    _ARGS,
+    name="tags",
+    header="Tags",
+    cells=lambda rows, context: [
+        f"<div>{_tags(row.tags) if row.tags else ''}</div>" for row in rows
+    ],
+)
+"""Stands for the args where they are hidden."""
+
+
+def job_columns(
+    names: Sequence[str] = STANDARD, *, when: str = "When", hide_args: bool = False
+) -> tuple[JobColumn, ...]:
+    """Return the columns of these names, behind those that are always there.
+
+    A name that no column has is a path into the JSON of jobs; the first of them shows the first of
+    a row's `values`. `when` is the header of the time; without args, their column shows the tags
+    alone.
+    """
+    special = {"when": replace(_WHEN, header=when)}
+    if hide_args:
+        special["args"] = _TAGS_ALONE
+    columns = [_CHECK, _STATE]
+    paths = 0
+    for name in names:
+        if column := special.get(name) or COLUMNS.get(name):
+            columns.append(column)
+        else:
+            columns.append(_json_column(name, paths))
+            paths += 1
+    return tuple(columns)
+
+
+def _json_column(path: str, place: int) -> JobColumn:
+    """Return the column of a path, whose values stand at this place of a row's `values`."""
+
+    def values(rows: Rows, context: PageContext) -> list[str]:
+        return [
+            _NONE
+            if (value := row.values[place]) is None
+            else f"<bdi {title(value, _VALUE_FITS)}>{escaped(value[:_VALUE])}</bdi>"
+            for row in rows
+        ]
+
+    def json(row: JobTextRow) -> object:
+        value = row.values[place]
+        return None if value is None else msgspec.Raw(value.encode())
+
+    short = path.removeprefix("args.")
+    return JobColumn(
+        name=path,
+        css="c-json",
+        label=path,
+        header=f"<bdi>{escaped(short)}</bdi>",
+        hint=plain(path),
+        narrow_label=plain(short, _NARROW_LABEL),
+        cells=values,
+        exports={path: json},
+    )
+
+
+def title(text: str, fits: int) -> str:
+    """Return the attribute with the whole text where it is longer than what fits; else nothing."""
+    return f'title="{html.escape(plain(text, _ATTRIBUTE))}"' if len(text) > fits else ""
+
+
+def _tip(args: str) -> str:
+    """Return the tooltip that has the args as they are stored, or the beginning of them."""
+    return f'title="{html.escape(plain(args, _TIP))}"'
+
+
+def _tags(tags: tuple[str, ...]) -> str:
+    parts = []
+    everything = f'title="{html.escape(plain(", ".join(tags)))}"'
+    for place, tag in enumerate(tags[:_TAGS]):
+        # Where there is no room for the others, the first one tells of them.
+        tip = everything if place == 0 and len(tags) > 1 else title(tag, _TAG_FITS)
+        parts.append(f'<span class="tag" {tip}><bdi>{escaped(tag)}</bdi></span>')
+    rest = len(tags) - _TAGS
+    if rest > 0:
+        parts.append(f'<span class="tag" {everything}>+{rest}</span>')
+    return "".join(parts)
