@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -137,12 +138,13 @@ def is_figure(node: ast.expr) -> bool:
 def test_every_number_of_a_module_says_what_it_is() -> None:
     """A docstring behind it, or a comment, tells its unit and why it is that large."""
     # Units say it by their names.
-    units = re.compile(r"_?(NOTHING|MILLISECOND|SECOND|MINUTE|HOUR|DAY)")
+    unit = "_?(NOTHING|MILLISECOND|SECOND|MINUTE|HOUR|DAY)"
+    units = re.compile(rf"{unit}|\({unit}(, {unit})*\)")
     found = []
-    for path in PACKAGE.rglob("*.py"):
+    for path in PYTHON:
         text = path.read_text()
         lines, body = text.splitlines(), ast.parse(text).body
-        for node, following in zip(body, [*body[1:], None], strict=True):
+        for node, following in zip_longest(body, body[1:]):
             if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
                 continue
             target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]

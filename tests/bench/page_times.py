@@ -23,6 +23,7 @@ from tests.bench.pages import ask, connection_to, serve
 _REPEATS = 40
 """Requests for each page, after some that warm it up."""
 _WARM = 3
+"""Requests for each page before those that are measured: plans, caches and templates are there."""
 _STARTS = 3
 """Processes that are asked for each first request."""
 _NEXT = 3

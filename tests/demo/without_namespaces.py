@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 _NEW_USER_NAMESPACE = 0x10000000
+"""CLONE_NEWUSER of Linux, for unshare."""
 _IDENTITIES = "0 0 70000"
 
 

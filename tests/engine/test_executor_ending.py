@@ -21,6 +21,7 @@ from riverui.engine.work.worker import Job, JobSnooze, StuckJob, StuckResult, Wo
 from tests.engine.conftest import Playground, Task
 
 A_MOMENT = timedelta(milliseconds=50)
+"""A time limit that is soon over, and yet longer than it takes a job to begin."""
 
 
 class Hanging(Worker[Task]):

@@ -224,6 +224,7 @@ async def test_hooks_of_hooks(error: Exception | None) -> None:
 
 _HOUR = timedelta(hours=1)
 _MOMENT = timedelta(milliseconds=20)
+"""A time limit that is soon over."""
 
 
 class Renaming(Middleware):

@@ -227,12 +227,14 @@ async def test_somebody_who_came_in_between_stays(
         heard.append(record.getMessage())
         ours(logger, record)
 
-    monkeypatch.setattr(logging.Logger, "callHandlers", theirs)
-    await client.stop()
-    assert logging.Logger.callHandlers is theirs
-    log.warning("outside")
-    await play.start()
-    assert logs(await play.work()) == [(1, KEPT)], "once, and not twice"
+    # What they have done ends before the client does, so that all is as it was.
+    with monkeypatch.context() as program:
+        program.setattr(logging.Logger, "callHandlers", theirs)
+        await client.stop()
+        assert logging.Logger.callHandlers is theirs
+        log.warning("outside")
+        await play.start()
+        assert logs(await play.work()) == [(1, KEPT)], "once, and not twice"
     assert heard.count("in a job") == 1
 
 

@@ -53,7 +53,9 @@ from tests.web.stand_ins import browser
 
 HOUR = timedelta(hours=1)
 LONG_AGO = timedelta(days=30)
+"""Past every time for which finished jobs are kept, and after which jobs count as stuck."""
 NEVER = timedelta(hours=1)
+"""Between two polls: longer than any test."""
 
 
 @dataclass

@@ -31,6 +31,7 @@ from tests.engine.test_executor_ending import Hanging
 from tests.engine.ticking import settled
 
 NEVER = timedelta(hours=1)
+"""Between two polls: longer than any test."""
 
 
 def producer(play: Playground, queue: str = "default") -> Producer:

@@ -17,6 +17,7 @@ from riverui.errors import ConfigError
 from tests.engine.conftest import Playground, Task
 
 A_MOMENT = timedelta(milliseconds=50)
+"""A time limit that is soon over, and yet longer than it takes a job to begin."""
 
 
 class Noting(Middleware):

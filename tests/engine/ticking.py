@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from inspect import isawaitable
 
 _DEADLINE = 10.0
+"""Seconds after which a test gives up waiting."""
 
 
 class Ticking:

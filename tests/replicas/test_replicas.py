@@ -21,6 +21,7 @@ from tests.replicas.processes import balancer, browser, replica, wait_for
 from tests.web.html import parse
 
 JOBS = 12_000
+"""Enough that a dashboard is killed in the middle of an operation on all of them."""
 KEY = {"RIVERUI_SECRET_KEY": "the same in each container"}
 LEASE_SECONDS = 15
 """Within which another dashboard goes on with what a killed one leaves."""

@@ -23,7 +23,9 @@ from riverui.storage.postgres.driver import PostgresDriver
 from tests.storage.conftest import Way
 
 TERM = timedelta(seconds=30)
+"""For which a dashboard holds an operation: longer than a test."""
 NO_TERM = timedelta(seconds=-1)
+"""One that is over already."""
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 

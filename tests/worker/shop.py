@@ -97,6 +97,7 @@ client = Client(
 )
 without_queues = Client(client.driver, ClientConfig(workers=workers))
 number = 7
+"""What is no client, whatever its size."""
 
 
 def make() -> Client:

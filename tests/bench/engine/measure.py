@@ -33,6 +33,7 @@ _PEERS = {
 }
 """How many jobs each of them gets, and how many times as fast we want to be."""
 _INSERT_BATCH = 1_000
+"""Jobs that one call inserts: what programs that insert many give at once."""
 _OURS = "riverui"
 
 

@@ -22,6 +22,7 @@ from tests.factory import attempt_error, job
 
 HOUR = timedelta(hours=1)
 LONG_AGO = timedelta(hours=5)
+"""When a stuck job began: well past the hour after which River rescues."""
 RETRY = datetime(2031, 1, 1, tzinfo=UTC)
 
 
