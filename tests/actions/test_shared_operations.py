@@ -307,7 +307,7 @@ async def test_connections_that_are_cut_cost_no_job_twice(
             rows = await connection.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where datname = current_database() and application_name = 'riverui'"
-                " and state <> 'idle' and random() < 0.1"
+                " and state <> 'idle' and random() < 0.5"
             )
             cut += len(await rows.fetchall())
         rows = await connection.execute("select status from riverui_operation")
