@@ -263,6 +263,8 @@ def _viewer_targets(database_url: str) -> list[Check]:
         print(viewers.line(crowd), flush=True)
         crowds.append(crowd)
     print()
+    if not crowds:
+        return []
     few, *_, many, most, after = crowds
     name = f"{many.viewers:,} viewers"
     found = [

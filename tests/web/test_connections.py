@@ -12,6 +12,8 @@ import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -101,12 +103,15 @@ async def serving(app: ASGIApp, limits: ConnectionLimits) -> AsyncIterator[Serve
             await task
 
 
-@pytest.fixture(params=["h11", "httptools"], autouse=True)
+PARSERS = {"h11": "H11Protocol", "httptools": "HttpToolsProtocol"}
+
+
+@pytest.fixture(params=[name for name in PARSERS if find_spec(name)], autouse=True)
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Either of the two that uvicorn knows, whichever it would take here."""
-    name = {"h11": "H11Protocol", "httptools": "HttpToolsProtocol"}[request.param]
-    module = pytest.importorskip(f"uvicorn.protocols.http.{request.param}_impl")
-    monkeypatch.setattr("riverui.web.http.connections.AutoHTTPProtocol", getattr(module, name))
+    """Have each of the two that uvicorn knows, where it is installed, whichever it would take."""
+    module = import_module(f"uvicorn.protocols.http.{request.param}_impl")
+    protocol = getattr(module, PARSERS[request.param])
+    monkeypatch.setattr("riverui.web.http.connections.AutoHTTPProtocol", protocol)
 
 
 @pytest.fixture

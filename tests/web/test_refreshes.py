@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 from riverui import create_app
 from riverui.errors import DatabaseUnavailable
@@ -25,7 +27,10 @@ from riverui.web.app import build_app
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, Access
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
+from riverui.web.http import refresh
 from riverui.web.http.access_log import AccessLog
+from riverui.web.http.admission import Admission
+from riverui.web.http.request_context import CONTEXT, RequestContext
 from riverui.web.live.refreshes import Drawing, Refreshes, RefreshKey, RefreshLimits
 from riverui.web.view.preferences import Preferences
 from tests import factory
@@ -242,6 +247,48 @@ async def test_a_shared_drawing_is_what_each_would_have_got_and_holds_nothing_of
         assert "secret" not in repr(shared_keys)
         assert "grace" not in repr(shared_keys)
     await app.state.dashboard.counts.close()
+
+
+async def test_whoever_draws_knows_nothing_of_who_asked(counted: Counting, connection: Row) -> None:
+    drawn_for: list[Scope] = []
+
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        drawn_for.append(scope)
+        await PlainTextResponse("drawn")(scope, receive, send)
+
+    personal = {
+        "Authorization": "Bearer secret",
+        "Cookie": "session=secret",
+        "User-Agent": "secret",
+        "X-Forwarded-For": "secret",
+    }
+    headers = {**live(), **personal}
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    asked: Scope = {
+        "type": "http",
+        "app": counted.app,
+        "client": ("secret", 1),
+        "headers": raw,
+        "method": "GET",
+        "path": "/river/jobs",
+        "query_string": b"state=running",
+        "raw_path": b"/river/jobs",
+        "root_path": "/river",
+        "session": {"name": "secret"},
+        "state": {"name": "secret"},
+        "user": "secret",
+        CONTEXT: RequestContext(id="secret", access=Access(user="secret"), base="/river"),
+    }
+    answer = await refresh.answer(Request(asked), page, Refreshes(), Admission())
+    assert answer is not None
+    (scope,) = drawn_for
+    context = scope.pop(CONTEXT)
+    assert scope.pop("app") is counted.app
+    assert "secret" not in repr(scope)
+    assert [name for name, _ in scope["headers"]] == [b"hx-request", b"hx-target"]
+    assert (context.access.user, context.access.rights) == ("", EVERYTHING)
+    assert context.id != "secret"
+    assert (scope["root_path"], scope["path"]) == ("/river", "/river/jobs")
 
 
 async def test_rights_preferences_fragments_and_addresses_part_drawings(

@@ -128,7 +128,6 @@ async def _draw(
         "method": "GET",
         "path": key.path,
         "query_string": key.query,
-        "raw_path": scope.get("raw_path"),
         "root_path": key.base,
         "scheme": "http",
         "server": None,

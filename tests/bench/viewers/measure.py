@@ -9,6 +9,7 @@ import html
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -100,8 +101,11 @@ def measure_viewers(
     warm: float = _WARM,
 ) -> Iterator[CrowdFigures]:
     """Yield the figures of each crowd. All ask one server, with settings as they are by default,
-    which shares the processors with the database and the viewers.
+    which shares the processors with the database and the viewers. Nothing where Go is missing.
     """
+    if shutil.which("go") is None:
+        print("viewers: they are written in Go, which is not there")
+        return
     with contextlib.ExitStack() as stack:
         program = _build(Path(stack.enter_context(tempfile.TemporaryDirectory())))
         database = stack.enter_context(psycopg.connect(database_url, autocommit=True))
