@@ -267,7 +267,7 @@ def _viewer_targets(database_url: str) -> list[Check]:
         return []
     few, *_, many, most, after = crowds
     name = f"{many.viewers:,} viewers"
-    found = [
+    return [
         check(f"{name}: p95", many.p95, at_most=300, unit=" ms"),
         check(f"{name}: lost answers, and those of 5xx", many.failed + many.refused, at_most=0),
         check(f"{name}: share of a core", many.core * 100, at_most=60, unit=" %"),
@@ -280,12 +280,6 @@ def _viewer_targets(database_url: str) -> list[Check]:
         check(f"{most.viewers:,} viewers: lost answers", most.failed, at_most=0),
         check(f"right after {most.viewers:,} viewers: p95", after.p95, at_most=300, unit=" ms"),
     ]
-    if few.database_core and many.database_core and after.database_core:
-        # Big states are counted exactly every 30 seconds or more: some runs have that in them.
-        ratio = many.database_core / ((few.database_core + after.database_core) / 2)
-        told = f"{name}: the database's processor time against one for each address"
-        found.append(check(told, ratio, at_most=1.2, unit="×"))
-    return found
 
 
 def _tell_live(live: LiveFigures) -> None:
