@@ -472,6 +472,34 @@ async def test_large_jobs_come_in_small_companies(play: Playground) -> None:
     await play.until(lambda: not gate.running)
 
 
+async def test_a_job_cancelled_between_its_fetch_and_its_beginning_is_not_worked(
+    play: Playground,
+) -> None:
+    worked: list[int] = []
+
+    async def work(job: Job[Task]) -> None:
+        worked.append(job.id)
+
+    play.worker(work)
+    first, second = await play.insert(), await play.insert()
+    fetches: list[str] = []
+
+    def watch(block: str, sql: str, values: Sequence[Any]) -> None:
+        if block == "job_get_available":
+            fetches.append(block)
+            if len(fetches) == 2:
+                # The first job has been fetched; it begins when the second fetch is on its way.
+                message = {"action": "cancel", "queue": "default", "job_id": first}
+                producer(play)._on_control(message)
+
+    one = EngineLimits(fetch_rows=1)
+    await play.start(limits=one, database=connect(play.database_url, watch=watch))
+    assert (await play.event(first)).kind == "job_cancelled"
+    assert (await play.event(second)).kind == "job_completed"
+    assert worked == [second]
+    assert await states(play, [first, second]) == ["cancelled", "completed"]
+
+
 async def test_pause_that_is_told_before_the_queue_is_read(play: Playground) -> None:
     client = await play.start()
     assert client.notifier is not None
