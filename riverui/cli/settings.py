@@ -69,6 +69,15 @@ SETTINGS = (
         help="Schema that holds River's tables.",
     ),
     Setting(
+        name="api_timeout",
+        group="Database",
+        env="RIVERUI_API_TIMEOUT",
+        flag="--api-timeout",
+        metavar="TIME",
+        default="30s",
+        help="How long a list of the JSON API may search for what River UI's parameters ask.",
+    ),
+    Setting(
         name="host",
         group="Server",
         env="RIVER_HOST",

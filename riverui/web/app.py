@@ -19,6 +19,7 @@ from riverui.actions.pilot import PLAIN, JobPilot
 from riverui.storage.interface import Driver
 from riverui.web import assets
 from riverui.web.api import routes as api
+from riverui.web.api.patience import Patience
 from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.auth.sign_in import SignIn
@@ -117,6 +118,7 @@ def build_app(
             limits=limits.operations,
             times=limits.operation_times,
         ),
+        patience=Patience(config),
         pilot=pilot,
         read_preferences=preferences_reader(signer),
         refreshes=Refreshes(limits.refreshes, clock=clock),

@@ -61,6 +61,10 @@ class DashboardConfig:
     """Time limit of each query behind a page."""
     action_timeout: timedelta = timedelta(seconds=10)
     """Time limit of each statement of an action."""
+    api_timeout: timedelta = timedelta(seconds=30)
+    """Time limit of a list of jobs for which River UI's own parameters ask: some of them no index
+    serves.
+    """
     count_cap: int = 10_000
     """Counts are exact up to this many jobs."""
     search_window: int = 50_000
@@ -80,6 +84,7 @@ class DashboardConfig:
         for name, span in (
             ("page_timeout", self.page_timeout),
             ("action_timeout", self.action_timeout),
+            ("api_timeout", self.api_timeout),
         ):
             if span <= timedelta(0):
                 raise ConfigError(f"{name} must be greater than zero")

@@ -10,7 +10,7 @@ from typing import Any
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import WORKING, Capability, Executor, Transaction, WorkingDriver
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
-from riverui.storage.interface.params import Count, CountKind
+from riverui.storage.interface.params import Count, CountKind, JobJsonPage, JobPageParams
 
 
 class BareExecutor:
@@ -90,6 +90,9 @@ class BareExecutor:
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()
     ) -> int:
         return await self._inner.job_insert_many_fast(jobs)
+
+    async def job_json_list(self, params: JobPageParams, *, args: int) -> JobJsonPage | None:
+        return None
 
     async def job_count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
         counts = await self._inner.job_count_by_state(cap=cap)

@@ -28,6 +28,7 @@ from riverui.storage.interface.engine_params import (
     JobSetStateParams,
 )
 from riverui.storage.interface.params import (
+    EVERY,
     Field,
     JobCursor,
     JobFilter,
@@ -113,6 +114,13 @@ def _list(
         window=WINDOW,
     )
     return lambda executor: executor.job_list(params)
+
+
+def _whole(method: str, state: JobState, *terms: Term, after: JobCursor | None = None) -> Call:
+    order = JobOrder.TIME_DESC if state is JobState.COMPLETED else JobOrder.ID
+    chosen = JobFilter(states=(state,), terms=terms)
+    params = JobPageParams(filter=chosen, order=order, cursor=after, window=EVERY)
+    return lambda executor: getattr(executor, method)(params, args=10_000)
 
 
 def _count(*terms: Term, states: Sequence[JobState] = ()) -> Call:
@@ -537,7 +545,9 @@ def _api_cases() -> Iterator[tuple[str, Case]]:
     some = list(range(1, 101))
     completed = (JobState.COMPLETED,)
     customer = Term(field=Field.ARGS, op=Op.CONTAINS, values=('{"customer_id": 7}',))
-    tagged = Term(field=Field.TAG, op=Op.EQ, values=("vip",))
+    tagged, retired = _term(Field.TAG, Op.EQ, "vip"), _term(Field.KIND, Op.EQ, "retired")
+    json, done, waits = "job_json_list", JobState.COMPLETED, JobState.AVAILABLE
+    behind = JobCursor(at=None, id=5)
     calls: dict[str, tuple[Call, set[str], int]] = {
         "api list": (
             lambda x: x.job_text_list(
@@ -560,6 +570,11 @@ def _api_cases() -> Iterator[tuple[str, Case]]:
             {FETCHING, PKEY},
             3 * ROWS // 1000 + 400,
         ),
+        "api list in JSON": (_whole(json, done), {FINALIZED}, 300),
+        "api list in JSON, by kind": (_whole(json, done, retired), {FINALIZED, KIND}, 20_000),
+        "api list in JSON, by tag": (_whole(json, done, tagged), {FINALIZED}, ROWS),
+        "api list in JSON, by id": (_whole(json, waits, after=behind), {FETCHING, PKEY}, ROWS),
+        "api list, by tag": (_whole("job_text_list", done, tagged), {FINALIZED, PKEY}, ROWS),
         "api job": (lambda x: x.job_text_get(5), {PKEY}, 1),
         "api kinds": (lambda x: x.job_kind_list(), {KIND}, 100),
         "api queues": (lambda x: x.queue_count_list(cap=1000, limit=100), {FETCHING}, 20_000),

@@ -12,6 +12,7 @@ from riverui.storage.interface.params import (
     Count,
     JobCutoff,
     JobFilter,
+    JobJsonPage,
     JobPage,
     JobPageParams,
     JobProgress,
@@ -100,6 +101,15 @@ class JobBrowseExecutor(Protocol):
         Args of more than `args` characters are left out, and what is too long of the JSON at
         `params.paths`. The page ends before it is full once its args may take `unpacked` bytes;
         there is always one.
+        """
+        ...
+
+    async def job_json_list(self, params: JobPageParams, *, args: int) -> JobJsonPage | None:
+        """Return the page of `job_text_list` in JSON, if the database can write it in one go.
+
+        None where a job has args of more than `args` bytes or cannot be written as it stands, where
+        a window has ended the search, and from drivers that have no such way: then `job_text_list`
+        has to be asked.
         """
         ...
 

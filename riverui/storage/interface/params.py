@@ -115,17 +115,22 @@ class JsonPath:
     """From the outside in; None stands for every element of an array."""
 
 
+EVERY = 2**40
+"""A window without an end: more rows than a table can hold."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobPageParams:
-    """Which page of which jobs; `window` bounds the rows examined for a filter that no index
-    serves.
-    """
+    """Which page of which jobs."""
 
     filter: JobFilter = field(default_factory=JobFilter)
     order: JobOrder = JobOrder.ID_DESC
     cursor: JobCursor | None = None
     limit: int = 100
     window: int = 50_000
+    """Rows that are examined at most for a filter that no index serves; EVERY for all of them, for
+    who has the time.
+    """
     cutoff: JobCutoff | None = None
     lean: bool = False
     """Leaves args_preview, tags and last_error empty: for who only acts on the jobs."""
@@ -161,6 +166,16 @@ class JobTextPage:
     rows: tuple[JobTextRow, ...]
     more: bool
     searched: SearchedWindow | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobJsonPage:
+    """Like JobTextPage, of jobs in JSON."""
+
+    jobs: str
+    """Objects as the JSON API has them, separated by commas; empty where there are none."""
+    last: JobCursor | None
+    """The place behind the last one, where the page is full and more follow."""
 
 
 class TextPiece(NamedTuple):

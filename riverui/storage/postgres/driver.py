@@ -31,6 +31,7 @@ from riverui.storage.postgres.foreign_transactions import async_connection_of
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.listener import PostgresListener
 from riverui.storage.postgres.pool import Connection, HostPool, NoPool, OwnPool
+from riverui.storage.postgres.round_trips import ReadSettings, can_pipeline
 from riverui.storage.postgres.sessions import configure, is_closed_by_server, read_only
 from riverui.storage.postgres.sqlalchemy_executor import SqlAlchemyExecutor
 from riverui.storage.postgres.statements import load_queries
@@ -146,10 +147,13 @@ class PostgresDriver:
     def reading(
         self, *, timeout: timedelta | None = None
     ) -> AbstractAsyncContextManager[PostgresExecutor]:
-        """Begin a read-only transaction under a statement timeout, the page timeout unless
-        given.
+        """Lend a pooled connection on which each statement is a read-only transaction of its own,
+        in one round trip, under a statement timeout: the page timeout unless given.
         """
-        return self._executing(PostgresExecutor, ", read only", timeout or self._page_timeout)
+        limit = timeout or self._page_timeout
+        if can_pipeline():
+            return self._reading(limit)
+        return self._executing(PostgresExecutor, ", read only", limit)
 
     def transaction(
         self, *, timeout: timedelta | None = None
@@ -226,6 +230,28 @@ class PostgresDriver:
         await self._pool.close()
 
     @asynccontextmanager
+    async def _reading(self, limit: timedelta) -> AsyncIterator[PostgresExecutor]:
+        settings = ReadSettings(*self._milliseconds(limit))
+        async with self._ready(limit) as connection:
+            self._read_only = read_only(connection)
+            prepared = await self._pool.prepared(connection)
+            executor = PostgresExecutor(
+                connection,
+                self._queries,
+                self._schema,
+                self._watch,
+                limits=self._limits,
+                limit=limit.total_seconds(),
+                prepares=prepared is not None,
+                reading=settings,
+                prepared=prepared,
+            )
+            if self._schema is None and self._found_schema is None:
+                row = await executor._row("schema_current")
+                self._found_schema = row[0] if row else ""
+            yield executor
+
+    @asynccontextmanager
     async def _executing(
         self, kind: type[_Kind], access: str, limit: timedelta
     ) -> AsyncIterator[_Kind]:
@@ -287,6 +313,15 @@ class PostgresDriver:
 
     @asynccontextmanager
     async def _autocommitting(self, limit: timedelta) -> AsyncIterator[PostgresExecutor]:
+        async with self._ready(limit, oldest=_OLDEST_FOR_ENGINES) as connection:
+            prepares = await self._pool.prepares(connection)
+            yield self._executor(connection, limit, bounded=False, prepares=prepares)
+
+    @asynccontextmanager
+    async def _ready(
+        self, limit: timedelta, *, oldest: int = _OLDEST_MIGRATION
+    ) -> AsyncIterator[Connection]:
+        """Lend a connection that the server has not ended, as far as can be told without asking."""
         try:
             for attempt in range(self._pool.size + 1):
                 async with self._pooled() as connection:
@@ -295,13 +330,12 @@ class PostgresDriver:
                         await self._pool.reachability.check(since=time.monotonic())
                         continue
                     self._database = connection.info.dbname
-                    prepares = await self._pool.prepares(connection)
-                    yield self._executor(connection, limit, bounded=False, prepares=prepares)
+                    yield connection
                     return
         except PoolTimeout as error:
             raise await self._unavailable() from error
         except SchemaMissing as error:
-            raise await self._schema_error(error, limit, oldest=_OLDEST_FOR_ENGINES) from error
+            raise await self._schema_error(error, limit, oldest=oldest) from error
         except psycopg.Error as error:
             raise translate(error) from error
 
@@ -339,12 +373,15 @@ class PostgresDriver:
             prepares=prepares,
         )
 
-    def _beginning(self, access: str, limit: timedelta) -> bytes:
+    def _milliseconds(self, limit: timedelta) -> tuple[int, int, int]:
+        """Return the limits of a statement, of its wait for a lock, and of idle transactions."""
         statement = max(1, round(limit.total_seconds() * 1000))
         lock = max(1, min(statement, round(self._lock_timeout.total_seconds() * 1000)))
-        return _BEGIN.format(
-            access=access, statement=statement, lock=lock, idle=statement + 10_000
-        ).encode()
+        return statement, lock, statement + 10_000
+
+    def _beginning(self, access: str, limit: timedelta) -> bytes:
+        statement, lock, idle = self._milliseconds(limit)
+        return _BEGIN.format(access=access, statement=statement, lock=lock, idle=idle).encode()
 
     async def _schema_error(
         self, error: SchemaMissing, limit: timedelta, *, oldest: int = _OLDEST_MIGRATION

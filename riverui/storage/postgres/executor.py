@@ -13,6 +13,7 @@ from riverui.storage.interface import (
     Capability,
 )
 from riverui.storage.postgres.admin.job_actions import JobActionStatements
+from riverui.storage.postgres.browse.job_json import JobJson
 from riverui.storage.postgres.browse.job_texts import JobTexts
 from riverui.storage.postgres.browse.jobs import JobStatements
 from riverui.storage.postgres.browse.names import NameStatements
@@ -38,6 +39,7 @@ class EngineOperations(JobWork, JobSelect, JobUpkeep, Leader):
 class PageOperations(
     JobStatements,
     JobActionStatements,
+    JobJson,
     JobTexts,
     QueueStatements,
     NameStatements,

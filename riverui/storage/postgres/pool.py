@@ -24,7 +24,8 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.postgres.errors import refused
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
-from riverui.storage.postgres.sessions import let_prepare
+from riverui.storage.postgres.round_trips import Prepared
+from riverui.storage.postgres.sessions import let_prepare, set_clock
 
 Connection = AsyncConnection[Any]
 
@@ -163,7 +164,7 @@ class OwnPool:
         self._conninfo = conninfo
         self._opening = asyncio.Lock()
         self._pool: AsyncConnectionPool[Connection] | None = None
-        self._prepares: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
+        self._prepared: WeakKeyDictionary[Connection, Prepared | None] = WeakKeyDictionary()
         self._timeout = timeout
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
@@ -187,9 +188,21 @@ class OwnPool:
 
     async def prepares(self, connection: Connection) -> bool:
         """Return whether statements may be prepared on a connection of the pool's."""
-        if (known := self._prepares.get(connection)) is None:
-            known = self._prepares[connection] = await let_prepare(connection, self._timeout)
-        return known
+        return await self.prepared(connection) is not None
+
+    async def prepared(self, connection: Connection) -> Prepared | None:
+        """Return what reading has prepared on a connection of the pool's; None where nothing may
+        be.
+        """
+        try:
+            return self._prepared[connection]
+        except KeyError:
+            known: Prepared | None = None
+            if await let_prepare(connection, self._timeout):
+                await set_clock(connection, self._timeout)
+                known = {}
+            self._prepared[connection] = known
+            return known
 
     async def connect(self) -> Connection:
         """Return a connection outside the pool; LoginRefused, DatabaseMissing or
@@ -266,6 +279,10 @@ class HostPool:
         """Return False: what is left on the connection is the host's to decide."""
         return False
 
+    async def prepared(self, connection: Connection) -> Prepared | None:
+        """Return None for the same reason."""
+        return None
+
     async def connect(self) -> Connection:
         """Return a connection to the same database, outside the pool."""
         conninfo, kwargs = self._pool.conninfo, self._pool.kwargs
@@ -308,6 +325,10 @@ class NoPool:
     async def prepares(self, connection: Connection) -> bool:
         """Return False: a statement that runs once is not worth it."""
         return False
+
+    async def prepared(self, connection: Connection) -> Prepared | None:
+        """Return None for the same reason."""
+        return None
 
     async def close(self) -> None:
         """End what is under way; no connection is kept."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -15,7 +16,9 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
 from riverui.domain.clock import FIRST, LAST
+from riverui.errors import QueryTimeout
 from riverui.storage.options import Watch
+from riverui.storage.postgres import round_trips
 from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
@@ -76,6 +79,15 @@ class WideTimes(Loader):
             return FIRST if microseconds < 0 else LAST
 
 
+def _with_wide_times(connection: Connection, result: PGresult, names: Sequence[str]) -> Rows:
+    """Return the rows of a result that may have times of another zone, or beyond the calendar."""
+    cursor = AsyncRawCursor(connection)
+    cursor.adapters.register_loader("timestamptz", WideTimes)
+    transformer = Transformer.from_context(cursor)
+    transformer.set_pgresult(result)
+    return Rows(transformer.load_rows(0, result.ntuples, tuple), names)
+
+
 def _column_names(result: PGresult) -> tuple[str, ...]:
     return tuple((result.fname(place) or b"").decode() for place in range(result.nfields))
 
@@ -97,6 +109,8 @@ class Statements:
         limit: float | None = None,
         bounded: bool = True,
         prepares: bool = False,
+        reading: round_trips.ReadSettings | None = None,
+        prepared: round_trips.Prepared | None = None,
     ) -> None:
         self._connection = connection
         self._queries = queries
@@ -108,6 +122,12 @@ class Statements:
         """Whether the server keeps that limit."""
         self._prepares = prepares
         """Whether the connection is one of ours that stays with one server process."""
+        self._reading = reading
+        """What each statement is told in its own transaction; None where one has been begun, or
+        nothing is to be set.
+        """
+        self._prepared_here = prepared
+        """What the connection has prepared for such statements; None where it can keep none."""
         self._watch = watch
 
     @property
@@ -160,6 +180,40 @@ class Statements:
             result: _T = end.value
             return result
 
+    @asynccontextmanager
+    async def _bitmaps(
+        self, *, milliseconds: int | None = None, scans: bool = False
+    ) -> AsyncIterator[None]:
+        """Let what follows read GIN indexes, which needs bitmaps, each statement for so long at
+        most; with `scans` whole tables too. In a transaction it holds up to the end, or to that of
+        the savepoint.
+        """
+        before = self._reading
+        if before is None:
+            told = "set local enable_bitmapscan = on"
+            if milliseconds is not None:
+                told += f"; set local statement_timeout = {milliseconds:d}"
+            await self._run(f"{told}; set local enable_seqscan = on" if scans else told)
+        else:
+            limit = before.statement if milliseconds is None else milliseconds
+            self._reading = before._replace(statement=limit, bitmaps=True, scans=scans)
+        try:
+            yield
+        finally:
+            self._reading = before
+
+    @asynccontextmanager
+    async def _trying_bitmaps(self, *, milliseconds: int) -> AsyncIterator[None]:
+        """Let the statements inside use bitmaps; a QueryTimeout ends these and nothing else."""
+        begun = self._reading is None
+        if begun:
+            await self._run("savepoint riverui_try")
+        with suppress(QueryTimeout):
+            async with self._bitmaps(milliseconds=milliseconds):
+                yield
+        if begun:
+            await self._run("rollback to savepoint riverui_try; release savepoint riverui_try")
+
     async def _run(self, statement: str) -> None:
         """Run a statement that no person has worded and that gives no rows, such as `savepoint`."""
         try:
@@ -176,6 +230,8 @@ class Statements:
         """
         if self._watch:
             self._watch(name, text, values)
+        if self._reading is not None:
+            return await self._read(self._reading, text, values, prepare)
         # A cursor for each statement, so that tasks which share a session do not read one another's
         # rows.
         cursor: AsyncRawCursor[Row] = AsyncRawCursor(self._connection, row_factory=tuple_row)
@@ -195,10 +251,40 @@ class Statements:
             except psycopg.DataError:
                 # A time that Python cannot hold. Rare, so the slower reader comes in only now; the
                 # statement has run and must not run again.
-                cursor.adapters.register_loader("timestamptz", WideTimes)
-                transformer = Transformer.from_context(cursor)
+                return _with_wide_times(self._connection, result, names)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    async def _read(
+        self,
+        settings: round_trips.ReadSettings,
+        text: str,
+        values: Sequence[Any],
+        prepare: bool,
+    ) -> Rows:
+        """Return the rows of a statement in a transaction of its own."""
+        connection = self._connection
+        try:
+            grace = self._limits.grace_seconds
+            async with ClientTimeout(connection, settings.statement / 1000, grace=grace):
+                result = await round_trips.read(
+                    connection,
+                    settings,
+                    text.encode(),
+                    values,
+                    prepared=self._prepared_here,
+                    prepare=prepare,
+                )
+            if not result.nfields:
+                return Rows()
+            names = self._queries.columns(text, lambda: _column_names(result))
+            # By now the session has its own time zone again.
+            if connection.pgconn.parameter_status(b"TimeZone") == b"UTC":
+                transformer = Transformer.from_context(connection)
                 transformer.set_pgresult(result)
-                return Rows(transformer.load_rows(0, result.ntuples, tuple), names)
+                with suppress(psycopg.DataError):
+                    return Rows(transformer.load_rows(0, result.ntuples, tuple), names)
+            return _with_wide_times(connection, result, names)
         except psycopg.Error as error:
             raise translate(error) from error
 

@@ -9,12 +9,17 @@ from starlette.responses import Response
 
 from riverui.domain.clock import rfc3339_nano
 
+_MEDIA = "application/json; charset=utf-8"
+
 
 def reply(found: object, *, status: int = 200) -> Response:
     """Return a model, or any other value, as an answer in JSON."""
-    return Response(
-        msgspec.json.encode(found), status_code=status, media_type="application/json; charset=utf-8"
-    )
+    return Response(msgspec.json.encode(found), status_code=status, media_type=_MEDIA)
+
+
+def written(before: str, value: object, after: str) -> Response:
+    """Return a value between texts that are JSON already as an answer."""
+    return Response(f"{before}{dump(value)}{after}", media_type=_MEDIA)
 
 
 def dump(value: object) -> str:

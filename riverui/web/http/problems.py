@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
 from riverui.errors import (
@@ -141,6 +141,9 @@ _STATUS_WORDS: Mapping[int, tuple[str, str]] = {
     413: ("Too large", "The request is too large."),
 }
 
+_CLIENT_GONE = 499
+"""The status of what nobody waited for: only logs and metrics see it."""
+
 _GO_ON = frozenset({"bad_request", "conflict", "forbidden", "not_found", "timeout"})
 """Kinds after which a person may go on from there."""
 
@@ -149,6 +152,8 @@ async def answer(request: Request, error: Exception) -> Response:
     """Return the answer for an exception, in the form that the asker can show; log what the asker
     did not cause.
     """
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=_CLIENT_GONE)
     request_id = request_context(request).id
     status, page = error_page(request, error)
     if status == 500:

@@ -105,7 +105,9 @@ async def test_a_search_that_takes_too_long_gives_what_it_has(
     object.__setattr__(config, "page_timeout", timedelta(0))
     async with browser(app) as client:
         asked = {"tags": "rare", "state": "completed", "limit": "2"}
-        assert (await client.get("/api/jobs", params=asked)).status_code == 503
+        # River UI's own parameters have a time limit of their own.
+        page = (await client.get("/api/jobs", params=asked)).json()
+        assert [row["id"] for row in page["data"]] == [old]
         page = (await client.get("/api/jobs", params=asked | {"order": "-time"})).json()
         assert page["data"] == []
         found = []

@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from riverui.domain.jobs import CUT, FINALIZED, ErrorText, JobTextRow
+from riverui.domain.jobs import CUT, ErrorText, JobTextRow
 from riverui.domain.numbers import is_bigint
-from riverui.storage.interface.params import JobOrder, JobPageParams, JobTextPage
+from riverui.storage.interface.params import JobPageParams, JobTextPage
 from riverui.storage.postgres.job_list.paths import MOST_JSON, path_jsons
-from riverui.storage.postgres.job_list.plan import JobListPlan, JobListPlans, read_page
+from riverui.storage.postgres.job_list.plan import JobListPlans, read_page
 from riverui.storage.postgres.job_list.rows import known_state, texts, whole
-from riverui.storage.sql import EMPTY, Fragment, word
+from riverui.storage.sql import Fragment
 
 JOB_TEXT_COLUMNS = {
     "columns": Fragment("job_text_columns"),
@@ -57,11 +57,12 @@ class JobTexts(JobListPlans):
         MOST_JSON. The page ends before it is full once its
         args may take `unpacked` bytes; there is always one.
         """
-        plan = _state_plan(params) or await self._plan(params)
+        plan = await self._plan(params, by_state=True)
         if plan is None:
             return JobTextPage(rows=(), more=False)
-        found = await self._rows(
+        found = await self._listed(
             "job_text_list",
+            plan,
             {**plan.values, **_LIST_LIMITS, "args": args, "unpacked": unpacked},
             **plan.slots,
             **path_jsons(params.paths),
@@ -78,7 +79,8 @@ class JobTexts(JobListPlans):
         """
         if not is_bigint(id):
             return None
-        row = await self._row("job_text_get", {"id": id, **JOB_LIMITS}, **JOB_TEXT_COLUMNS)
+        found = await self._prepared("job_text_get", {"id": id, **JOB_LIMITS}, **JOB_TEXT_COLUMNS)
+        row = found.first()
         return None if row is None else job_text_row(row, JOB_LIMITS)
 
 
@@ -158,32 +160,3 @@ def _error(
         error=CUT if error is None else error[:size],
         trace=(trace or "")[:size],
     )
-
-
-def _state_plan(params: JobPageParams) -> JobListPlan | None:
-    """Return how to read whole states that have not ended, by id; None for any other list."""
-    states = params.filter.states
-    by_id = params.order in (JobOrder.ID, JobOrder.ID_DESC)
-    if (
-        not by_id
-        or not states
-        or FINALIZED.intersection(states)
-        or params.filter.terms
-        or params.cutoff
-    ):
-        return None
-    descending, cursor = params.order.descending, EMPTY
-    if params.cursor is not None:
-        descending = descending != params.cursor.before
-        cursor = Fragment(
-            "job_cursor_state_id",
-            {"cursor_id": params.cursor.id},
-            beyond=word("<" if descending else ">"),
-        )
-    scan = Fragment(
-        "job_scan_state_id",
-        {"states": [state.value for state in states]},
-        cursor=cursor,
-        **({"desc": word("desc")} if descending else {}),
-    )
-    return JobListPlan(scans=scan, limit=params.limit, by_id=True, descending=descending)

@@ -32,14 +32,15 @@ where coalesce(j.unpacked, 0) <= :unpacked::bigint
 order by j.place;
 
 -- part: job_scan_state_id (job_text_list.scans)
--- Jobs of some states by id: River's fetching index holds both, so all of a state's entries are sorted rather than the
--- whole table read until enough have turned up. The order within, which costs nothing, keeps the planner on it.
+-- Jobs of some states by id: River's fetching index holds both, so all of a state's entries are looked at, and the
+-- first kept, rather than the whole table read until enough have turned up. The order within, which costs nothing,
+-- keeps the planner on it.
 (
   select x.id, null::timestamptz as at, true as matched, false as ended
   from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
   cross join lateral (
     select j.id from /* schema */river_job j
-    where j.state = s.state
+    where j.state = s.state /* terms */
     order by j.queue, j.priority, j.scheduled_at, j.id
     offset 0
   ) x

@@ -20,9 +20,6 @@ from riverui.storage.postgres.job_list.filters import is_storable
 from riverui.storage.postgres.statements import Statements
 from riverui.storage.sql import Fragment, word
 
-_BY_BITMAP = "set local enable_bitmapscan = on"
-"""The tasks of a workflow are found by a GIN index, which is only read by way of a bitmap."""
-
 _TASKS = 10_000
 """Jobs of a workflow that are read."""
 
@@ -60,8 +57,8 @@ class Pro(Statements):
         slots = {}
         if active is not None:
             slots["active"] = Fragment("workflow_active" if active else "workflow_inactive")
-        await self._run(_BY_BITMAP)
-        rows = await self._rows("workflow_list", {"after": after, "limit": limit}, **slots)
+        async with self._bitmaps():
+            rows = await self._rows("workflow_list", {"after": after, "limit": limit}, **slots)
         return [
             WorkflowListRow(
                 id=row.id,
@@ -82,12 +79,12 @@ class Pro(Statements):
         """Return the jobs of a workflow, by id."""
         if not is_storable(id):
             return []
-        await self._run(_BY_BITMAP)
-        rows = await self._rows(
-            "workflow_task_list",
-            {"id": id, "limit": _TASKS, **TASK_LIMITS},
-            **JOB_TEXT_COLUMNS,
-        )
+        async with self._bitmaps():
+            rows = await self._rows(
+                "workflow_task_list",
+                {"id": id, "limit": _TASKS, **TASK_LIMITS},
+                **JOB_TEXT_COLUMNS,
+            )
         tasks = [job_text_row(row, TASK_LIMITS) for row in rows.records()]
         return [task for task in tasks if task is not None]
 

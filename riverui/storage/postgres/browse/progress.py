@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from riverui.domain.jobs import JobState
-from riverui.errors import QueryTimeout
 from riverui.storage.interface.params import JobFilter, JobOrder, JobPageParams, JobProgress
 from riverui.storage.postgres.job_list.filters import compile_filter, state_term
 from riverui.storage.postgres.job_list.plan import JobListPlans
@@ -13,10 +10,8 @@ from riverui.storage.postgres.job_list.rows import known_state
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.sql import join
 
-_TRY = "savepoint riverui_try; set local statement_timeout = 1000; set local enable_bitmapscan = on"
-"""A second for River's GIN indexes, which are only read by way of a bitmap."""
-
-_TRIED = "rollback to savepoint riverui_try; release savepoint riverui_try"
+_TRY = 1000
+"""Milliseconds for River's GIN indexes."""
 
 
 class ProgressStatements(JobListPlans):
@@ -56,9 +51,6 @@ class ProgressStatements(JobListPlans):
         terms += [c.sql for c in conditions.terms if c not in conditions.contains]
         if conditions.states is not None:
             terms.append(state_term(conditions.states))
-        rows = None
-        await self._run(_TRY)
-        with suppress(QueryTimeout):
-            rows = await self._rows("job_progress_contains", terms=join(terms))
-        await self._run(_TRIED)
-        return rows
+        async with self._trying_bitmaps(milliseconds=_TRY):
+            return await self._rows("job_progress_contains", terms=join(terms))
+        return None

@@ -35,6 +35,8 @@ class Condition:
 
     term: Term
     sql: Fragment
+    plain: Fragment
+    """The same in the form of which the planner can tell how many rows it leaves."""
     column: str | None = None
     """The column along which `bound` narrows a scan; None where it narrows none."""
     bound: Fragment | None = None
@@ -206,4 +208,8 @@ def _condition(term: Term, values: list[Any]) -> Condition:
     else:
         raise BadRequest(f"“{field.value}:” cannot be compared with “{op.value}”.")
     whole = Fragment("job_term_not" if term.negated else "job_term", term=sql)
-    return Condition(term=term, sql=whole, column=column, bound=bound)
+    if field is Field.TAG and op is Op.EQ:
+        # As the column stands, of which there are statistics.
+        sql = Fragment("job_term_tags", {"value": values})
+    plain = whole if term.negated else Fragment("job_term_plain", term=sql)
+    return Condition(term=term, sql=whole, plain=plain, column=column, bound=bound)

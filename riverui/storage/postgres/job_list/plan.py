@@ -5,23 +5,23 @@ are then all looked at. Otherwise scans follow the order shown and look at no mo
 window.
 
 For args and metadata, the planner's estimate decides whether River's GIN index is asked at all (one
-EXPLAIN), and the asking itself has a short time limit of its own inside a savepoint: GIN reads
-whole posting lists before its first row, so neither a LIMIT nor an estimate alone would bound it.
+EXPLAIN), and the asking itself has a short time limit of its own: GIN reads whole posting lists
+before its first row, so neither a LIMIT nor an estimate alone would bound it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
 from riverui.domain.clock import FIRST, LAST
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
-from riverui.errors import BadRequest, QueryTimeout
+from riverui.errors import BadRequest
 from riverui.storage.interface.params import (
+    EVERY,
     Field,
     JobCursor,
     JobFilter,
@@ -44,10 +44,11 @@ from riverui.storage.sql import EMPTY, Fragment, join, word
 
 R = TypeVar("R")
 
-_TRY = "savepoint riverui_try; set local statement_timeout = 200; set local enable_bitmapscan = on"
-"""GIN indexes are only read by way of a bitmap, which is off otherwise; 200 milliseconds each."""
+WHOLE_FINALIZED = "job_scan_finalized_whole"
+"""The block that follows the index of ended jobs without a window."""
 
-_TRIED = "rollback to savepoint riverui_try; release savepoint riverui_try"
+_TRY = 200
+"""Milliseconds for each statement that asks a GIN index."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +59,12 @@ class JobListPlan:
     limit: int
     by_id: bool
     descending: bool
+    steady: bool = False
+    """Whether the way is the same whatever the table holds, so that it is worth preparing."""
+    whole: Fragment | None = None
+    """The one scan, where it needs no window."""
+    free: bool = False
+    """Whether the planner may take any way, even one through the whole table."""
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -111,10 +118,13 @@ class _Choice:
 class JobListPlans(Statements):
     """Plans lists; asks the database where a choice depends on what it holds."""
 
-    async def _plan(self, params: JobPageParams, *, ordered: bool = True) -> JobListPlan | None:
+    async def _plan(
+        self, params: JobPageParams, *, ordered: bool = True, by_state: bool = False
+    ) -> JobListPlan | None:
         """Return how this list is read; None when no job can match.
 
-        Who only counts takes its rows in any order.
+        Who only counts takes its rows in any order. With `by_state` the order by id may cost as
+        much as there are jobs in the states asked for.
         """
         conditions = compile_filter(await self._named(params.filter), params.cutoff)
         if conditions.impossible:
@@ -134,7 +144,11 @@ class JobListPlans(Statements):
             if cursor is None
             else {"cursor_id": cursor.id, "cursor_at": await self._exactly(cursor)},
         )
-        if candidates := await self._candidates(choice):
+        patient = params.window == EVERY
+        whole = _whole_scan(choice, patient=patient) if by_state or patient else None
+        if whole is not None:
+            scans = [whole]
+        elif candidates := await self._candidates(choice, ask=not patient):
             scans = [_candidates_scan(choice, candidates)]
         elif by_id:
             scans = [_id_scan(choice)]
@@ -145,7 +159,20 @@ class JobListPlans(Statements):
             limit=params.limit,
             by_id=by_id,
             descending=choice.descending,
+            steady=not conditions.terms and not conditions.cutoff,
+            whole=whole,
+            free=patient and bool(conditions.terms),
         )
+
+    async def _listed(
+        self, block: str, plan: JobListPlan, values: Mapping[str, Any], **slots: Fragment
+    ) -> Rows:
+        """Return the rows of a statement that reads the plan's scans."""
+        if plan.free:
+            async with self._bitmaps(scans=True):
+                return await self._rows(block, values, **slots)
+        ask = self._prepared if plan.steady else self._rows
+        return await ask(block, values, **slots)
 
     async def _named(self, filter: JobFilter) -> JobFilter:
         """Return the filter with patterns of kinds and queues replaced by the names they find."""
@@ -181,14 +208,18 @@ class JobListPlans(Statements):
         rows = await self._rows("job_at_get", {"id": cursor.id}, at=Fragment("job_at"))
         return str(rows.value()) if rows else instant(cursor.at)
 
-    async def _candidates(self, choice: _Choice) -> Fragment | None:
-        """Return a condition that an index serves with few rows; None when there is none."""
+    async def _candidates(self, choice: _Choice, *, ask: bool) -> Fragment | None:
+        """Return a condition that an index serves with few rows; None when there is none, or none
+        is known without asking the database.
+        """
         conditions = choice.conditions
         states = [state.value for state in conditions.states or tuple(JobState)]
         # Who wants many rows may as well look at that many.
         few = max(self._limits.few_jobs, choice.limit)
         if conditions.ids is not None and len(conditions.ids) <= self._limits.few_jobs:
             return Fragment("job_candidates_ids", {"candidates": list(conditions.ids)})
+        if not ask:
+            return None
         if conditions.contains and (ids := await self._containing(conditions)) is not None:
             return Fragment("job_candidates_ids", {"candidates": ids})
         if conditions.kinds is not None:
@@ -223,14 +254,50 @@ class JobListPlans(Statements):
         terms = join(condition.bound for condition in conditions.contains if condition.bound)
         ids: list[int] | None = None
         most = self._limits.few_jobs
-        await self._run(_TRY)
-        with suppress(QueryTimeout):
+        async with self._trying_bitmaps(milliseconds=_TRY):
             explained = await self._rows("job_contains_explain", terms=terms)
             if _promising(explained.value(), self._limits.promising_rows):
                 rows = await self._rows("job_contains_ids", {"most": most + 1}, terms=terms)
                 ids = rows.values() if len(rows) <= most else None
-        await self._run(_TRIED)
         return ids
+
+
+def _whole_scan(choice: _Choice, *, patient: bool) -> Fragment | None:
+    """Return a scan that goes to the end without a window; None where there is none for this list.
+
+    Only who is patient waits for terms that no index serves.
+    """
+    conditions, states = choice.conditions, choice.conditions.states
+    if not states or conditions.cutoff or conditions.ids is not None:
+        return None
+    if conditions.terms and not patient:
+        return None
+    terms = join(condition.plain for condition in conditions.terms)
+    if choice.by_id:
+        return None if FINALIZED.intersection(states) else _state_scan(choice, states, terms)
+    if len(states) == 1 and FINALIZED.issuperset(states) and patient:
+        return Fragment(
+            WHOLE_FINALIZED,
+            {"finalized_state": states[0].value},
+            terms=terms,
+            cursor=choice.cursor_slot("job_cursor_finalized"),
+            **choice.desc(),
+        )
+    return None
+
+
+def _state_scan(choice: _Choice, states: Sequence[JobState], terms: Fragment) -> Fragment:
+    cursor = EMPTY
+    if choice.cursor is not None:
+        beyond = word("<" if choice.descending else ">")
+        cursor = Fragment("job_cursor_state_id", choice.cursor, beyond=beyond)
+    return Fragment(
+        "job_scan_state_id",
+        {"states": [state.value for state in states]},
+        terms=terms,
+        cursor=cursor,
+        **choice.desc(),
+    )
 
 
 def _candidates_scan(choice: _Choice, candidates: Fragment) -> Fragment:

@@ -129,6 +129,18 @@ null::text as last_error, false as has_errors;
   ) w
 );
 
+-- part: job_scan_finalized_whole (job_list.scans)
+-- To the end if need be: the planner decides by the terms whether to follow the order or to sort what another index
+-- finds.
+(
+  select j.id, j.finalized_at as at, true as matched, false as ended
+  from /* schema */river_job j
+  where j.state = :finalized_state::text::/* schema */river_job_state and j.finalized_at is not null
+    /* terms */ /* cursor */
+  order by j.finalized_at /* desc */, j.id /* desc */
+  limit :limit::bigint + 1
+);
+
 -- part: job_scan_waiting (job_list.scans)
 -- River's fetching index is ordered by time only within a queue and priority: one short scan for each pair.
 (
@@ -349,6 +361,10 @@ select j.id from /* schema */river_job j where true /* terms */ limit :most::big
 -- part: job_term (job_scan_id.terms)
 and coalesce((/* term: */ true /* :term */), false);
 
+-- part: job_term_plain (job_scan_finalized_whole.terms)
+-- Null is as good as false.
+and (/* term: */ true /* :term */);
+
 -- part: job_term_not (job_scan_id.terms)
 and not coalesce((/* term: */ true /* :term */), false);
 
@@ -366,6 +382,9 @@ j./* column: */kind/* :column */ ilike any(:value::text[]);
 
 -- part: job_term_list (job_term.term)
 j./* column: */tags/* :column */::text[] && :value::text[];
+
+-- part: job_term_tags (job_term_plain.term)
+j.tags && :value::text[]::varchar[];
 
 -- part: job_term_list_like (job_term.term)
 exists (

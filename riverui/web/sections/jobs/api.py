@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Annotated, Any, Self, TypeVar, cast
 
@@ -18,7 +19,13 @@ from riverui.actions.job_verbs import JOB_VERBS
 from riverui.actions.verbs import JobVerb
 from riverui.domain.jobs import JobTextRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
-from riverui.storage.interface.params import JobCursor, JobPageParams, JobTextPage
+from riverui.storage.interface.params import (
+    EVERY,
+    JobCursor,
+    JobJsonPage,
+    JobPageParams,
+    JobTextPage,
+)
 from riverui.web.api import operations, requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
 from riverui.web.api.job_models import Ids, Job, JobMinimal, Query
@@ -26,6 +33,7 @@ from riverui.web.api.models import Id, Model, Status
 from riverui.web.api.selection import CHOICE, ORDER, Q, Selection, selected, state_parameter
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
+from riverui.web.http.disconnects import ends_with_client
 from riverui.web.search import query
 from riverui.web.sections.jobs import export, progress
 
@@ -59,17 +67,20 @@ class Jobs(Model, frozen=True, kw_only=True):
 
 async def index(request: Request) -> Response:
     """Answer jobs of one state, by default the running ones, or what a search finds."""
-    selection = selected(request, "cursor", "limit")
+    config, selection = dashboard(request).config, selected(request, "cursor", "limit")
     wanted = JobPageParams(
         filter=selection.filter,
         order=selection.order,
         cursor=selection.cursor(requests.first(request, "cursor")),
         limit=requests.limit(request, _LIMIT),
-        window=dashboard(request).config.search_window,
+        window=config.search_window if selection.extended else EVERY,
     )
-    rows, place = await _rows(request, selection, wanted)
-    cursor = None if place is None else query.encode_cursor(place)
-    return serializers.reply(Jobs(data=[JobMinimal.of(row) for row in rows], next_cursor=cursor))
+    if selection.extended:
+        limit, total = config.page_timeout, config.action_timeout
+        return await _list(request, selection, wanted, limit=limit, total=total)
+    async with ends_with_client(request):
+        with dashboard(request).patience.time_limit() as limit:
+            return await _list(request, selection, wanted, limit=limit, total=limit)
 
 
 async def show(request: Request) -> Response:
@@ -143,15 +154,57 @@ def _with_parameters(model: type[B], verb: JobVerb) -> type[B]:
     return cast(type[B], found)
 
 
+async def _list(
+    request: Request,
+    selection: Selection,
+    wanted: JobPageParams,
+    *,
+    limit: timedelta,
+    total: timedelta,
+) -> Response:
+    """Return the answer; a statement takes no longer than `limit`, all of them than `total`."""
+    began = time.monotonic()
+    if (page := await _written(request, selection, wanted, limit=limit)) is not None:
+        cursor = None if page.last is None else query.encode_cursor(page.last)
+        return serializers.written(f'{{"data":[{page.jobs}],"next_cursor":', cursor, "}")
+    # What was slow to find is as slow to find again; what is slow to read shrinks the pages.
+    spent = timedelta(seconds=time.monotonic() - began)
+    limit = min(limit, dashboard(request).config.page_timeout + 2 * spent)
+    rows, place = await _rows(request, selection, wanted, limit=limit, total=total)
+    cursor = None if place is None else query.encode_cursor(place)
+    return serializers.reply(Jobs(data=[JobMinimal.of(row) for row in rows], next_cursor=cursor))
+
+
+async def _written(
+    request: Request, selection: Selection, wanted: JobPageParams, *, limit: timedelta
+) -> JobJsonPage | None:
+    """Return the page as the database writes it; None where it has to be read job by job."""
+    if not wanted.limit or (selection.extended and wanted.filter.terms):
+        return None
+    args = min(_ARGS, _ROOM // wanted.limit)
+    try:
+        async with dashboard(request).driver.reading(timeout=limit) as executor:
+            return await executor.job_json_list(wanted, args=args)
+    except QueryTimeout:
+        if selection.extended:
+            return None
+        raise
+
+
 async def _rows(
-    request: Request, selection: Selection, wanted: JobPageParams
+    request: Request,
+    selection: Selection,
+    wanted: JobPageParams,
+    *,
+    limit: timedelta,
+    total: timedelta,
 ) -> tuple[list[JobTextRow], JobCursor | None]:
     """Return as many rows as there are, however far the search has to go, and where more may
     follow.
 
-    They are read in pages of at most a hundred, which are smaller still where that takes too long.
-    Where all of it takes longer than an action may, who asks as River UI's clients do is told so
-    (QueryTimeout), and who knows of cursors gets what was found so far.
+    They are read in pages of at most a hundred, which are smaller still where that takes longer
+    than `limit`. Where all of it takes longer than `total`, who asks as River UI's clients do is
+    told so (QueryTimeout), and who knows of cursors gets what was found so far.
     """
     rows: list[JobTextRow] = []
     if not wanted.limit:
@@ -162,9 +215,9 @@ async def _rows(
         size = min(most, wanted.limit - len(rows))
         try:
             args = max(_LEAST, min(_ARGS, room // size))
-            page = await _page(request, replace(wanted, limit=size), args=args)
+            page = await _page(request, replace(wanted, limit=size), args=args, limit=limit)
         except QueryTimeout:
-            if size == 1 or time.monotonic() > started + config.action_timeout.total_seconds():
+            if size == 1 or time.monotonic() > started + total.total_seconds():
                 if rows and selection.extended:
                     return rows, wanted.cursor
                 raise
@@ -190,8 +243,10 @@ async def _rows(
             raise QueryTimeout(f"Only some of the jobs could be searched in {seconds:g} s.")
 
 
-async def _page(request: Request, wanted: JobPageParams, *, args: int) -> JobTextPage:
-    async with dashboard(request).driver.reading() as executor:
+async def _page(
+    request: Request, wanted: JobPageParams, *, args: int, limit: timedelta
+) -> JobTextPage:
+    async with dashboard(request).driver.reading(timeout=limit) as executor:
         return await executor.job_text_list(wanted, args=args)
 
 

@@ -1,0 +1,40 @@
+"""Jobs in the JSON of the API, written by Postgres: one statement, one text."""
+
+from __future__ import annotations
+
+from riverui.domain.jobs import JobState
+from riverui.storage.interface.params import EVERY, JobCursor, JobJsonPage, JobPageParams
+from riverui.storage.postgres.job_list.plan import WHOLE_FINALIZED, JobListPlan, JobListPlans
+from riverui.storage.sql import Fragment
+
+_STATES = [state.value for state in JobState]
+
+
+class JobJson(JobListPlans):
+    """Lists as the JSON API answers them."""
+
+    async def job_json_list(self, params: JobPageParams, *, args: int) -> JobJsonPage | None:
+        """Return the page of `job_text_list` in JSON; None where a window might end the search, and
+        where a job has args of more than `args` bytes or cannot be written as it stands.
+        """
+        backward = params.cursor is not None and params.cursor.before
+        if backward or (params.filter.terms and params.window < EVERY):
+            return None
+        plan = await self._plan(params, by_state=True)
+        if plan is None:
+            return JobJsonPage(jobs="", last=None)
+        values = {"args": args, "limit": plan.limit, "states": _STATES}
+        row = (await self._listed("job_json_list", plan, values, **_jobs(plan))).first()
+        if row.written < row.found:
+            return None
+        last = None
+        if row.found > params.limit:
+            last = JobCursor(at=None if plan.by_id else row.last_at, id=row.last_id)
+        return JobJsonPage(jobs=row.jobs or "", last=last)
+
+
+def _jobs(plan: JobListPlan) -> dict[str, Fragment]:
+    """Return what fills the slots of the block: ended jobs need not be read twice."""
+    if plan.whole is None or plan.whole.source != WHOLE_FINALIZED:
+        return dict(plan.slots)
+    return {"jobs": Fragment("job_json_finalized", plan.whole.values, **plan.whole.slots)}

@@ -1,0 +1,182 @@
+"""Sends one statement that only reads, with its own transaction around it, in one round trip.
+
+Up to its end a pipeline of libpq's is one transaction, though nobody has begun it: the settings
+that go before the statement hold for it alone. So nothing stays in the session, which is what a
+pooler in transaction mode needs, and a host's connections are given back as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+from psycopg import capabilities, errors
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.pq import ExecStatus, Format
+from psycopg.waiting import Ready, Wait
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn, PGresult
+
+    from riverui.storage.postgres.pool import Connection
+
+_SETTINGS = (
+    b"select set_config('transaction_read_only', 'on', true),"
+    b" set_config('statement_timeout', $1::text, true), set_config('lock_timeout', $2::text, true),"
+    b" set_config('idle_in_transaction_session_timeout', $3::text, true),"
+    b" set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true),"
+    b" set_config('jit', 'off', true), set_config('enable_bitmapscan', $4::text, true),"
+    b" set_config('enable_seqscan', $5::text, true),"
+    b" set_config('plan_cache_mode', $6::text, true)"
+)
+"""The same as in a transaction; riverui.storage.postgres.driver says why."""
+_MOST_PREPARED = 200
+"""Statements that a connection keeps prepared: several times as many as the pages and the API have
+that are worth it.
+"""
+_STALE = (errors.FeatureNotSupported, errors.InvalidSqlStatementName)
+"""What a prepared statement fails with after its tables have changed, or once it is forgotten."""
+
+Prepared = dict[bytes, bytes]
+"""The statements that a connection has prepared, and their names."""
+
+
+class ReadSettings(NamedTuple):
+    """What a statement that reads is given: its limits in milliseconds, and what it may do."""
+
+    statement: int
+    lock: int
+    idle: int
+    bitmaps: bool = False
+    scans: bool = False
+    """Whether it may read a whole table."""
+
+    def values(self, *, prepare: bool) -> list[bytes | None]:
+        """Return the parameters of the statement that sets them.
+
+        What is worth preparing is planned once, whatever its parameters are: the planner would
+        else compare costs that it cannot know.
+        """
+        limits = (self.statement, self.lock, self.idle)
+        allowed = (b"on" if allowed else b"off" for allowed in (self.bitmaps, self.scans))
+        plans = b"force_generic_plan" if prepare else b"auto"
+        return [*(b"%d" % limit for limit in limits), *allowed, plans]
+
+
+def can_pipeline() -> bool:
+    """Return whether the libpq in use has pipelines, as all from version 14 on have."""
+    return capabilities.has_pipeline()
+
+
+async def read(
+    connection: Connection,
+    settings: ReadSettings,
+    text: bytes,
+    values: Sequence[Any],
+    *,
+    prepared: Prepared | None,
+    prepare: bool,
+) -> PGresult:
+    """Return the binary result of a statement under these settings, on an idle connection.
+
+    `prepared` is None where the connection can keep no statement; with `prepare` this one is kept.
+    Raises psycopg's errors.
+    """
+    async with connection.lock:
+        if prepared is not None and prepare:
+            try:
+                return await connection.wait(
+                    _exchange(connection, settings, text, values, prepared, True)
+                )
+            except _STALE:
+                # Whatever it was, the statement itself is asked once more.
+                prepared.clear()
+                prepared = None
+        return await connection.wait(_exchange(connection, settings, text, values, prepared, False))
+
+
+def _exchange(
+    connection: Connection,
+    settings: ReadSettings,
+    text: bytes,
+    values: Sequence[Any],
+    prepared: Prepared | None,
+    prepare: bool,
+) -> Generator[Wait, Ready | int, PGresult]:
+    """Yield what to wait for until the answer is there; return the result."""
+    transformer = Transformer.from_context(connection)
+    kept = prepared is not None and prepare and len(prepared) < _MOST_PREPARED
+    # A number's type would else depend on its size; the statement itself says what it takes.
+    form = PyFormat.TEXT if kept else PyFormat.AUTO
+    given = transformer.dump_sequence(values, [form] * len(values)) if values else []
+    types = transformer.types if values and not kept else None
+    formats = transformer.formats if values else None
+    pgconn = connection.pgconn
+    added: list[bytes | None] = []
+    """Of each answer, the statement that is prepared once it has come."""
+
+    def name_of(statement: bytes) -> bytes:
+        assert prepared is not None
+        if (name := prepared.get(statement)) is None:
+            name = b"riverui_%d" % (len(prepared) + len(added))
+            pgconn.send_prepare(name, statement)
+            added.append(statement)
+            names[statement] = name
+        added.append(None)
+        return name
+
+    names: Prepared = {}
+    pgconn.enter_pipeline_mode()
+    try:
+        if prepared is None:
+            pgconn.send_query_params(_SETTINGS, settings.values(prepare=prepare))
+        else:
+            pgconn.send_query_prepared(name_of(_SETTINGS), settings.values(prepare=prepare))
+        if kept:
+            pgconn.send_query_prepared(name_of(text), given, formats, Format.BINARY)
+        else:
+            pgconn.send_query_params(text, given, types, formats, Format.BINARY)
+        pgconn.pipeline_sync()
+        results = yield from _results(pgconn)
+    finally:
+        # Refused while answers are still to come: then the connection is lost anyway.
+        with suppress(psycopg.Error):
+            pgconn.exit_pipeline_mode()
+    for result, statement in zip(results, added, strict=False):
+        if statement is not None and result.status == ExecStatus.COMMAND_OK:
+            assert prepared is not None
+            prepared[statement] = names[statement]
+    for result in results:
+        if result.status == ExecStatus.FATAL_ERROR:
+            raise errors.error_from_result(result, connection.info.encoding)
+    return results[-1]
+
+
+def _results(pgconn: PGconn) -> Generator[Wait, Ready | int, list[PGresult]]:
+    """Yield what to wait for until the end of the pipeline is there; return the results before
+    it.
+    """
+    while pgconn.flush():
+        if (yield Wait.RW) & Ready.R:
+            pgconn.consume_input()
+    results: list[PGresult] = []
+    while True:
+        while not pgconn.is_busy():
+            result = pgconn.get_result()
+            if result is None:
+                # Between two answers.
+                continue
+            if result.status == ExecStatus.PIPELINE_SYNC:
+                return results
+            results.append(result)
+        while not (yield Wait.R):
+            pass
+        try:
+            pgconn.consume_input()
+        except psycopg.OperationalError:
+            # The server's last words tell more than that it hung up.
+            if any(result.status == ExecStatus.FATAL_ERROR for result in results):
+                return results
+            raise

@@ -1,0 +1,206 @@
+"""Jobs in the JSON that Postgres writes are those that Python would have written, to the byte."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from riverui.domain.jobs import JobState
+from riverui.storage.interface.params import (
+    EVERY,
+    Field,
+    JobCursor,
+    JobFilter,
+    JobJsonPage,
+    JobOrder,
+    JobPageParams,
+    Op,
+    Term,
+)
+from riverui.storage.postgres.driver import PostgresDriver
+from riverui.web.api.job_models import JobMinimal
+from tests.odd_rows import insert_odd_rows
+from tests.storage.conftest import Make
+
+ARGS = 100_000
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
+NAMES = TEXTS.filter(lambda text: 0 < len(text) < 128)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+ODD_TIMES = ("-infinity", "infinity", "0044-03-15 00:00+00 BC", "10000-01-01 00:00+00")
+AT = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+COLUMNS = st.fixed_dictionaries(
+    {
+        "args": st.dictionaries(TEXTS, JSON, max_size=3) | JSON,
+        "kind": NAMES,
+        "queue": NAMES,
+        "created_at": st.datetimes(timezones=st.just(UTC)) | st.sampled_from(ODD_TIMES),
+        "scheduled_at": st.datetimes(timezones=st.just(UTC)) | st.sampled_from(ODD_TIMES),
+        "finalized_at": st.datetimes(timezones=st.just(UTC)) | st.sampled_from(ODD_TIMES),
+        "attempted_at": st.none() | st.datetimes(timezones=st.just(UTC)),
+        "attempted_by": st.none() | st.lists(st.none() | TEXTS, max_size=3),
+        "tags": st.lists(TEXTS, max_size=3),
+        "priority": st.integers(1, 4),
+        "attempt": st.integers(0, 9),
+    }
+)
+
+
+async def _page(driver: PostgresDriver, params: JobPageParams) -> JobJsonPage | None:
+    """Return the page in JSON, once it was compared with that of Python."""
+    async with driver.reading() as executor:
+        page = await executor.job_json_list(params, args=ARGS)
+        texts = await executor.job_text_list(params, args=ARGS)
+    if page is not None:
+        written = msgspec.json.encode([JobMinimal.of(row) for row in texts.rows]).decode()
+        assert f"[{page.jobs}]" == written
+        last = texts.rows[-1] if texts.more else None
+        assert (page.last.id if page.last else None) == (last.id if last else None)
+        if last is not None and page.last is not None and page.last.at is not None:
+            assert page.last.at == last.matters_at
+    return page
+
+
+def _params(state: JobState = JobState.COMPLETED, *terms: Term, **more: Any) -> JobPageParams:
+    return JobPageParams(
+        **{
+            "filter": JobFilter(states=(state,), terms=terms),
+            "order": JobOrder.TIME_DESC,
+            "window": EVERY,
+            **more,
+        }
+    )
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(COLUMNS, min_size=1, max_size=3))
+async def test_whatever_a_row_holds(
+    driver: PostgresDriver, make: Make, rows: list[dict[str, Any]]
+) -> None:
+    await make.connection.execute("delete from river_job")
+    for row in rows:
+        await make.job("completed", **{**row, "args": json.dumps(row["args"])})
+    page = await _page(driver, _params())
+    plain = not any(value in ODD_TIMES for row in rows for value in map(str, row.values())) and all(
+        None not in (row["attempted_by"] or ()) for row in rows
+    )
+    assert (page is not None) == plain
+
+
+async def test_what_go_and_javascript_escape(driver: PostgresDriver, make: Make) -> None:
+    odd = "<a href='&'>\u2028\u2029\x7f\x1f\b\f\n\r\t\"\\/é𝄞"
+    await make.job("completed", kind=odd, queue=odd, tags=[odd, "a,b"], args={odd: [1.10, 1e300]})
+    assert await _page(driver, _params()) is not None
+
+
+@pytest.mark.parametrize(
+    ("fraction", "written"), [(0, "09:00:00Z"), (500_000, "09:00:00.5Z"), (1, "09:00:00.000001Z")]
+)
+async def test_times_are_in_gos_form(
+    driver: PostgresDriver, make: Make, fraction: int, written: str
+) -> None:
+    name = make.connection.info.dbname
+    await make.connection.execute(f"alter database {name} set timezone = 'Asia/Tokyo'".encode())
+    await make.job("completed", finalized_at=AT.replace(microsecond=fraction))
+    page = await _page(driver, _params())
+    assert page is not None
+    assert f'"finalized_at":"2026-11-21T{written}"' in page.jobs
+
+
+async def test_odd_rows_are_left_to_the_other_way(driver: PostgresDriver, make: Make) -> None:
+    for state in JobState:
+        await insert_odd_rows(make.connection, [state.value])
+    order = {JobState.COMPLETED: JobOrder.TIME_DESC, JobState.RUNNING: JobOrder.TIME}
+    found = []
+    for state in JobState:
+        for row in await make.rows(f"select id from river_job where state = '{state.value}'"):
+            one = Term(field=Field.ID, op=Op.EQ, values=(row["id"],))
+            params = _params(state, one, order=order.get(state, JobOrder.ID), limit=1)
+            found.append(await _page(driver, params))
+    assert None in found
+    assert any(found)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 1000])
+@pytest.mark.parametrize(
+    ("state", "order"),
+    [
+        (JobState.COMPLETED, JobOrder.TIME_DESC),
+        (JobState.AVAILABLE, JobOrder.ID),
+        (JobState.AVAILABLE, JobOrder.TIME),
+        (JobState.RUNNING, JobOrder.TIME),
+        (JobState.SCHEDULED, JobOrder.ID),
+    ],
+)
+async def test_pages(
+    driver: PostgresDriver, make: Make, state: JobState, order: JobOrder, limit: int
+) -> None:
+    made = [await make.job(state.value, tags=["even"] if n % 2 else []) for n in range(6)]
+    even = Term(field=Field.TAG, op=Op.EQ, values=("even",))
+    for terms, expected in ((), made), ((even,), made[1::2]):
+        cursor: JobCursor | None = None
+        ids: list[int] = []
+        while True:
+            params = _params(state, *terms, order=order, limit=limit, cursor=cursor)
+            page = await _page(driver, params)
+            assert page is not None
+            ids += [row["id"] for row in msgspec.json.decode(f"[{page.jobs}]")]
+            cursor = page.last
+            if cursor is None:
+                break
+        assert sorted(ids) == expected
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        Term(field=Field.KIND, op=Op.EQ, values=("rare", "none")),
+        Term(field=Field.QUEUE, op=Op.EQ, values=("rare",)),
+        Term(field=Field.TAG, op=Op.EQ, values=("rare", "none")),
+        Term(field=Field.PRIORITY, op=Op.EQ, values=(4,)),
+        Term(field=Field.TAG, op=Op.EQ, values=("common",), negated=True),
+    ],
+)
+@pytest.mark.parametrize("state", ["completed", "available", "running"])
+async def test_filters_reach_to_the_end(
+    driver: PostgresDriver, make: Make, state: str, term: Term
+) -> None:
+    at = AT - timedelta(days=1)
+    ended = {"finalized_at": at} if state == "completed" else {}
+    rare = await make.job(state, kind="rare", queue="rare", tags=["rare"], priority=4, **ended)
+    for _ in range(5):
+        await make.job(state, tags=["common"])
+    order = {"completed": JobOrder.TIME_DESC, "running": JobOrder.TIME}.get(state, JobOrder.ID)
+    page = await _page(driver, _params(JobState(state), term, order=order, limit=2))
+    assert page is not None
+    assert [row["id"] for row in msgspec.json.decode(f"[{page.jobs}]")] == [rare]
+
+
+async def test_a_search_by_steps_is_left_to_the_other_way(
+    driver: PostgresDriver, make: Make
+) -> None:
+    await make.job("completed")
+    term = Term(field=Field.PRIORITY, op=Op.EQ, values=(1,))
+    assert await _page(driver, _params(JobState.COMPLETED, term, window=5)) is None
+    assert await _page(driver, _params(JobState.COMPLETED, window=5)) is not None
+
+
+async def test_a_state_from_the_future(driver: PostgresDriver, make: Make) -> None:
+    await make.connection.execute("alter type river_job_state add value 'paused'")
+    await make.job("paused")
+    params = JobPageParams(order=JobOrder.ID)
+    assert await _page(driver, params) is None
