@@ -14,7 +14,7 @@ _NEW_OBJECTS = 50_000
 
 
 def loop_factory() -> Callable[[], AbstractEventLoop] | None:
-    """Return uvloop's where it is installed, as with `riverui[speed]`; None for Python's own."""
+    """Return uvloop's where it is installed, which it is but on Windows; None for Python's own."""
     if not find_spec("uvloop"):
         return None
     import uvloop
