@@ -1,71 +1,188 @@
-"""The API as a program gets it: what its lists and counts take, and an export of everything."""
+"""The API as a program gets it, beside River UI's where `RIVER_UI_BIN` names its program: the same
+addresses on kept connections, in turns; and an export of everything.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import statistics
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
 
+import psycopg
+
+from tests.bench.generate import RETIRED
 from tests.bench.pages import connection_to, serve
 
-_SECONDS = 2.0
-"""For each address."""
-_PATHS = {
-    "jobs (running)": "/api/jobs",
-    "jobs (completed)": "/api/jobs?state=completed",
-    "jobs (available)": "/api/jobs?state=available",
-    "jobs (search)": "/api/jobs?q=kind:*a*&limit=100",
-    "states": "/api/states",
-    "queues": "/api/queues",
-    "progress by kind": "/api/progress?q=kind:none",
-    "metrics": "/metrics",
-}
+RIVER_UI = "RIVER_UI_BIN"
+"""The variable that names River UI's program."""
+_SECONDS = 6.0
+"""For each address, of both together."""
+_ROUNDS, _LEAST = 60, 3
+"""Turns of each address at most, and how many there are whatever they take."""
+_WARM = 2
+"""Turns that do not count where there are more than the least."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Address:
+    """What is asked for, and how long it may take beside River UI."""
+
+    name: str
+    path: str
+    at_most: float | None = None
+    """Times what River UI takes."""
+
+
+@dataclass(slots=True)
+class Times:
+    """What one server took for one address."""
+
+    runs: list[float] = field(default_factory=list)
+    """Milliseconds."""
+    status: int = 200
+
+    @property
+    def median(self) -> float:
+        """The middle one, without the first."""
+        warm = self.runs[_WARM:] if len(self.runs) > _WARM + _LEAST else self.runs
+        return statistics.median(warm)
+
+    def __str__(self) -> str:
+        """Return the median, beside a status that is no answer."""
+        digits = 2 if self.median < 10 else 1 if self.median < 100 else 0
+        told = f"{self.median:,.{digits}f}"
+        return told if self.status == 200 else f"{self.status} after {told}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pair:
+    """One address on one database."""
+
+    address: Address
+    ours: Times
+    river_ui: Times | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Our time beside River UI's; None where there is none, or one of the two gave up."""
+        if self.river_ui is None or {self.ours.status, self.river_ui.status} != {200}:
+            return None
+        return self.ours.median / self.river_ui.median
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApiFigures:
-    """What the API gave."""
+    """What the API gave on one database."""
 
-    p50: Mapping[str, float]
-    """Milliseconds by address, one client."""
-    p99: Mapping[str, float]
+    pairs: Sequence[Pair]
     exported: int
-    """Jobs in the export of everything."""
+    """Jobs in the export of everything; 0 where none was made."""
     export_seconds: float
 
 
-def measure_api(database_url: str) -> ApiFigures:
-    """Serve the database from a process of its own and ask it, one address after the other."""
-    with serve(
-        [sys.executable, "-m", "riverui", "serve", "--no-auth"], {"DATABASE_URL": database_url}
-    ) as port:
-        runs = {name: _ask(port, path) for name, path in _PATHS.items()}
-        exported, seconds = _export(port)
-    return ApiFigures(
-        p50={name: statistics.median(seen) for name, seen in runs.items()},
-        p99={name: statistics.quantiles(seen, n=100)[98] for name, seen in runs.items()},
-        exported=exported,
-        export_seconds=seconds,
-    )
+def measure_api(urls: Mapping[int, str]) -> dict[int, ApiFigures]:
+    """Serve each database from processes of its own; return the figures by its rows.
+
+    The export is made of the smallest.
+    """
+    return {rows: _measure(url, export=rows == min(urls)) for rows, url in urls.items()}
 
 
-def _ask(port: int, path: str) -> list[float]:
-    """Return the milliseconds of each answer, after the first few."""
-    connection = connection_to(port)
-    seen: list[float] = []
-    ends_at = time.monotonic() + _SECONDS
-    while time.monotonic() < ends_at or len(seen) < 10:
-        started = time.perf_counter()
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        body = answer.read()
-        if answer.status != 200:
-            raise SystemExit(f"{path} answered {answer.status}: {body[:200]!r}")
-        seen.append((time.perf_counter() - started) * 1000)
-    connection.close()
-    return seen[3:]
+def table(figures: Mapping[int, ApiFigures]) -> list[str]:
+    """Return the figures as a table of Markdown."""
+    sizes = list(figures)
+    head = [f"{rows:,} rows | River UI | ratio" for rows in sizes]
+    lines = [
+        f"| `GET /api/…`, ms | {' | '.join(head)} |",
+        "|---|" + "--:|" * 3 * len(sizes),
+    ]
+    for pairs in zip(*(figures[rows].pairs for rows in sizes), strict=True):
+        cells = [
+            f"{pair.ours} | {pair.river_ui or ''} | {'' if pair.ratio is None else _round(pair)}"
+            for pair in pairs
+        ]
+        lines.append(f"| {pairs[0].address.name} | {' | '.join(cells)} |")
+    return lines
+
+
+def _round(pair: Pair) -> str:
+    assert pair.ratio is not None
+    return f"{pair.ratio:.2f}" if pair.ratio >= 0.1 else f"{pair.ratio:.1g}"
+
+
+def _measure(url: str, *, export: bool) -> ApiFigures:
+    with contextlib.ExitStack() as stack:
+        environment = {"DATABASE_URL": url}
+        own = [sys.executable, "-m", "riverui", "serve", "--no-auth"]
+        ours = stack.enter_context(serve(own, environment))
+        theirs = None
+        if program := os.environ.get(RIVER_UI):
+            theirs = stack.enter_context(serve([program], environment))
+        pairs = [_ask(address, ours, theirs) for address in _addresses(url)]
+        exported, seconds = _export(ours) if export else (0, 0.0)
+    return ApiFigures(pairs=pairs, exported=exported, export_seconds=seconds)
+
+
+def _addresses(url: str) -> Iterator[Address]:
+    """Yield what is asked for; names that a filter needs come from the database."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "select (select max(id) / 2 from river_job), (select t from river_job j, unnest(j.tags)"
+            " t where state = 'completed' and t like 'tenant-%' group by 1 order by count(*), 1"
+            " limit 1)"
+        ).fetchone()
+    assert row is not None
+    job_id, tag = row
+    for state, limit in (("completed", 20), ("completed", 100), ("discarded", 100)):
+        path = f"/api/jobs?state={state}&limit={limit}"
+        at_most = 1.15 if limit == 20 else 1.3
+        yield Address(name=f"jobs {state}, {limit}", path=path, at_most=at_most)
+    for state in ("available", "scheduled", "retryable"):
+        path = f"/api/jobs?state={state}&limit=100"
+        yield Address(name=f"jobs {state}, 100", path=path, at_most=1.3)
+    yield Address(name="jobs running, 100", path="/api/jobs?limit=100", at_most=1.3)
+    for name, given in (
+        ("of a common kind", "kinds=kind_00"),
+        ("of a rare kind", f"kinds={RETIRED}"),
+        ("of a queue", "queues=default"),
+        ("of a priority", "priorities=4"),
+        ("with a rare tag", f"tags={quote(tag)}"),
+    ):
+        path = f"/api/jobs?state=completed&limit=100&{given}"
+        yield Address(name=f"completed {name}, 100", path=path, at_most=1.3)
+    yield Address(name="one job", path=f"/api/jobs/{job_id}", at_most=1.0)
+    yield Address(name="states", path="/api/states", at_most=1.0)
+    yield Address(name="queues", path="/api/queues", at_most=1.3)
+    kinds = "/api/autocomplete?facet=job_kind"
+    yield Address(name="autocomplete of kinds", path=kinds, at_most=1.0)
+
+
+def _ask(address: Address, ours: int, theirs: int | None) -> Pair:
+    """Ask each server in turn, each time on the connection that was kept."""
+    times = {port: Times() for port in (ours, theirs) if port is not None}
+    with contextlib.ExitStack() as stack:
+        connections = {
+            port: stack.enter_context(contextlib.closing(connection_to(port, timeout=60)))
+            for port in times
+        }
+        ends_at = time.monotonic() + _SECONDS
+        for turn in range(_ROUNDS):
+            if turn >= _LEAST and time.monotonic() > ends_at:
+                break
+            for port, seen in times.items():
+                started = time.perf_counter()
+                connections[port].request("GET", address.path)
+                answer = connections[port].getresponse()
+                answer.read()
+                seen.runs.append((time.perf_counter() - started) * 1000)
+                seen.status = answer.status
+    river_ui = None if theirs is None else times[theirs]
+    return Pair(address=address, ours=times[ours], river_ui=river_ui)
 
 
 def _export(port: int) -> tuple[int, float]:

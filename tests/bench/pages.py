@@ -130,9 +130,9 @@ def started(
         process.wait(20)
 
 
-def connection_to(port: int) -> http.client.HTTPConnection:
-    """Return a client of a server on this machine."""
-    return http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+def connection_to(port: int, *, timeout: float = 30) -> http.client.HTTPConnection:
+    """Return a client of a server on this machine, that waits so many seconds for an answer."""
+    return http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
 
 
 def _get(port: int, path: str) -> bytes:

@@ -11,6 +11,8 @@ from unittest.mock import patch
 
 import psycopg
 
+from riverui.storage.postgres import round_trips
+
 
 @dataclass(slots=True)
 class Stopwatch:
@@ -50,5 +52,17 @@ def stopwatch() -> Iterator[Stopwatch]:
         finally:
             watch.laps.append((time.perf_counter() - start) * 1000)
 
-    with patch.object(psycopg.AsyncCursor, "execute", timed):
+    read = round_trips.read
+
+    async def timed_read(*args: Any, **kwargs: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return await read(*args, **kwargs)
+        finally:
+            watch.laps.append((time.perf_counter() - start) * 1000)
+
+    with (
+        patch.object(psycopg.AsyncCursor, "execute", timed),
+        patch.object(round_trips, "read", timed_read),
+    ):
         yield watch
