@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -12,29 +11,43 @@ _QUICK = 0.2
 """Seconds within which nearly every answer is there: until then nobody watches the connection."""
 
 
-@asynccontextmanager
-async def ends_with_client(request: Request) -> AsyncIterator[None]:
-    """End what is inside once the client hangs up, and raise ClientDisconnect; its statement in the
-    database ends with it. The request's body has to be read before.
+class EndsWithClient:
+    """Ends what is inside once the client hangs up, and raises ClientDisconnect; its statement in
+    the database ends with it. The request's body has to be read before.
     """
-    watches: list[asyncio.Task[None]] = []
 
-    async def watch(wait: asyncio.Timeout) -> None:
-        while (await request.receive())["type"] != "http.disconnect":
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._watching: asyncio.Task[None] | None = None
+        self._gone = False
+
+    async def __aenter__(self) -> None:
+        self._inside = asyncio.current_task()
+        self._before = self._inside.cancelling() if self._inside else 0
+        self._alarm = asyncio.get_running_loop().call_later(_QUICK, self._begin)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._alarm.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+        if not self._gone or self._inside is None:
+            return
+        # As asyncio.timeout does: another cancellation may have come as well.
+        others = self._inside.uncancel() > self._before
+        if kind is asyncio.CancelledError and not others:
+            raise ClientDisconnect from error
+
+    def _begin(self) -> None:
+        self._watching = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
             pass
-        wait.reschedule(asyncio.get_running_loop().time())
-
-    try:
-        async with asyncio.timeout(None) as wait:
-            loop = asyncio.get_running_loop()
-            alarm = loop.call_later(_QUICK, lambda: watches.append(loop.create_task(watch(wait))))
-            try:
-                yield
-            finally:
-                alarm.cancel()
-                for task in watches:
-                    task.cancel()
-    except TimeoutError:
-        if not wait.expired():
-            raise
-        raise ClientDisconnect from None
+        if self._inside is not None:
+            self._gone = True
+            self._inside.cancel()

@@ -28,6 +28,10 @@ class CountLimits:
     """For which a count answers everyone: pages refresh themselves every two seconds."""
     cheap_seconds: float = 0.05
     """Taken by a count that is made anew for every program that asks, one at a time."""
+    cheap_jobs: int = 1_000_000
+    """From which on programs get counts that are a second or two old as well, as River UI's ten
+    seconds old ones from there on.
+    """
     wait_seconds: float = 0.25
     """For a new count where an older one can be shown instead."""
     kept_seconds: float = 60.0
@@ -160,14 +164,20 @@ class Counts:
         """Return the same for programs: big states counted to the end, if that takes no longer than
         a page may.
 
-        Where counting is cheap, the figures are those of the moment of asking, whoever changed
-        them.
+        Where counting is cheap and jobs are not many, the figures are those of the moment of
+        asking, whoever changed them.
         """
-        if self._cost <= self._limits.cheap_seconds and self._error is None:
+        known = self._counts or {}
+        if (
+            self._cost <= self._limits.cheap_seconds
+            and self._error is None
+            and sum(count.value for count in known.values()) < self._limits.cheap_jobs
+        ):
             await self._catch_up()
         snapshot = await self.get()
         counts = snapshot.counts or {}
-        if any(count.kind is not CountKind.EXACT for count in counts.values()):
+        rough = [state for state, count in counts.items() if count.kind is not CountKind.EXACT]
+        if any(self._exact_due(state) <= self._clock() for state in rough):
             if self._finishing is None or self._finishing.done():
                 self._finishing = asyncio.create_task(self._finish())
             await _wait(self._finishing, self._config.page_timeout.total_seconds())

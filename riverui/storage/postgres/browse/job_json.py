@@ -23,7 +23,7 @@ class JobJson(JobListPlans):
         plan = await self._plan(params, by_state=True)
         if plan is None:
             return JobJsonPage(jobs="", last=None)
-        values = {"args": args, "limit": plan.limit, "states": _STATES}
+        values = {**plan.values, "args": args, "states": _STATES}
         row = (await self._listed("job_json_list", plan, values, **_jobs(plan))).first()
         if row.written < row.found:
             return None
@@ -37,4 +37,4 @@ def _jobs(plan: JobListPlan) -> dict[str, Fragment]:
     """Return what fills the slots of the block: ended jobs need not be read twice."""
     if plan.whole is None or plan.whole.source != WHOLE_FINALIZED:
         return dict(plan.slots)
-    return {"jobs": Fragment("job_json_finalized", plan.whole.values, **plan.whole.slots)}
+    return {"jobs": Fragment("job_json_finalized", **plan.whole.slots)}

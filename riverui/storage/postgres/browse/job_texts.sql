@@ -37,7 +37,7 @@ order by j.place;
 -- keeps the planner on it.
 (
   select x.id, null::timestamptz as at, true as matched, false as ended
-  from unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
+  from unnest(:scanned_states::text[]::/* schema */river_job_state[]) as s (state)
   cross join lateral (
     select j.id from /* schema */river_job j
     where j.state = s.state /* terms */

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -62,14 +62,17 @@ class JobListPlan:
     steady: bool = False
     """Whether the way is the same whatever the table holds, so that it is worth preparing."""
     whole: Fragment | None = None
-    """The one scan, where it needs no window."""
+    """The one scan, where it needs no window; its values are in `given`, so that what has no other
+    is put together only once.
+    """
+    given: Mapping[str, Any] = field(default_factory=dict)
     free: bool = False
     """Whether the planner may take any way, even one through the whole table."""
 
     @property
     def values(self) -> Mapping[str, Any]:
         """What a statement around the scans has to give."""
-        return {"limit": self.limit}
+        return {**self.given, "limit": self.limit}
 
     @property
     def slots(self) -> Mapping[str, Fragment]:
@@ -145,7 +148,10 @@ class JobListPlans(Statements):
             else {"cursor_id": cursor.id, "cursor_at": await self._exactly(cursor)},
         )
         patient = params.window == EVERY
-        whole = _whole_scan(choice, patient=patient) if by_state or patient else None
+        whole: Fragment | None = None
+        given: Mapping[str, Any] = {}
+        if by_state or patient:
+            whole, given = _whole_scan(choice, patient=patient)
         if whole is not None:
             scans = [whole]
         elif candidates := await self._candidates(choice, ask=not patient):
@@ -161,6 +167,7 @@ class JobListPlans(Statements):
             descending=choice.descending,
             steady=not conditions.terms and not conditions.cutoff,
             whole=whole,
+            given=given,
             free=patient and bool(conditions.terms),
         )
 
@@ -262,42 +269,29 @@ class JobListPlans(Statements):
         return ids
 
 
-def _whole_scan(choice: _Choice, *, patient: bool) -> Fragment | None:
-    """Return a scan that goes to the end without a window; None where there is none for this list.
+def _whole_scan(choice: _Choice, *, patient: bool) -> tuple[Fragment | None, dict[str, Any]]:
+    """Return a scan that goes to the end without a window, and its values; None where there is none
+    for this list.
 
     Only who is patient waits for terms that no index serves.
     """
     conditions, states = choice.conditions, choice.conditions.states
     if not states or conditions.cutoff or conditions.ids is not None:
-        return None
+        return None, {}
     if conditions.terms and not patient:
-        return None
-    terms = join(condition.plain for condition in conditions.terms)
-    if choice.by_id:
-        return None if FINALIZED.intersection(states) else _state_scan(choice, states, terms)
-    if len(states) == 1 and FINALIZED.issuperset(states) and patient:
-        return Fragment(
-            WHOLE_FINALIZED,
-            {"finalized_state": states[0].value},
-            terms=terms,
-            cursor=choice.cursor_slot("job_cursor_finalized"),
-            **choice.desc(),
-        )
-    return None
-
-
-def _state_scan(choice: _Choice, states: Sequence[JobState], terms: Fragment) -> Fragment:
-    cursor = EMPTY
-    if choice.cursor is not None:
-        beyond = word("<" if choice.descending else ">")
-        cursor = Fragment("job_cursor_state_id", choice.cursor, beyond=beyond)
-    return Fragment(
-        "job_scan_state_id",
-        {"states": [state.value for state in states]},
-        terms=terms,
-        cursor=cursor,
+        return None, {}
+    slots = {
+        "terms": join(condition.plain for condition in conditions.terms),
         **choice.desc(),
-    )
+    }
+    if choice.by_id and not FINALIZED.intersection(states):
+        slots["cursor"] = choice.cursor_slot("job_cursor_state_id")
+        given = {"scanned_states": [state.value for state in states]}
+        return Fragment("job_scan_state_id", **slots), given
+    if not choice.by_id and len(states) == 1 and FINALIZED.issuperset(states) and patient:
+        slots["cursor"] = choice.cursor_slot("job_cursor_finalized")
+        return Fragment(WHOLE_FINALIZED, **slots), {"finalized_state": states[0].value}
+    return None, {}
 
 
 def _candidates_scan(choice: _Choice, candidates: Fragment) -> Fragment:

@@ -33,7 +33,7 @@ from riverui.web.api.models import Id, Model, Status
 from riverui.web.api.selection import CHOICE, ORDER, Q, Selection, selected, state_parameter
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
-from riverui.web.http.disconnects import ends_with_client
+from riverui.web.http.disconnects import EndsWithClient
 from riverui.web.search import query
 from riverui.web.sections.jobs import export, progress
 
@@ -78,7 +78,7 @@ async def index(request: Request) -> Response:
     if selection.extended:
         limit, total = config.page_timeout, config.action_timeout
         return await _list(request, selection, wanted, limit=limit, total=total)
-    async with ends_with_client(request):
+    async with EndsWithClient(request):
         with dashboard(request).patience.time_limit() as limit:
             return await _list(request, selection, wanted, limit=limit, total=limit)
 
