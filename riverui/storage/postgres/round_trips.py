@@ -32,9 +32,9 @@ _SETTINGS = (
     b" set_config('plan_cache_mode', $6::text, true)"
 )
 """The same as in a transaction; riverui.storage.postgres.driver says why."""
-_MOST_PREPARED = 200
-"""Statements that a connection keeps prepared: several times as many as the pages and the API have
-that are worth it.
+_MOST_PREPARED = 64
+"""Statements that a connection keeps prepared, each some 100 kB in its server: as many as programs
+ask for with River UI's parameters, however they put them together.
 """
 _STALE = (errors.FeatureNotSupported, errors.InvalidSqlStatementName)
 """What a prepared statement fails with after its tables have changed, or once it is forgotten."""
@@ -52,16 +52,19 @@ class ReadSettings(NamedTuple):
     bitmaps: bool = False
     scans: bool = False
     """Whether it may read a whole table."""
+    replan: bool = False
+    """Whether it is planned for its parameters each time."""
 
     def values(self, *, prepare: bool) -> list[bytes | None]:
         """Return the parameters of the statement that sets them.
 
-        What is worth preparing is planned once, whatever its parameters are: the planner would
-        else compare costs that it cannot know.
+        What is prepared is planned once unless the plan depends on its parameters: the planner
+        would else compare costs that it cannot know.
         """
         limits = (self.statement, self.lock, self.idle)
         allowed = (b"on" if allowed else b"off" for allowed in (self.bitmaps, self.scans))
-        plans = b"force_generic_plan" if prepare else b"auto"
+        once = prepare and not self.replan
+        plans = b"force_generic_plan" if once else b"force_custom_plan"
         return [*(b"%d" % limit for limit in limits), *allowed, plans]
 
 

@@ -196,7 +196,7 @@ class Statements:
             await self._run(f"{told}; set local enable_seqscan = on" if scans else told)
         else:
             limit = before.statement if milliseconds is None else milliseconds
-            self._reading = before._replace(statement=limit, bitmaps=True, scans=scans)
+            self._reading = before._replace(statement=limit, bitmaps=True, scans=scans, replan=True)
         try:
             yield
         finally:

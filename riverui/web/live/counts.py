@@ -167,13 +167,10 @@ class Counts:
         Where counting is cheap and jobs are not many, the figures are those of the moment of
         asking, whoever changed them.
         """
-        known = self._counts or {}
-        if (
-            self._cost <= self._limits.cheap_seconds
-            and self._error is None
-            and sum(count.value for count in known.values()) < self._limits.cheap_jobs
-        ):
-            await self._catch_up()
+        if self._cost <= self._limits.cheap_seconds and self._error is None:
+            known = self._snapshot().total()
+            if known is None or known.value < self._limits.cheap_jobs:
+                await self._catch_up()
         snapshot = await self.get()
         counts = snapshot.counts or {}
         rough = [state for state, count in counts.items() if count.kind is not CountKind.EXACT]

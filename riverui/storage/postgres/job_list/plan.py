@@ -177,7 +177,7 @@ class JobListPlans(Statements):
         """Return the rows of a statement that reads the plan's scans."""
         if plan.free:
             async with self._bitmaps(scans=True):
-                return await self._rows(block, values, **slots)
+                return await self._prepared(block, values, **slots)
         ask = self._prepared if plan.steady else self._rows
         return await ask(block, values, **slots)
 
