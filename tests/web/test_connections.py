@@ -30,7 +30,7 @@ from riverui import create_app
 from riverui.cli.open_files import connections_possible
 from riverui.cli.server import listen
 from riverui.storage.interface import Driver
-from riverui.web.http.connections import ConnectionLimits, server_config
+from riverui.web.http.connections import ConnectionLimits, OneWrite, server_config
 from tests.test_together import until
 from tests.web.stand_ins import DeadDriver
 
@@ -417,3 +417,55 @@ async def test_readers_who_do_not_read_a_big_export_hold_little_and_are_in_nobod
         await until(lambda: len(dropped) == len(readers), seconds=3 * SOON)
         assert await served.status("/jobs") == 200
     await app.state.dashboard.counts.close()
+
+
+class Written(asyncio.Transport):
+    """Keeps what was written, write by write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_a_head_goes_out_with_what_follows_at_once() -> None:
+    written = Written()
+    answers = OneWrite(written, asyncio.get_running_loop())
+    answers.hold()
+    answers.write(b"head ")
+    answers.write(b"body")
+    assert written.writes == []
+    answers.release()
+    answers.write(b" more")
+    assert written.writes == [b"head body", b" more"]
+    answers.hold()
+    answers.write(b"head of a stream")
+    await asyncio.sleep(0)
+    assert written.writes[2:] == [b"head of a stream"]
+    answers.hold()
+    answers.write(b"last")
+    answers.close()
+    assert (written.writes[3:], written.closed) == ([b"last"], True)
+
+
+async def test_an_answer_is_one_write(app: Starlette, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+    release = OneWrite.release
+
+    def noted(self: OneWrite) -> None:
+        seen.append(b"".join(self._held))
+        release(self)
+
+    monkeypatch.setattr(OneWrite, "release", noted)
+    async with serving(app, SHORT) as served:
+        assert await served.status("/api/health-checks/minimal") == 200
+    whole = [data for data in seen if data]
+    assert len(whole) == 1
+    assert whole[0].startswith(b"HTTP/1.1 200")
+    assert whole[0].endswith(b'{"status":"ok"}')

@@ -121,6 +121,47 @@ class Together:
             log.warning("too many connections", extra={"open": len(self)})
 
 
+class OneWrite:
+    """A transport whose writes may be held, so that the head of an answer goes out with what
+    follows at once: each write would else wake the reader.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+        self._holding = False
+
+    def __getattr__(self, name: str) -> Any:
+        # All else is the transport's own.
+        return getattr(self._transport, name)
+
+    def hold(self) -> None:
+        """Keep what is written up to the next `release`, or for one turn of the loop."""
+        self._holding = True
+        self._loop.call_soon(self.release)
+
+    def write(self, data: bytes) -> None:
+        """Send the data behind what was held, or hold it too."""
+        if self._holding:
+            self._held.append(data)
+        else:
+            self._transport.write(data)
+
+    def release(self) -> None:
+        """Send what was held."""
+        self._holding = False
+        if self._held:
+            data = self._held[0] if len(self._held) == 1 else b"".join(self._held)
+            self._held.clear()
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Send what was held, and close the connection."""
+        self.release()
+        self._transport.close()
+
+
 class Connection(asyncio.Protocol):
     """uvicorn's protocol of one connection, with an eye on the clock and on what waits to be
     read.
@@ -171,7 +212,8 @@ class Connection(asyncio.Protocol):
         transport.get_extra_info("socket").setsockopt(
             socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * self._limits.buffer
         )
-        self._protocol.connection_made(transport)
+        self._answers = OneWrite(self._transport, self._loop)
+        self._protocol.connection_made(self._answers)
         self._checking = self._loop.call_later(self._check_every, self._check)
         if self._excess and beyond > self._limits.spare:
             self._transport.abort()
@@ -255,9 +297,14 @@ class Connection(asyncio.Protocol):
 
         async def send_in_pieces(message: Message) -> None:
             body = message.get("body", b"")
+            if message["type"] == "http.response.start":
+                self._answers.hold()
             if len(body) <= self._limits.buffer:
                 await send(message)
+                if message["type"] == "http.response.body":
+                    self._answers.release()
                 return
+            self._answers.release()
             for start in range(0, len(body), self._limits.buffer):
                 end = start + self._limits.buffer
                 more = end < len(body) or message.get("more_body", False)
