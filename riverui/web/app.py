@@ -32,7 +32,7 @@ from riverui.web.http.gate import GateMiddleware
 from riverui.web.http.health import HealthChecks
 from riverui.web.http.paths import Urls
 from riverui.web.http.probe import Probe
-from riverui.web.http.routes import GuardedRoute, check_rights, not_found
+from riverui.web.http.routes import GuardedRoute, GuardedRouter, check_rights, not_found
 from riverui.web.http.static import StaticFiles
 from riverui.web.http.urls import url
 from riverui.web.limits import DashboardLimits
@@ -157,14 +157,13 @@ def build_app(
             if close_driver:
                 await driver.close()
 
-    app = Starlette(
-        routes=routes,
-        middleware=[gate],
-        exception_handlers={HTTPException: problems.answer},
+    app = Starlette(middleware=[gate], exception_handlers={HTTPException: problems.answer})
+    app.router = GuardedRouter(
+        routes,
+        default=not_found,
         lifespan=lifespan,
+        redirect_slashes=False,  # Starlette's redirect names the host; ours is a path
     )
-    app.router.redirect_slashes = False  # Starlette's redirect names the host; ours is a path
-    app.router.default = not_found
     app.state.dashboard = dashboard
     return app
 

@@ -11,13 +11,14 @@ import httpx2
 import pytest
 from psycopg import AsyncConnection, sql
 from starlette.applications import Starlette
+from starlette.routing import Match
 
 from riverui import create_app
 from riverui.storage.interface import Driver
 from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS, Access
 from riverui.web.config import DashboardConfig
-from riverui.web.http.routes import GuardedRoute, check_rights
+from riverui.web.http.routes import GuardedRoute, GuardedRouter, check_rights
 from tests import factory
 from tests.web.stand_ins import DeadDriver, browser
 
@@ -261,3 +262,18 @@ async def test_even_a_route_that_a_host_adds_by_itself_needs_sign_in() -> None:
     async with browser(app) as client:
         assert (await client.get("/added")).status_code == 401
         assert (await client.get("/added", auth=httpx2.BasicAuth("ada", "secret"))).text == "added"
+
+
+def test_the_table_is_asked_in_its_order_wherever_it_is_entered() -> None:
+    """Of the routes that begin like an address, the first is that of the whole table."""
+    app = create_app(DeadDriver(), no_auth=True)
+    assert isinstance(app.router, GuardedRouter)
+    for entry in app.routes:
+        assert isinstance(entry, GuardedRoute)
+        path = re.sub(r"{[^}]+}", "7", entry.path)
+        for method in ("GET", "POST"):
+            scope = {"type": "http", "method": method, "path": path, "root_path": ""}
+            fits = [route for route in app.routes if route.matches(scope)[0] is Match.FULL]
+            near = app.router.near(path)
+            found = [route for route in near if route.matches(scope)[0] is Match.FULL]
+            assert found == fits or not near, path
