@@ -75,7 +75,7 @@ SETTINGS = (
         flag="--api-timeout",
         metavar="TIME",
         default="30s",
-        help="How long a list of the JSON API may search for what River UI's parameters ask.",
+        help="Time limit of each list of the JSON API that River UI's own parameters ask for.",
     ),
     Setting(
         name="host",

@@ -19,7 +19,7 @@ from riverui.actions.pilot import PLAIN, JobPilot
 from riverui.storage.interface import Driver
 from riverui.web import assets
 from riverui.web.api import routes as api
-from riverui.web.api.patience import Patience
+from riverui.web.api.time_limits import ApiTimeLimits
 from riverui.web.auth.access import PUBLIC, SIGNED_IN
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.auth.sign_in import SignIn
@@ -101,6 +101,7 @@ def build_app(
     signer = URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui")
     dashboard = Dashboard(
         admission=Admission(limits.admission),
+        api_time_limits=ApiTimeLimits(config, long_lists=limits.long_api_lists),
         config=config,
         counts=counts,
         driver=MeasuredDriver(driver, metrics.transacted),
@@ -118,7 +119,6 @@ def build_app(
             limits=limits.operations,
             times=limits.operation_times,
         ),
-        patience=Patience(config),
         pilot=pilot,
         read_preferences=preferences_reader(signer),
         refreshes=Refreshes(limits.refreshes, clock=clock),

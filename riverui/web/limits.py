@@ -23,6 +23,10 @@ class DashboardLimits:
     operations: OperationLimits = field(default_factory=OperationLimits)
     operation_times: OperationTimes = field(default_factory=OperationTimes)
     refreshes: RefreshLimits = field(default_factory=RefreshLimits)
+    long_api_lists: int = 2
+    """Lists of the API that may take longer than a page at once: half of the connections of a pool
+    of the usual size.
+    """
     probe_seconds: float = TIMEOUT_SECONDS
     """For the database to answer a health check."""
     preview_jobs: int = 200

@@ -128,9 +128,7 @@ class JobPageParams:
     cursor: JobCursor | None = None
     limit: int = 100
     window: int = 50_000
-    """Rows that are examined at most for a filter that no index serves; EVERY for all of them, for
-    who has the time.
-    """
+    """Rows that are examined at most for a filter that no index serves; EVERY for all of them."""
     cutoff: JobCutoff | None = None
     lean: bool = False
     """Leaves args_preview, tags and last_error empty: for who only acts on the jobs."""

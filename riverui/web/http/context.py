@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 
 from riverui.actions.pilot import JobPilot
 from riverui.storage.interface import Driver
-from riverui.web.api.patience import Patience
+from riverui.web.api.time_limits import ApiTimeLimits
 from riverui.web.config import DashboardConfig
 from riverui.web.http.admission import Admission
 from riverui.web.http.paths import Urls
@@ -34,6 +34,7 @@ class Dashboard:
     """One dashboard: its database, settings and what its requests share."""
 
     admission: Admission
+    api_time_limits: ApiTimeLimits
     config: DashboardConfig
     counts: Counts
     driver: Driver
@@ -48,7 +49,6 @@ class Dashboard:
     """Those of this process alone."""
     shared_operations: SharedOperations
     """Those that every dashboard of the database sees, where it has the table for them."""
-    patience: Patience
     pilot: JobPilot
     """Carries out the verbs on jobs: a client's features may take part."""
     read_preferences: Callable[[str], Preferences]

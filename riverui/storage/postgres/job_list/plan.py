@@ -147,14 +147,14 @@ class JobListPlans(Statements):
             if cursor is None
             else {"cursor_id": cursor.id, "cursor_at": await self._exactly(cursor)},
         )
-        patient = params.window == EVERY
+        unbounded = params.window == EVERY
         whole: Fragment | None = None
         given: Mapping[str, Any] = {}
-        if by_state or patient:
-            whole, given = _whole_scan(choice, patient=patient)
+        if by_state or unbounded:
+            whole, given = _whole_scan(choice, unbounded=unbounded)
         if whole is not None:
             scans = [whole]
-        elif candidates := await self._candidates(choice, ask=not patient):
+        elif candidates := await self._candidates(choice, ask=not unbounded):
             scans = [_candidates_scan(choice, candidates)]
         elif by_id:
             scans = [_id_scan(choice)]
@@ -168,7 +168,7 @@ class JobListPlans(Statements):
             steady=not conditions.terms and not conditions.cutoff,
             whole=whole,
             given=given,
-            free=patient and bool(conditions.terms),
+            free=unbounded and bool(conditions.terms),
         )
 
     async def _listed(
@@ -269,16 +269,16 @@ class JobListPlans(Statements):
         return ids
 
 
-def _whole_scan(choice: _Choice, *, patient: bool) -> tuple[Fragment | None, dict[str, Any]]:
+def _whole_scan(choice: _Choice, *, unbounded: bool) -> tuple[Fragment | None, dict[str, Any]]:
     """Return a scan that goes to the end without a window, and its values; None where there is none
     for this list.
 
-    Only who is patient waits for terms that no index serves.
+    Terms that no index serves are looked for to the end only where no window bounds the search.
     """
     conditions, states = choice.conditions, choice.conditions.states
     if not states or conditions.cutoff or conditions.ids is not None:
         return None, {}
-    if conditions.terms and not patient:
+    if conditions.terms and not unbounded:
         return None, {}
     slots = {
         "terms": join(condition.plain for condition in conditions.terms),
@@ -288,7 +288,7 @@ def _whole_scan(choice: _Choice, *, patient: bool) -> tuple[Fragment | None, dic
         slots["cursor"] = choice.cursor_slot("job_cursor_state_id")
         given = {"scanned_states": [state.value for state in states]}
         return Fragment("job_scan_state_id", **slots), given
-    if not choice.by_id and len(states) == 1 and FINALIZED.issuperset(states) and patient:
+    if not choice.by_id and len(states) == 1 and FINALIZED.issuperset(states) and unbounded:
         slots["cursor"] = choice.cursor_slot("job_cursor_finalized")
         return Fragment(WHOLE_FINALIZED, **slots), {"finalized_state": states[0].value}
     return None, {}

@@ -79,7 +79,7 @@ async def index(request: Request) -> Response:
         limit, total = config.page_timeout, config.action_timeout
         return await _list(request, selection, wanted, limit=limit, total=total)
     async with EndsWithClient(request):
-        with dashboard(request).patience.time_limit() as limit:
+        with dashboard(request).api_time_limits.lend() as limit:
             return await _list(request, selection, wanted, limit=limit, total=limit)
 
 

@@ -1,0 +1,32 @@
+"""The time limits of the API's lists, where River UI's own parameters ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from riverui.web.config import DashboardConfig
+
+
+class ApiTimeLimits:
+    """Gives each list of one dashboard's API its time limit."""
+
+    def __init__(self, config: DashboardConfig, *, long_lists: int) -> None:
+        self._config = config
+        self._long_lists = long_lists
+        """Lists at once that may take as long as the API's time limit."""
+        self._lent = 0
+        """Lists that have it now."""
+
+    @contextmanager
+    def lend(self) -> Iterator[timedelta]:
+        """Lend the API's time limit, or that of a page where enough others have it already."""
+        if self._lent >= self._long_lists:
+            yield self._config.page_timeout
+            return
+        self._lent += 1
+        try:
+            yield self._config.api_timeout
+        finally:
+            self._lent -= 1
