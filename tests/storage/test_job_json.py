@@ -28,6 +28,7 @@ from tests.odd_rows import insert_odd_rows
 from tests.storage.conftest import Make
 
 ARGS = 100_000
+"""Bytes up to which args are written: as many as the API takes of each job."""
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
 NAMES = TEXTS.filter(lambda text: 0 < len(text) < 128)
 JSON = st.recursive(
