@@ -172,7 +172,7 @@ class JobListPlans(Statements):
         )
 
     async def _listed(
-        self, block: str, plan: JobListPlan, values: Mapping[str, Any], **slots: Fragment
+        self, block: str, plan: JobListPlan, values: Mapping[str, Any], /, **slots: Fragment
     ) -> Rows:
         """Return the rows of a statement that reads the plan's scans."""
         if plan.free:
