@@ -36,11 +36,10 @@ _MOST_PREPARED = 64
 """Statements that a connection keeps prepared, each some 100 kB in its server: as many as programs
 ask for with River UI's parameters, however they put them together.
 """
-_STALE = (errors.FeatureNotSupported, errors.InvalidSqlStatementName)
-"""What a prepared statement fails with after its tables have changed, or once it is forgotten."""
-
 Prepared = dict[bytes, bytes]
-"""The statements that a connection has prepared, and their names."""
+"""The statements that a connection has prepared, and their names; empty for those that it is not to
+prepare again.
+"""
 
 
 class ReadSettings(NamedTuple):
@@ -88,16 +87,27 @@ async def read(
     Raises psycopg's errors.
     """
     async with connection.lock:
-        if prepared is not None and prepare:
-            try:
-                return await connection.wait(
-                    _exchange(connection, settings, text, values, prepared, True)
-                )
-            except _STALE:
-                # Whatever it was, the statement itself is asked once more.
-                prepared.clear()
-                prepared = None
-        return await connection.wait(_exchange(connection, settings, text, values, prepared, False))
+        try:
+            return await connection.wait(
+                _exchange(connection, settings, text, values, prepared, prepare)
+            )
+        except (errors.FeatureNotSupported, errors.InvalidSqlStatementName) as error:
+            if prepared is None:
+                raise
+            # Its tables have changed, or the session was told to forget what it had prepared.
+            lost = [text] if isinstance(error, errors.FeatureNotSupported) else list(prepared)
+            prepared.update(dict.fromkeys(lost, b""))
+            return await connection.wait(
+                _exchange(connection, settings, text, values, None, prepare)
+            )
+
+
+def _keeps(prepared: Prepared | None, text: bytes) -> bool:
+    """Return whether the connection has prepared a statement, or has room for it."""
+    if prepared is None:
+        return False
+    name = prepared.get(text)
+    return len(prepared) < _MOST_PREPARED if name is None else bool(name)
 
 
 def _exchange(
@@ -109,36 +119,37 @@ def _exchange(
     prepare: bool,
 ) -> Generator[Wait, Ready | int, PGresult]:
     """Yield what to wait for until the answer is there; return the result."""
+    kept = prepare and _keeps(prepared, text)
     transformer = Transformer.from_context(connection)
-    kept = prepared is not None and prepare and len(prepared) < _MOST_PREPARED
-    # A number's type would else depend on its size; the statement itself says what it takes.
+    # A number's type would else depend on its size; what is prepared says itself what it takes.
     form = PyFormat.TEXT if kept else PyFormat.AUTO
     given = transformer.dump_sequence(values, [form] * len(values)) if values else []
-    types = transformer.types if values and not kept else None
+    types = transformer.types if values else None
     formats = transformer.formats if values else None
+    told = settings.values(prepare=prepare)
     pgconn = connection.pgconn
-    added: list[bytes | None] = []
+    added: Prepared = {}
+    answers: list[bytes | None] = []
     """Of each answer, the statement that is prepared once it has come."""
 
-    def name_of(statement: bytes) -> bytes:
-        assert prepared is not None
-        if (name := prepared.get(statement)) is None:
-            name = b"riverui_%d" % (len(prepared) + len(added))
+    def name_of(statement: bytes, known: Prepared) -> bytes:
+        """Return the name of a statement, which is prepared if it was not."""
+        name = known.get(statement)
+        if name is None:
+            name = added[statement] = b"riverui_%d" % (len(known) + len(added))
             pgconn.send_prepare(name, statement)
-            added.append(statement)
-            names[statement] = name
-        added.append(None)
+            answers.append(statement)
         return name
 
-    names: Prepared = {}
     pgconn.enter_pipeline_mode()
     try:
-        if prepared is None:
-            pgconn.send_query_params(_SETTINGS, settings.values(prepare=prepare))
+        if prepared is not None and _keeps(prepared, _SETTINGS):
+            pgconn.send_query_prepared(name_of(_SETTINGS, prepared), told)
         else:
-            pgconn.send_query_prepared(name_of(_SETTINGS), settings.values(prepare=prepare))
-        if kept:
-            pgconn.send_query_prepared(name_of(text), given, formats, Format.BINARY)
+            pgconn.send_query_params(_SETTINGS, told)
+        answers.append(None)
+        if prepared is not None and kept:
+            pgconn.send_query_prepared(name_of(text, prepared), given, formats, Format.BINARY)
         else:
             pgconn.send_query_params(text, given, types, formats, Format.BINARY)
         pgconn.pipeline_sync()
@@ -147,10 +158,9 @@ def _exchange(
         # Refused while answers are still to come: then the connection is lost anyway.
         with suppress(psycopg.Error):
             pgconn.exit_pipeline_mode()
-    for result, statement in zip(results, added, strict=False):
-        if statement is not None and result.status == ExecStatus.COMMAND_OK:
-            assert prepared is not None
-            prepared[statement] = names[statement]
+    for result, statement in zip(results, answers, strict=False):
+        if statement and prepared is not None and result.status == ExecStatus.COMMAND_OK:
+            prepared[statement] = added[statement]
     for result in results:
         if result.status == ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(result, connection.info.encoding)
