@@ -194,7 +194,7 @@ async def test_fragments_go_out_compressed_to_those_who_can_read_that(
 
 
 REGION = re.compile(r'<(\w+)\s+id="([^"]+)"[^>]*\sdata-region="(?!error)[^>]*\shx-get="([^"]+)"')
-CLOCKS = re.compile(r"(\d+ (s|m|h|ms) ?)+|now|in |ago|counted[^\"]*")
+CLOCKS = re.compile(r"(in )?(\d+ (s|m|h|ms) ?)+(ago)?|now|counted[^\"]*")
 
 
 async def test_a_shared_drawing_is_what_each_would_have_got_and_holds_nothing_of_a_viewer(
