@@ -224,12 +224,23 @@ async def test_the_pulse_tells_how_late_it_is_as_long_as_somebody_asks(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     loop, pulse = asyncio.get_running_loop(), Pulse()
-    assert pulse.late() <= 0
-    end = loop.time() + 0.5
-    while loop.time() < end:
-        pass
-    assert pulse.late() >= 0.35
-    await until(lambda: caplog.messages)
+
+    async def busy(seconds: float) -> None:
+        end = loop.time() + seconds
+        while loop.time() < end:
+            pass
+        await asyncio.sleep(0)
+
+    assert pulse.late() == 0
+    # Once may happen to anybody.
+    await busy(0.5)
+    assert pulse.late() == 0
+
+    async def late() -> bool:
+        await busy(0.5)
+        return pulse.late() > 0.25
+
+    await until(late)
     assert [message[:5] for message in caplog.messages] == ["slow:"]
     await until(lambda: not pulse.beats)
-    assert pulse.late() <= 0
+    assert pulse.late() == 0

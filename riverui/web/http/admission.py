@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random
 import time
+from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -27,6 +28,8 @@ _COME_BACK = (3, 8)
 
 _BEAT = 0.1
 """Seconds between two looks at how late it is."""
+_BEATS = 3
+"""Looks that have to agree: anything may keep a process busy, or from its processor, once."""
 _TELL = 10.0
 """Seconds between two lines of the log that tell the same."""
 
@@ -52,43 +55,46 @@ class Pulse:
     """
 
     def __init__(self) -> None:
+        self._beats: deque[float] = deque(maxlen=_BEATS)
+        """Seconds by which the last beats were late."""
         self._due = self._told = -1e9
-        self._late = 0.0
         self._asked = False
         self._beat: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def late(self) -> float:
-        """Return the seconds of the last beat, or of the one that is due. It beats only as long as
-        somebody asks.
+        """Return the seconds by which each of the last beats was late at least: a single one that
+        is means nothing. It beats only as long as somebody asks.
         """
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._loop, self._beat, self._late = loop, None, 0.0
-        now, self._asked = loop.time(), True
+            self._loop, self._beat = loop, None
+        self._asked = True
         if self._beat is None:
-            self._late = 0.0
-            self._schedule(loop, now)
-        return max(self._late, now - self._due)
+            self._beats.clear()
+            self._schedule(loop)
+        return min(self._beats) if len(self._beats) == _BEATS else 0.0
 
     @property
     def beats(self) -> bool:
         """Return whether somebody asked lately."""
         return self._beat is not None
 
-    def _schedule(self, loop: asyncio.AbstractEventLoop, now: float) -> None:
-        self._due = now + _BEAT
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due = loop.time() + _BEAT
         self._beat = loop.call_at(self._due, self._feel, loop)
 
     def _feel(self, loop: asyncio.AbstractEventLoop) -> None:
-        now = loop.time()
-        self._late, self._beat = now - self._due, None
-        if self._late > SLOW and now - self._told > _TELL:
-            self._told = now
-            log.warning("slow: %.1f s until what is ready gets its turn", self._late)
-        if self._asked:
-            self._asked = False
-            self._schedule(loop, now)
+        self._beats.append(loop.time() - self._due)
+        self._beat = None
+        if not self._asked:
+            return
+        self._asked = False
+        self._schedule(loop)
+        late = min(self._beats)
+        if len(self._beats) == _BEATS and late > SLOW and loop.time() - self._told > _TELL:
+            self._told = loop.time()
+            log.warning("slow: %.1f s until what is ready gets its turn", late)
 
 
 class Admission:
