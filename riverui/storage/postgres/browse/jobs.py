@@ -59,8 +59,9 @@ class JobStatements(JobListPlans):
         plan = await self._plan(params)
         if plan is None:
             return JobPage(rows=(), more=False)
-        found = await self._rows(
+        found = await self._listed(
             "job_list",
+            plan,
             {**plan.values, "preview": PREVIEW},
             **plan.slots,
             **path_values(params.paths),

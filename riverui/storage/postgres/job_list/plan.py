@@ -60,7 +60,9 @@ class JobListPlan:
     by_id: bool
     descending: bool
     steady: bool = False
-    """Whether the way is the same whatever the table holds, so that it is worth preparing."""
+    """Whether the way is the same whatever the table holds and often gone, so that it is worth
+    preparing.
+    """
     whole: Fragment | None = None
     """The one scan, where it needs no window; its values are in `given`, so that what has no other
     is put together only once.
@@ -165,7 +167,7 @@ class JobListPlans(Statements):
             limit=params.limit,
             by_id=by_id,
             descending=choice.descending,
-            steady=not conditions.terms and not conditions.cutoff,
+            steady=not (conditions.terms or conditions.cutoff or params.paths),
             whole=whole,
             given=given,
             free=unbounded and bool(conditions.terms),
