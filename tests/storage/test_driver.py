@@ -539,31 +539,6 @@ async def test_database_in_another_encoding(
     drop_database(admin_url, name)
 
 
-async def test_what_was_prepared_may_no_longer_hold(
-    database_url: str, make: Make, connect: Connect
-) -> None:
-    """Tables change under a running dashboard, and sessions may be told to forget."""
-    job_id = await make.job(kind="mail")
-    driver = connect(database_url, max_size=1)
-
-    async def kind() -> str | None:
-        async with driver.reading() as executor:
-            job = await executor.job_text_get(job_id)
-        return job and job.kind
-
-    assert await kind() == "mail"
-    await make.connection.execute(
-        "alter table river_job drop constraint kind_length, alter column kind type varchar(200)"
-    )
-    for _ in range(2):
-        assert await kind() == "mail"
-    async with driver.autocommit() as executor:
-        await executor._run("deallocate all")
-    for _ in range(2):
-        assert await kind() == "mail"
-        await driver.ping()
-
-
 async def test_server_that_prefers_another_isolation(
     database_url: str, make: Make, connect: Connect
 ) -> None:
