@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from riverui.storage.connect import connect
+from tests.drivers import connect
 from tests.storage.conftest import Make
 
 
@@ -23,7 +23,7 @@ async def test_what_was_prepared_may_no_longer_hold(database_url: str, make: Mak
     for _ in range(2):
         assert await kind() == "mail"
     async with driver.autocommit() as executor:
-        await executor._run("deallocate all")
+        await executor.ask("deallocate", "deallocate all", ())
     for _ in range(2):
         assert await kind() == "mail"
         await driver.ping()
