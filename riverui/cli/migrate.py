@@ -273,7 +273,7 @@ def _with_driver(
 
 
 def _time(flag: str, text: str) -> timedelta:
-    from riverui.domain.schedules import go_duration
+    from riverui.domain.durations import go_duration
 
     try:
         found = go_duration(text)

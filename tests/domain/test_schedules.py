@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from riverui.domain.durations import go_duration
 from riverui.domain.schedules import (
     NEVER,
     CronSchedule,
@@ -17,7 +18,6 @@ from riverui.domain.schedules import (
     NeverSchedule,
     PeriodicInterval,
     Schedule,
-    go_duration,
 )
 from riverui.errors import ConfigError
 
