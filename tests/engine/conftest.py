@@ -23,7 +23,7 @@ from riverui.engine.work.worker import Job, Worker, Workers
 from riverui.storage.interface import Driver
 from tests import factory
 
-PATIENCE = 20.0
+LONGEST_WAIT = 20.0
 """Seconds after which a test gives up waiting."""
 JOB_EVENTS = tuple(kind for kind in EventKind if kind.value.startswith("job_"))
 
@@ -214,7 +214,7 @@ async def _nothing(job: Job[Task]) -> None:
 
 async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
     """Wait for something to become true."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(LONGEST_WAIT):
         while True:
             reached = condition()
             if await reached if isawaitable(reached) else reached:

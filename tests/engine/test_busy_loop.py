@@ -17,7 +17,7 @@ from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.lead.elector import ElectionTimes, Elector, LeaderTerm
 from riverui.engine.work.worker import Job, Workers
 from riverui.storage.connect import connect
-from tests.engine.conftest import PATIENCE, Playground, Task, until
+from tests.engine.conftest import LONGEST_WAIT, Playground, Task, until
 
 
 async def test_many_busy_jobs_leave_turns_of_the_loop_to_others(play: Playground) -> None:
@@ -136,7 +136,7 @@ async def test_a_loop_that_stands_still_for_too_long_leaves_leading_to_others(
     took_over: list[bool] = []
 
     async def block(job: Job[Task]) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + LONGEST_WAIT
         while not other.led and time.monotonic() < end:
             time.sleep(0.01)  # noqa: ASYNC251
         took_over.append(other.led)

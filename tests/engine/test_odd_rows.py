@@ -15,11 +15,11 @@ from riverui.engine.work.context import metadata_set, record_output
 from riverui.engine.work.set_aside import is_rows_fault
 from riverui.engine.work.worker import Job, JobSnooze
 from riverui.errors import DatabaseError
-from tests.engine.conftest import PATIENCE, Playground, Task, until
+from tests.engine.conftest import LONGEST_WAIT, Playground, Task, until
 from tests.engine.test_producer import producer
 from tests.odd_rows import insert_odd_rows
 
-LONGEST = 6 * PATIENCE
+LONGEST = 6 * LONGEST_WAIT
 NO_TASKS = ("args that are", "args nested deep", "args of many digits")
 """What no worker can read: these attempts fail whatever the worker does."""
 

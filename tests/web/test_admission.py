@@ -86,7 +86,7 @@ async def test_those_for_whom_the_line_is_too_long_are_told_and_all_is_well_afte
 async def test_nobody_waits_in_line_for_longer_than_a_moment(
     driver: Driver, held: Callable[[], Any]
 ) -> None:
-    app, admission = narrow(driver, working=1, patience=timedelta(seconds=0.05))
+    app, admission = narrow(driver, working=1, longest_wait=timedelta(seconds=0.05))
     async with browser(app) as client:
         working = _get(client, "/queues")
         await until(lambda: admission.working == 1)

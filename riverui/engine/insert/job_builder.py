@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from riverui.domain.jobs import JobState
 from riverui.domain.names import is_queue_name
@@ -34,6 +34,7 @@ from riverui.engine.insert.insert_opts import (
     InsertManyParams,
     InsertOpts,
     InsertRequest,
+    UniqueOpts,
 )
 from riverui.errors import InsertError, UnknownJobKind
 from riverui.storage.interface.engine_params import JobInsertParams
@@ -76,6 +77,18 @@ class NotifyLimiter:
             self._sent.pop(queue, None)
 
 
+class _Built(NamedTuple):
+    """A job as its args and options make it."""
+
+    row: JobInsertParams
+    scheduled_at: datetime | None
+    """As it was asked for; None for at once."""
+    unique: Uniqueness | None
+    unique_opts: UniqueOpts | None
+    unique_args: str | None
+    """What of its args makes it unique, as the key has it."""
+
+
 class JobBuilder:
     """Builds rows for one client; it neither calls hooks nor reaches the database.
 
@@ -99,7 +112,23 @@ class JobBuilder:
     def prepare(self, args: object, insert_opts: InsertOpts | None = None) -> InsertRequest:
         """Return one job with all options resolved; ArgsError, InsertError or UnknownJobKind."""
         check_instance(args)
-        return self._prepare(args, insert_opts, self._clock())[0]
+        job = self._build(args, insert_opts, self._clock())
+        row = job.row
+        return InsertRequest(
+            args=args,
+            kind=row.kind,
+            encoded_args=row.args,
+            created_at=row.created_at,
+            scheduled_at=job.scheduled_at,
+            max_attempts=row.max_attempts,
+            metadata=dict(_metadata_of(insert_opts)),
+            priority=row.priority,
+            queue=row.queue,
+            state=row.state,
+            tags=list(row.tags),
+            unique_opts=job.unique_opts,
+            unique_args=job.unique_args,
+        )
 
     def finish(self, request: InsertRequest) -> JobInsertParams:
         """Return the row of a request that hooks may have changed.
@@ -134,7 +163,7 @@ class JobBuilder:
         now = self._clock()
         rows: list[JobInsertParams] = []
         instances: set[type] = set()
-        more: dict[tuple[type, str, int], Callable[[object], JobInsertParams]] = {}
+        more: dict[tuple[type, str, int], _Built | Callable[[object], JobInsertParams]] = {}
         args: object = None
         try:
             for job in jobs:
@@ -149,24 +178,26 @@ class JobBuilder:
                     instances.add(cls)
                 # The options are told apart by identity, which holds as long as the list does.
                 alike = cls, kind_of(args), id(call)
-                if (make := more.get(alike)) is not None:
-                    rows.append(make(args))
+                make = more.get(alike)
+                if make is None:
+                    first = self._build(args, call, now)
+                    rows.append(first.row)
+                    if not has_insert_opts(cls):
+                        more[alike] = first
                     continue
-                request, unique = self._prepare(args, call, now)
-                row = _row(request, unique)
-                rows.append(row)
-                if not has_insert_opts(cls):
-                    more[alike] = _more_like(row, unique, encoder(cls))
+                if isinstance(make, _Built):
+                    # Only now, as options may be made anew for each job.
+                    make = more[alike] = _more_like(make, encoder(cls))
+                rows.append(make(args))
         except (Unfit, RecursionError) as error:
             raise unwritable(args, error) from None
         return rows
 
-    def _prepare(
-        self, args: object, call: InsertOpts | None, now: datetime
-    ) -> tuple[InsertRequest, Uniqueness | None]:
-        """Return the request for an instance, and what makes its job unique."""
+    def _build(self, args: object, call: InsertOpts | None, now: datetime) -> _Built:
+        """Return the row of an instance, with what its options come to."""
         kind = kind_of(args)
         self._check_known(kind)
+        metadata = _metadata(_metadata_of(call))
         call, own = call or _NONE, insert_opts_of(args) or _NONE
         unique_opts = call.unique_opts
         if (unique := uniqueness(unique_opts)) is None:
@@ -176,32 +207,34 @@ class JobBuilder:
             unique_opts = unique = None
         scheduled_at = _aware(call.scheduled_at or own.scheduled_at)
         state = JobState.AVAILABLE if scheduled_at is None else JobState.SCHEDULED
-        # The official client's options, and those of its args, know no metadata and no pending.
-        metadata = getattr(call, "metadata", None) or {}
-        _metadata(metadata)
         encoded = encode(args)
-        try:
-            counted = _unique_args(args, encoded, unique)
-        except Unfit as unfit:
-            raise unwritable(args, unfit) from None
-        request = InsertRequest(
-            args=args,
+        queue = _queue(_first(call.queue, own.queue, "default"))
+        counted, key, states = None, None, 0
+        if unique is not None:
+            try:
+                counted = _unique_args(args, encoded, unique)
+            except Unfit as unfit:
+                raise unwritable(args, unfit) from None
+            key = unique_key(kind, unique, counted or "", queue, scheduled_at or now)
+            states = unique.states
+        row = JobInsertParams(
             kind=kind,
-            encoded_args=encoded,
+            args=encoded,
             created_at=now,
-            scheduled_at=scheduled_at,
+            scheduled_at=scheduled_at or now,
+            # The official client's options, and those of its args, know no pending.
+            state=JobState.PENDING if getattr(call, "pending", False) else state,
             max_attempts=_max_attempts(
                 _first(call.max_attempts, own.max_attempts, self.config.max_attempts)
             ),
-            metadata=dict(metadata),
+            metadata=metadata,
             priority=_priority(_first(call.priority, own.priority, 1)),
-            queue=_queue(_first(call.queue, own.queue, "default")),
-            state=JobState.PENDING if getattr(call, "pending", False) else state,
-            tags=list(_tags(_first(call.tags, own.tags, ()))),
-            unique_opts=unique_opts,
-            unique_args=counted,
+            queue=queue,
+            tags=_tags(_first(call.tags, own.tags, ())),
+            unique_key=key,
+            unique_states=states,
         )
-        return request, unique
+        return _Built(row, scheduled_at, unique, unique_opts, counted)
 
     def _check_known(self, kind: str) -> None:
         workers = self.config.workers
@@ -242,12 +275,11 @@ def _row(request: InsertRequest, unique: Uniqueness | None) -> JobInsertParams:
     )
 
 
-def _more_like(
-    row: JobInsertParams, unique: Uniqueness | None, write: Callable[[Any], str]
-) -> Callable[[object], JobInsertParams]:
+def _more_like(first: _Built, write: Callable[[Any], str]) -> Callable[[object], JobInsertParams]:
     """Return what makes rows of other args of the same type and kind with the same options, with
     nothing resolved anew; `write` is the encoder of that type.
     """
+    row, unique = first.row, first.unique
     kind, _, *same, key, states = row
 
     def make(args: object) -> JobInsertParams:
@@ -316,6 +348,11 @@ def _aware(at: datetime | None) -> datetime | None:
     if not isinstance(at, datetime) or at.utcoffset() is None:
         raise InsertError(f"scheduled_at must be a time with a time zone, not {at!r}")
     return at.astimezone(UTC)
+
+
+def _metadata_of(insert_opts: InsertOpts | None) -> Any:
+    # The official client's options know no metadata.
+    return getattr(insert_opts, "metadata", None) or {}
 
 
 def _metadata(metadata: Any) -> str:

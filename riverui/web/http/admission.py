@@ -44,7 +44,7 @@ class AdmissionLimits:
     """Requests in line, beyond which the next one is sent away."""
     refreshes: int = 32
     """The same for what live regions ask for by themselves, so that people come first."""
-    patience: timedelta = timedelta(seconds=4)
+    longest_wait: timedelta = timedelta(seconds=4)
     """Longest wait in line."""
 
 
@@ -124,7 +124,7 @@ class Admission:
             raise self._too_busy()
         self.waiting += 1
         try:
-            async with asyncio.timeout(self._limits.patience.total_seconds()):
+            async with asyncio.timeout(self._limits.longest_wait.total_seconds()):
                 await self._places.acquire()
         except TimeoutError:
             raise self._too_busy() from None
