@@ -47,6 +47,7 @@ from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
 from riverui.web.sections import SECTIONS
 from riverui.web.view import render
+from riverui.web.view.kept_parts import KeptParts
 from riverui.web.view.navigation import Shortcut
 
 
@@ -119,6 +120,7 @@ def build_app(
             limits=limits.operations,
             times=limits.operation_times,
         ),
+        parts=KeptParts(),
         pilot=pilot,
         read_preferences=preferences_reader(signer),
         refreshes=Refreshes(limits.refreshes, clock=clock),

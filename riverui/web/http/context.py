@@ -25,6 +25,7 @@ from riverui.web.live.refreshes import Refreshes
 from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
+from riverui.web.view.kept_parts import KeptParts
 from riverui.web.view.navigation import NavEntry, Shortcut
 from riverui.web.view.preferences import Preferences
 
@@ -49,6 +50,8 @@ class Dashboard:
     """Those of this process alone."""
     shared_operations: SharedOperations
     """Those that every dashboard of the database sees, where it has the table for them."""
+    parts: KeptParts
+    """Parts of pages that were drawn lately."""
     pilot: JobPilot
     """Carries out the verbs on jobs: a client's features may take part."""
     read_preferences: Callable[[str], Preferences]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,5 +23,9 @@ class PageContext:
     """Returns the address of a static file by its path."""
     may: Callable[[str], bool]
     """Says whether this viewer has a right."""
+    part: Callable[[str, Mapping[str, Any]], str]
+    """Returns what a template draws of hashable values and of nothing else, drawn once for them: it
+    names no `page` or `shell`, and asks neither for rights nor for times.
+    """
     macros: Callable[[str], Any]
     """Returns the macros of a template by its path, such as `macros/queues.html`."""

@@ -5,7 +5,7 @@ notice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -126,11 +126,15 @@ def _may(right: str) -> bool:
     return _CONTEXT.get().may(right)
 
 
-def _job_table(table: JobTable) -> str:
+def _part(path: str, /, **given: Any) -> str:
+    return _CONTEXT.get().part(path, given)
+
+
+def _job_table(table: JobTable) -> Iterator[str]:
     return job_table.draw(table, _CONTEXT.get())
 
 
-def _job_rows(table: JobTable) -> str:
+def _job_rows(table: JobTable) -> Iterator[str]:
     return job_table.draw_rows(table, _CONTEXT.get())
 
 
@@ -181,6 +185,7 @@ def environment() -> Environment:
         "job_rows": _job_rows,
         "job_table": _job_table,
         "may": _may,
+        "part": _part,
         "since": _since,
         "state_badge": _state_badge,
         "state_icon": _state_icon,
@@ -311,6 +316,13 @@ def _read_only(request: Request) -> str:
 
 def _draw(request: Request, template: str, shell: Shell, **more: Any) -> bytes:
     board = dashboard(request)
+
+    def part(path: str, given: Mapping[str, Any]) -> str:
+        return board.parts.part(
+            (path, shell.base, *given.values()),
+            lambda: shown.trusted(board.environment.get_template(path).render(given)),
+        )
+
     _CONTEXT.set(
         PageContext(
             times=shown.Times(now=shell.now, mode=shell.preferences.time),
@@ -318,6 +330,7 @@ def _draw(request: Request, template: str, shell: Shell, **more: Any) -> bytes:
             url=partial(url, request),
             static=partial(board.static.url, request),
             may=who(request).may,
+            part=part,
             macros=lambda path: board.environment.get_template(path).module,
         )
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import ClassVar
 from urllib.parse import quote, urlencode
@@ -73,7 +73,7 @@ class FilterForm:
 
     q: str
     """The search text as typed."""
-    fields: Mapping[str, str]
+    fields: Mapping[str, str] = field(hash=False)
     """The same as plain form fields: id kind queue priority tag worker args metadata error attempt
     created scheduled started finished → text of the field ("" when unused).
     """
@@ -129,7 +129,7 @@ class JobsIndex:
     """Asking again tells nothing new: the search is not understood."""
     matching: Count | None
     """How many jobs match, where that is known cheaply; for "select all N matching"."""
-    actions: Mapping[JobVerb, str]
+    actions: tuple[tuple[JobVerb, str], ...]
     """Verbs that fit the states shown and the viewer's rights, each with the address that shows
     what it would do to all matching jobs. None for a search that is not understood.
     """
@@ -216,7 +216,7 @@ async def _index(
         understood_url=list_url(request, listing, listing.query()) if listing.problem else None,
         final=not understood,
         matching=None if problem else await _matching(request, listing, page, snapshot),
-        actions=_actions(request, listing) if understood else {},
+        actions=_actions(request, listing) if understood else (),
     )
 
 
@@ -299,7 +299,7 @@ def _rail(request: Request, listing: Listing, snapshot: Snapshot) -> tuple[State
     )
 
 
-def _actions(request: Request, listing: Listing) -> dict[JobVerb, str]:
+def _actions(request: Request, listing: Listing) -> tuple[tuple[JobVerb, str], ...]:
     preview = url(request, "jobs.bulk")
     fixed = urlencode(
         [
@@ -310,10 +310,10 @@ def _actions(request: Request, listing: Listing) -> dict[JobVerb, str]:
         safe="/",
         quote_via=quote,
     )
-    return {
-        verb: f"{preview}?verb={verb.name}&{fixed}"
+    return tuple(
+        (verb, f"{preview}?verb={verb.name}&{fixed}")
         for verb in action_notices.allowed(request, listing.states)
-    }
+    )
 
 
 async def _matching(
