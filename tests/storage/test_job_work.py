@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from psycopg.rows import DictRow
+from psycopg_pool import AsyncConnectionPool
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.errors import BadRequest
 from riverui.storage.interface.engine_params import JobFetchParams, JobSetStateParams
 from riverui.storage.postgres.driver import PostgresDriver
 from tests import factory
+from tests.drivers import connect
 from tests.storage.conftest import NOW, Make, Way
 
 ERROR = '{"at":"2026-11-21T09:00:00.123456789Z","attempt":1,"error":"it broke","trace":""}'
@@ -526,17 +528,27 @@ async def test_numbers_stay_exact(way: Way) -> None:
     assert row.args == '{"a": 12345678901234567890.123456789, "b": 1' + "0" * 400 + "}"
 
 
-async def test_times_are_utc_whatever_the_servers_zone(make: Make, driver: PostgresDriver) -> None:
+@pytest.mark.parametrize("hosted", [False, True], ids=["own pool", "host's pool"])
+async def test_times_are_utc_whatever_the_servers_zone(
+    make: Make, database_url: str, hosted: bool
+) -> None:
     (row,) = await make.rows("select quote_ident(current_database()) as name")
     for setting in ("timezone = 'America/New_York'", "datestyle = 'SQL, DMY'"):
         await make.connection.execute(f"alter database {row['name']} set {setting}".encode())
     job_id = await make.job(scheduled_at=NOW)
-    async with driver.autocommit() as executor:
-        zone = await executor.ask("zone", "show timezone", ())
-        assert zone.value() == "America/New_York"
-        found = await executor.job_row_get(job_id)
-        queue = await executor.queue_upsert("q")
-        (fetched,) = await executor.job_get_available(fetch())
+    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+        database_url, min_size=0, max_size=1, open=False
+    )
+    async with pool:
+        driver = connect(pool=pool) if hosted else connect(database_url)
+        async with driver.autocommit() as executor:
+            zone = await executor.ask("zone", "show timezone", ())
+            # The sessions of a pool that is the host's keep its settings.
+            assert zone.value() == ("America/New_York" if hosted else "UTC")
+            found = await executor.job_row_get(job_id)
+            queue = await executor.queue_upsert("q")
+            (fetched,) = await executor.job_get_available(fetch())
+        await driver.close()
     assert found is not None
     assert (found.scheduled_at, found.scheduled_at.tzinfo) == (NOW, UTC)
     assert fetched.scheduled_at.tzinfo is fetched.created_at.tzinfo is UTC
