@@ -699,3 +699,44 @@ def _riverui(*argv: str, **environ: str) -> subprocess.CompletedProcess[str]:
 def _healthcheck(server: Server, name: str, *argv: str) -> tuple[int, str]:
     done = _riverui("healthcheck", name, *argv, PORT=str(server.port))
     return done.returncode, done.stderr
+
+
+class TestExplain:
+    """`riverui explain`; what it finds is tested beside the checks."""
+
+    def test_a_job_that_nothing_holds_up(self, run: Run, database_url: str) -> None:
+        url = {"DATABASE_URL": database_url}
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute(
+                "insert into river_queue (name, created_at, updated_at)"
+                " values ('default', now(), now())"
+            )
+            connection.execute("insert into river_job (id, kind, args) values (7, 'mail', '{}')")
+            code, out, err = run("explain", "7", **url)
+            assert (code, err) == (0, "")
+            assert out.startswith("Job 7 (available): It is next in line")
+            assert "✓ Next in line" in out
+            assert "? Kind known" in out
+            connection.execute("update river_queue set paused_at = now()")
+        code, out, _ = run("explain", "7", **url)
+        assert code == 1
+        assert "✗ Queue not paused" in out
+        code, out, _ = run("explain", "7", "--json", **url)
+        assert code == 1
+        told = json.loads(out)
+        assert (told["id"], told["blocked"]) == (7, True)
+        assert told["headline"].startswith("Its queue has been paused")
+
+    @pytest.mark.parametrize(
+        ("job_id", "words"),
+        [
+            ("8", "job not found: 8"),
+            ("x", "a job id is a whole number"),
+            ("9" * 30, "a job id is a whole number"),
+        ],
+    )
+    def test_what_is_no_job(self, run: Run, database_url: str, job_id: str, words: str) -> None:
+        code, out, err = run("explain", job_id, DATABASE_URL=database_url)
+        assert (code, out) == (2, "")
+        assert words in err
+        assert len(err.splitlines()) == 1

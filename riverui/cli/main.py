@@ -12,6 +12,7 @@ import click
 from riverui import __version__
 from riverui.cli.bench import bench
 from riverui.cli.demo import demo
+from riverui.cli.explain import explain
 from riverui.cli.healthcheck import healthcheck
 from riverui.cli.migrate import COMMANDS
 from riverui.cli.serve import serve
@@ -87,7 +88,7 @@ def version() -> None:
     click.echo(f"riverui {__version__}")
 
 
-for command in (serve, healthcheck, demo, *COMMANDS, bench, token, worker):
+for command in (serve, healthcheck, demo, *COMMANDS, bench, explain, token, worker):
     riverui.add_command(command)
 
 

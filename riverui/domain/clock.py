@@ -1,12 +1,14 @@
-"""Times as River writes them into JSON, and those that Python cannot hold."""
+"""Times as River writes them into JSON, spans in words, and times that Python cannot hold."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 FIRST = datetime.min.replace(tzinfo=UTC)
 LAST = datetime.max.replace(tzinfo=UTC)
 """The ends of Python's calendar: they stand for the times beyond it, infinite ones among them."""
+_AGES = 1_000 * 365 * 86_400
+"""Seconds above which nobody counts days."""
 
 
 def rfc3339_nano(at: datetime) -> str:
@@ -18,3 +20,28 @@ def rfc3339_nano(at: datetime) -> str:
     if "." in clock:
         clock = clock.rstrip("0")
     return clock + ("Z" if zone == "+00:00" else zone)
+
+
+def duration(span: timedelta) -> str:
+    """Return a span of time in one or two units: 340 ms · 1.2 s · 4 m 12 s · 3 h 5 m · 2 d 4 h.
+    Negative spans (of clocks that disagree) are 0.
+    """
+    seconds = max(span.total_seconds(), 0.0)
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    return two_units(round(seconds))
+
+
+def two_units(seconds: int) -> str:
+    """Return a span of whole seconds in two units: 4 m 12 s · 3 h 5 m."""
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} m {seconds % 60} s"
+    if seconds < 86_400:
+        return f"{seconds // 3600} h {seconds % 3600 // 60} m"
+    if seconds >= _AGES:
+        return "over 1,000 years"
+    return f"{seconds // 86_400} d {seconds % 86_400 // 3600} h"

@@ -366,6 +366,7 @@ def _counts() -> Iterator[tuple[str, Case]]:
 
 
 def _others() -> Iterator[tuple[str, Case]]:
+    last: dict[str, Any] = {"priority": 4, "scheduled_at": LAST, "id": ROWS}
     simple: dict[str, tuple[Call, set[str], int]] = {
         "cutoff": (lambda executor: executor.job_cutoff(), {PKEY}, 1),
         "one job": (lambda executor: executor.job_get(500), {PKEY}, 1),
@@ -392,6 +393,9 @@ def _others() -> Iterator[tuple[str, Case]]:
             2900,
         ),
         "queue names": (lambda executor: executor.queue_name_list(), {FETCHING}, 100),
+        "place in line": (lambda db: db.job_line_get("queue_1", **last), {FETCHING}, 1000),
+        "queue's work": (lambda db: db.queue_work_get("queue_1", kind="k"), {FETCHING}, 1800),
+        "lock of a row": (lambda db: db.job_lock_get(500), {PKEY}, 1),
     }
     for name, (call, indexes, reads) in simple.items():
         yield name, Case(call=call, indexes=indexes, reads=reads)

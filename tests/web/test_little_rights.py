@@ -271,6 +271,9 @@ async def test_a_user_without_any_right_on_queues(
             unread = "The queue could not be read. " in page
             assert unread is (state != "completed"), state
             assert ("permission denied for table river_queue" in page) is unread
+            told = (await client.get(f"/api/jobs/{job_id}/explain")).json()
+            results = {check["name"]: check["result"] for check in told["checks"]}
+            assert results.get("paused", "unknown") == "unknown", state
         for path in ("/jobs", "/jobs?q=queue:default", "/about", "/api/jobs", "/api/states"):
             assert (await client.get(path)).status_code == 200, path
         metrics = (await client.get("/metrics")).text

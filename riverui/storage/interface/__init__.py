@@ -21,6 +21,7 @@ from riverui.storage.interface.browse import ESTIMATES, BrowseExecutor
 from riverui.storage.interface.capabilities import Capability, Offering
 from riverui.storage.interface.driver import Driver, Executor, Transaction
 from riverui.storage.interface.engine import EngineExecutor
+from riverui.storage.interface.explanations import EXPLANATIONS, ExplanationExecutor
 from riverui.storage.interface.indexes import REINDEXING, IndexExecutor
 from riverui.storage.interface.migrations import (
     MIGRATIONS,
@@ -48,6 +49,7 @@ __all__ = [
     "BENCHMARKS",
     "CAPABILITIES",
     "ESTIMATES",
+    "EXPLANATIONS",
     "LISTENING",
     "MIGRATIONS",
     "NOTIFYING",
@@ -66,6 +68,7 @@ __all__ = [
     "Driver",
     "EngineExecutor",
     "Executor",
+    "ExplanationExecutor",
     "IndexExecutor",
     "Listener",
     "ListeningDriver",
@@ -96,6 +99,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     WORKFLOWS,
     SUGGESTIONS,
     ESTIMATES,
+    EXPLANATIONS,
     SERVER,
     OWN_TABLES,
     OPERATIONS,

@@ -13,6 +13,7 @@ from riverui.storage.interface import (
     Capability,
 )
 from riverui.storage.postgres.admin.job_actions import JobActionStatements
+from riverui.storage.postgres.browse.explanations import Explanations
 from riverui.storage.postgres.browse.job_json import JobJson
 from riverui.storage.postgres.browse.job_texts import JobTexts
 from riverui.storage.postgres.browse.jobs import JobStatements
@@ -48,7 +49,7 @@ class PageOperations(
     """What pages and programs read and do: BrowseExecutor and AdminExecutor."""
 
 
-class OptionalOperations(Pro, Indexes, ServerStatements, Operations):
+class OptionalOperations(Explanations, Pro, Indexes, ServerStatements, Operations):
     """What other databases may lack: the Protocols behind the capabilities."""
 
     capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES) - {
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     ) -> tuple[
         interface.BenchmarkExecutor,
         interface.Executor,
+        interface.ExplanationExecutor,
         interface.IndexExecutor,
         interface.NotifyExecutor,
         interface.OperationExecutor,
@@ -80,4 +82,4 @@ if TYPE_CHECKING:
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 10
+        return (executor,) * 11

@@ -9,12 +9,12 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import msgspec
 from markupsafe import Markup
 
-from riverui.domain.clock import FIRST, LAST
+from riverui.domain.clock import FIRST, LAST, duration as duration, two_units
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.storage.interface.params import Count, CountKind
 
@@ -41,8 +41,6 @@ _BEYOND = {
     FIRST: "-infinity, or a time before the year 1",
     LAST: "infinity, or a time after the year 9999",
 }
-_AGES = 1_000 * 365 * 86_400
-"""Seconds above which nobody counts days."""
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -206,30 +204,6 @@ def beyond_calendar(at: datetime) -> str:
     return {FIRST: "before 1 AD", LAST: "never"}.get(at, "")
 
 
-def duration(span: timedelta) -> str:
-    """Return a span of time in one or two units: 340 ms · 1.2 s · 4 m 12 s · 3 h 5 m · 2 d 4 h.
-    Negative spans (of clocks that disagree) are 0.
-    """
-    seconds = max(span.total_seconds(), 0.0)
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    return _two_units(round(seconds))
-
-
-def _two_units(seconds: int) -> str:
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} m {seconds % 60} s"
-    if seconds < 86_400:
-        return f"{seconds // 3600} h {seconds % 3600 // 60} m"
-    if seconds >= _AGES:
-        return "over 1,000 years"
-    return f"{seconds // 86_400} d {seconds % 86_400 // 3600} h"
-
-
 def _one_unit(seconds: int) -> str:
     if seconds < 60:
         return f"{seconds} s"
@@ -250,7 +224,7 @@ def relative(at: datetime, now: datetime, *, fine: bool = False) -> str:
         return at.astimezone(UTC).date().isoformat()
     if whole < 1:
         return "now"
-    text = _two_units(whole) if fine else _one_unit(whole)
+    text = two_units(whole) if fine else _one_unit(whole)
     return f"in {text}" if seconds > 0 else f"{text} ago"
 
 
@@ -321,7 +295,7 @@ class Times:
                 '<span title="since'
                 f' {_BEYOND[at]}">{"over 1,000 years" if at == FIRST else "–"}</span>'
             )
-        text = _two_units(max(int((self.now - at).total_seconds()), 0))
+        text = two_units(max(int((self.now - at).total_seconds()), 0))
         iso = _iso(at)
         return f'<span data-since="{iso}Z" title="since {iso[:10]} {iso[11:]} UTC">{text}</span>'
 

@@ -35,7 +35,7 @@ from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.disconnects import EndsWithClient
 from riverui.web.search import query
-from riverui.web.sections.jobs import export, progress
+from riverui.web.sections.jobs import explain, export, progress
 
 log = logging.getLogger("riverui.actions")
 
@@ -299,6 +299,7 @@ ENDPOINTS = (
             fails=(404,),
         ),
     ),
+    explain.ENDPOINT,
     *(
         Endpoint(
             "POST",

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from riverui.domain import explain
+from riverui.domain.job_facts import Unread
 from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueListRow, QueueRow
 from riverui.errors import DatabaseError
 from riverui.web.view.format import absolute, duration
-
-_SILENT_AFTER = timedelta(minutes=25)
-"""How long nobody has reported to serve a queue before that is told.
-
-River's clients do so every 10 minutes: two reports missed, and a little.
-"""
-_RESCUED_AFTER = timedelta(hours=1)
-"""River's default of RescueStuckJobsAfter: from then on the leader takes a job for lost."""
-_CANCEL_UNHEARD_AFTER = timedelta(minutes=1)
-"""How long a worker may take to end a job that it was asked to cancel before that is told.
-
-A worker hears of it within seconds; the rest is for the job's own cleaning up.
-"""
-_LATE_AFTER = timedelta(seconds=15)
-"""How long a job may be due before that is told: the leader looks every 5 seconds by default."""
 
 
 def stuck(job: JobShowRow, queue: QueueRow | DatabaseError | None, now: datetime) -> str | None:
@@ -30,25 +17,8 @@ def stuck(job: JobShowRow, queue: QueueRow | DatabaseError | None, now: datetime
 
     `queue` is None where the queue has no row, and an error where it could not be read.
     """
-    if job.state is not JobState.RUNNING or job.attempted_at is None:
-        return None
-    if job.cancel_attempted_at and (since := now - job.cancel_attempted_at) > _CANCEL_UNHEARD_AFTER:
-        return (
-            f"Cancellation was requested {duration(since)} ago, but it is still running: "
-            "its worker may be gone or not listening, or the job may be ignoring the cancellation."
-        )
-    running = now - job.attempted_at
-    if silence := _silence(queue, now):
-        return (
-            f"{silence} The worker of this job may be gone; River's leader rescues such jobs after"
-            " an hour."
-        )
-    if running > _RESCUED_AFTER:
-        return (
-            f"It has been running for {duration(running)}. Unless it has a long timeout of its own,"
-            " its worker may be gone; River's leader rescues such jobs after an hour by default."
-        )
-    return None
+    found = Unread(why=queue.public) if isinstance(queue, DatabaseError) else queue
+    return explain.stuck(job, found, now)
 
 
 def waiting(
@@ -103,7 +73,7 @@ def _until_due(
             f"It was due {duration(late)} ago, and becomes available when River's leader next"
             " checks."
         )
-        if led and late > _LATE_AFTER:
+        if led and late > explain.LATE_AFTER:
             text = (
                 f"It was due {duration(late)} ago, but River's leader has not made it available"
                 " yet."
@@ -134,6 +104,6 @@ def _silence(queue: QueueRow | DatabaseError | None, now: datetime) -> str:
     if queue.updated_at is None:
         return "No client has ever served its queue."
     silent = now - queue.updated_at
-    if silent > _SILENT_AFTER:
+    if silent > explain.SILENT_AFTER:
         return f"No client has served its queue for {duration(silent)}."
     return ""

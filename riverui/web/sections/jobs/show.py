@@ -12,11 +12,13 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from riverui.actions.explain import explain_row
 from riverui.actions.verbs import JobVerb
+from riverui.domain.explain import Explanation
 from riverui.domain.jobs import FINALIZED, MOST_NAME, WAITING, JobShowRow, JobState
 from riverui.domain.numbers import is_bigint
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
-from riverui.storage.interface import Executor
+from riverui.storage.interface import EXPLANATIONS, Executor
 from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
@@ -56,9 +58,11 @@ class JobsShow:
     stuck: str | None
     """Why a running job looks stuck, in words; None when it does not."""
     waiting: str | None
-    """Why a waiting job is not worked yet, where that can be told (queue paused or unserved, due
-    later).
+    """Why a waiting job is not worked yet, where that can be told: the headline of its
+    explanation.
     """
+    explanation: Explanation | None
+    """The checks of a job that waits or looks stuck; None where the driver cannot explain."""
     unread: tuple[tuple[str, str], ...]
     """What of its surroundings could not be read (queue, leader), and why."""
     final: bool
@@ -79,22 +83,29 @@ class JobsShow:
 async def show(request: Request) -> Response:
     """Answer with the page of one job, or with its live part.
 
-    The queue and the leader are read only where they may explain why the job stands still; the
+    What is around it is read only where it may explain why the job stands still; the
     page is drawn without what of them cannot be read. Raises NotFound where there is no such job.
     """
     board = dashboard(request)
     job_id = _path_id(request)
-    queue = leader = served = None
+    queue = leader = served = explanation = None
     job, too_large = await _job(request, job_id)
     name = job.queue
-    if job.state in WAITING:
+    explains = EXPLANATIONS in board.driver.capabilities
+    if job.state in WAITING and explains:
+        explanation = await explain_row(board.driver, job)
+    elif job.state in WAITING:
         queue = await fact(board.driver, lambda executor: executor.queue_get(name, cap=1_000))
-    if job.state in (JobState.SCHEDULED, JobState.RETRYABLE):
+    if job.state in (JobState.SCHEDULED, JobState.RETRYABLE) and not explains:
         leader = await fact(board.driver, lambda executor: executor.leader_get())
     if job.state is JobState.RUNNING:
         served = await fact(board.driver, lambda executor: executor.queue_row_get(name))
     found = (("queue", queue), ("leader", leader), ("queue", served))
     now = datetime.now(UTC)
+    stuck = diagnosis.stuck(job, served, now)
+    waiting = explanation.headline if explanation else diagnosis.waiting(job, queue, leader, now)
+    if stuck and explains:
+        explanation = await explain_row(board.driver, job)
     attempts = timeline.attempts(job, now)
     return respond(
         request,
@@ -105,8 +116,9 @@ async def show(request: Request) -> Response:
             earlier=timeline.attempt_count(job) - len(attempts),
             too_large=too_large,
             actions=action_notices.allowed(request, (job.state,)),
-            stuck=diagnosis.stuck(job, served, now),
-            waiting=diagnosis.waiting(job, queue, leader, now),
+            stuck=stuck,
+            waiting=waiting,
+            explanation=explanation,
             unread=tuple(
                 (what, error.public) for what, error in found if isinstance(error, DatabaseError)
             ),

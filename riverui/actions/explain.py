@@ -1,0 +1,90 @@
+"""Finds out why a job is not running, for pages, the API and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from riverui.domain.explain import Explanation, explain
+from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueWork, Unread
+from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
+from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.errors import DatabaseError, QueryTimeout
+from riverui.storage.interface import EXPLANATIONS, Driver, Executor
+
+_CUT = 1_000
+"""Characters that are read of each long text of a job: the beginning of an error is enough."""
+_NOT_ASKED = Unread(why="It does not matter in this state.")
+
+_Fact = TypeVar("_Fact")
+
+
+async def job_explain(driver: Driver, id: int) -> tuple[JobShowRow, Explanation] | None:
+    """Return a job, its long texts cut, and why it is not running; None where there is no such job.
+
+    A job too large to be read in time comes without what is in its JSON.
+    """
+    try:
+        async with driver.reading() as executor:
+            job = await executor.job_get(id, cut=_CUT)
+    except QueryTimeout:
+        async with driver.reading() as executor:
+            job = await executor.job_get(id, lean=True)
+    return None if job is None else (job, await explain_row(driver, job))
+
+
+async def explain_row(driver: Driver, job: JobShowRow) -> Explanation:
+    """Return why a job that has been read is not running.
+
+    Only what matters in its state is read, each fact in a statement of its own: one that cannot be
+    read makes its checks say that they cannot tell.
+    """
+    queue: QueueRow | Unread | None = None
+    leader: LeaderRow | Unread | None = None
+    line: JobLine | Unread = _NOT_ASKED
+    work: QueueWork | Unread = _NOT_ASKED
+    lock: JobLock | Unread | None = None
+    ended = job.state in FINALIZED
+    if not ended:
+        queue = await _fact(driver, lambda executor: executor.queue_row_get(job.queue))
+    if job.state in (JobState.SCHEDULED, JobState.RETRYABLE, JobState.RUNNING):
+        leader = await _fact(driver, lambda executor: executor.leader_get())
+    if EXPLANATIONS not in driver.capabilities:
+        line = work = lock = Unread(why=EXPLANATIONS.missing)
+    elif not ended:
+        if job.state is JobState.AVAILABLE:
+            line = await _fact(
+                driver,
+                lambda executor: EXPLANATIONS.on(executor).job_line_get(
+                    job.queue,
+                    priority=job.priority,
+                    scheduled_at=job.scheduled_at,
+                    id=job.id,
+                ),
+            )
+        work = await _fact(
+            driver,
+            lambda executor: EXPLANATIONS.on(executor).queue_work_get(job.queue, kind=job.kind),
+        )
+        lock = await _fact(driver, lambda executor: EXPLANATIONS.on(executor).job_lock_get(job.id))
+    return explain(
+        JobFacts(
+            job=job,
+            now=datetime.now(UTC),
+            queue=queue,
+            leader=leader,
+            line=line,
+            work=work,
+            lock=Unread(why="The job is gone.") if lock is None else lock,
+        )
+    )
+
+
+async def _fact(driver: Driver, read: Callable[[Executor], Awaitable[_Fact]]) -> _Fact | Unread:
+    """Return what `read` gives in a transaction of its own, or that it could not be read."""
+    try:
+        async with driver.reading() as executor:
+            return await read(executor)
+    except DatabaseError as error:
+        return Unread(why=error.public)

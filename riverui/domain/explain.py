@@ -1,0 +1,447 @@
+"""Why a job is not running: what was found around it becomes ordered checks with evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from riverui.domain.clock import duration
+from riverui.domain.job_facts import JobFacts, JobLine, QueueWork, Unread
+from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
+from riverui.domain.queues import LeaderRow, QueueRow
+
+REPORTED_WITHIN = timedelta(minutes=12)
+"""How old the newest sign of a queue's clients may be.
+
+River's clients report their queues every 10 minutes; the rest is for a slow report.
+"""
+SILENT_AFTER = timedelta(minutes=25)
+"""How long nobody has reported a queue before a running job's worker is taken for gone: two reports
+missed, and a little.
+"""
+RESCUED_AFTER = timedelta(hours=1)
+"""River's default of RescueStuckJobsAfter: from then on the leader takes a job for lost."""
+CANCEL_UNHEARD_AFTER = timedelta(minutes=1)
+"""How long a worker may take to end a job that it was asked to cancel before that is told.
+
+A worker hears of it within seconds; the rest is for the job's own cleaning up.
+"""
+LATE_AFTER = timedelta(seconds=15)
+"""How long a job may be due before that is told: the leader looks every 5 seconds by default."""
+STARVED_AFTER = timedelta(minutes=1)
+"""How long only more urgent jobs were started before a job that is due counts as starved: some
+rounds of any client that polls.
+"""
+_FEWEST_ENDS = 20
+"""Ends from which a pace can be told: with fewer, chance makes half of it."""
+_STEADY = 2.0
+"""How many times as many jobs one half of the time may have ended as the other, for a pace."""
+_UNKNOWN_KIND = "job kind is not registered"
+"""How River's error begins where a client has no worker for the kind (UnknownJobKindError)."""
+
+
+class Result(StrEnum):
+    """What a check found."""
+
+    PASSED = "passed"
+    """It was measured, and holds nothing up."""
+    FAILED = "failed"
+    """It was measured, and keeps the job from running, or from going on."""
+    UNKNOWN = "unknown"
+    """It cannot be told."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """One possible reason, and what was found of it."""
+
+    name: str
+    label: str
+    result: Result
+    evidence: str
+    """One or two sentences."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explanation:
+    """Why a job is not running, as far as can be told."""
+
+    headline: str
+    """The first reason that was found, or that none was."""
+    checks: tuple[Check, ...]
+    """The causes that come first come first."""
+
+    @property
+    def blocked(self) -> bool:
+        """Whether anything was found that keeps the job from running or from going on."""
+        return any(check.result is Result.FAILED for check in self.checks)
+
+
+def explain(facts: JobFacts) -> Explanation:
+    """Return the checks that fit the job's state, and the first reason that they found."""
+    found = tuple(check for ask in CHECKS if (check := ask(facts)) is not None)
+    failed = next((check for check in found if check.result is Result.FAILED), None)
+    return Explanation(headline=failed.evidence if failed else _calm(facts), checks=found)
+
+
+def pace(work: QueueWork, now: datetime) -> float | None:
+    """Return how many jobs of the queue end in a second; None where they are few or uneven."""
+    span = now - work.ends_since
+    if len(work.ends) < _FEWEST_ENDS or span <= timedelta(0):
+        return None
+    middle = work.ends_since + span / 2
+    late = sum(end > middle for end in work.ends)
+    early = len(work.ends) - late
+    if max(early, late) > _STEADY * min(early, late):
+        return None
+    return len(work.ends) / span.total_seconds()
+
+
+def stuck(job: JobShowRow, queue: QueueRow | Unread | None, now: datetime) -> str | None:
+    """Return why a running job looks stuck, in words; None when it does not."""
+    if job.state is not JobState.RUNNING or job.attempted_at is None:
+        return None
+    if job.cancel_attempted_at and (since := now - job.cancel_attempted_at) > CANCEL_UNHEARD_AFTER:
+        return (
+            f"Cancellation was requested {duration(since)} ago, but it is still running: "
+            "its worker may be gone or not listening, or the job may be ignoring the cancellation."
+        )
+    if isinstance(queue, QueueRow) and queue.updated_at is None:
+        return (
+            "No client has ever served its queue. The worker of this job may be gone; River's"
+            " leader rescues such jobs after an hour."
+        )
+    if isinstance(queue, QueueRow) and queue.updated_at and now - queue.updated_at > SILENT_AFTER:
+        return (
+            f"No client has served its queue for {duration(now - queue.updated_at)}. The worker of"
+            " this job may be gone; River's leader rescues such jobs after an hour."
+        )
+    if (running := now - job.attempted_at) > RESCUED_AFTER:
+        return (
+            f"It has been running for {duration(running)}. Unless it has a long timeout of its own,"
+            " its worker may be gone; River's leader rescues such jobs after an hour by default."
+        )
+    return None
+
+
+def _calm(facts: JobFacts) -> str:
+    job = facts.job
+    if job.state is JobState.RUNNING:
+        return f"It is running{_since(job, facts.now)}, and nothing looks wrong."
+    if job.state in FINALIZED:
+        return "It has completed: there is nothing left to run."
+    if isinstance(facts.line, JobLine):
+        return "It is next in line, and nothing was found that holds it up."
+    return "Nothing was found that holds it up."
+
+
+def _state(facts: JobFacts) -> Check:
+    job, now = facts.job, facts.now
+    result, evidence = Result.PASSED, f"It is {job.state.value}."
+    if job.state is JobState.PENDING:
+        result = Result.FAILED
+        evidence = (
+            "River does not start pending jobs by itself: whatever inserted the job must release"
+            " it, such as a workflow once its dependencies are done."
+        )
+    elif job.state is JobState.AVAILABLE:
+        evidence = "It is available: any client that works its queue may take it."
+    elif job.state is JobState.SCHEDULED:
+        evidence = "It is scheduled: the leader makes it available when it is due."
+    elif job.state is JobState.RETRYABLE:
+        evidence = (
+            f"Attempt {job.attempt} of {job.max_attempts} failed: the leader makes it available"
+            " again when its retry is due."
+        )
+    elif job.state is JobState.RUNNING:
+        if why := stuck(job, facts.queue, now):
+            result, evidence = Result.FAILED, why
+        else:
+            evidence = f"It is running{_since(job, now)}."
+    elif job.state in (JobState.DISCARDED, JobState.CANCELLED):
+        result = Result.FAILED
+        evidence = f"It has been {job.state.value}, and is not worked again unless it is retried."
+    elif job.state is JobState.COMPLETED:
+        evidence = "It has completed."
+    return _check("state", "State", result, evidence)
+
+
+def _due(facts: JobFacts) -> Check | None:
+    job, now = facts.job, facts.now
+    if job.state not in (JobState.AVAILABLE, JobState.SCHEDULED, JobState.RETRYABLE):
+        return None
+    label = "Retry due" if job.state is JobState.RETRYABLE else "Due"
+    if job.scheduled_at > now:
+        reason = "It will be retried" if job.state is JobState.RETRYABLE else "It is due"
+        evidence = f"{reason} in {duration(job.scheduled_at - now)}."
+        return _check("due", label, Result.FAILED, evidence)
+    late = now - job.scheduled_at
+    if job.state is JobState.AVAILABLE:
+        return _check("due", label, Result.PASSED, f"It has been due for {duration(late)}.")
+    if isinstance(facts.leader, LeaderRow) and late > LATE_AFTER:
+        evidence = (
+            f"It was due {duration(late)} ago, but River's leader has not made it available yet."
+        )
+        return _check("due", label, Result.FAILED, evidence)
+    evidence = (
+        f"It was due {duration(late)} ago, and becomes available when River's leader next checks."
+    )
+    return _check("due", label, Result.PASSED, evidence)
+
+
+def _leader(facts: JobFacts) -> Check | None:
+    """Return whether anybody makes due jobs available, and rescues those that were left behind."""
+    job, leader = facts.job, facts.leader
+    if job.state not in (JobState.SCHEDULED, JobState.RETRYABLE, JobState.RUNNING):
+        return None
+    if isinstance(leader, Unread):
+        evidence = f"The leader could not be read. {leader.why}"
+        return _check("leader", "Leader", Result.UNKNOWN, evidence)
+    if leader is not None and leader.expires_at > facts.now:
+        since = duration(facts.now - leader.elected_at)
+        evidence = f"{leader.leader_id} has been the leader for {since}."
+        return _check("leader", "Leader", Result.PASSED, evidence)
+    if job.state is not JobState.RUNNING:
+        evidence = (
+            "There is no leader at the moment, and only the leader makes scheduled jobs available."
+        )
+        return _check("leader", "Leader", Result.FAILED, evidence)
+    if stuck(job, facts.queue, facts.now) is None:
+        return None
+    evidence = "There is no leader at the moment, and only the leader rescues lost jobs."
+    return _check("leader", "Leader", Result.FAILED, evidence)
+
+
+def _paused(facts: JobFacts) -> Check | None:
+    if facts.job.state in FINALIZED or facts.job.state is JobState.RUNNING:
+        return None
+    if isinstance(facts.queue, Unread):
+        evidence = f"The queue could not be read. {facts.queue.why}"
+        return _check("paused", "Queue not paused", Result.UNKNOWN, evidence)
+    if facts.queue is not None and facts.queue.paused_at:
+        evidence = f"Its queue has been paused for {duration(facts.now - facts.queue.paused_at)}."
+        return _check("paused", "Queue not paused", Result.FAILED, evidence)
+    evidence = f"Queue {facts.job.queue} is not paused."
+    return _check("paused", "Queue not paused", Result.PASSED, evidence)
+
+
+def _served(facts: JobFacts) -> Check | None:
+    """Return who has given a sign of serving the queue: by a report, or by taking a job."""
+    if facts.job.state in FINALIZED or facts.job.state is JobState.RUNNING:
+        return None
+    name, now, label = facts.job.queue, facts.now, "Queue served"
+    if facts.queue is None:
+        # Every client makes the row before it takes a job.
+        evidence = f"No client has ever served its queue, {name}."
+        return _check("served", label, Result.FAILED, evidence)
+    taken = _newest_taken(facts.work)
+    if taken and now - taken[1] < REPORTED_WITHIN:
+        evidence = f"{taken[0]} took a job of this queue {duration(now - taken[1])} ago."
+        return _check("served", label, Result.PASSED, evidence)
+    if isinstance(facts.queue, Unread):
+        evidence = "Whether any client serves the queue cannot be told without its row."
+        return _check("served", label, Result.UNKNOWN, evidence)
+    if facts.queue.updated_at is None:
+        evidence = f"Queue {name} has a row that says nothing of when it was served."
+        return _check("served", label, Result.UNKNOWN, evidence)
+    silent = now - facts.queue.updated_at
+    if silent > REPORTED_WITHIN:
+        evidence = f"Nobody serves queue {name}: no client has reported it for {duration(silent)}."
+        return _check("served", label, Result.FAILED, evidence)
+    evidence = (
+        f"A client reported this queue {duration(silent)} ago; clients do so every 10 minutes."
+    )
+    return _check("served", label, Result.PASSED, evidence)
+
+
+def _kind(facts: JobFacts) -> Check | None:
+    job, now, label = facts.job, facts.now, "Kind known"
+    if job.state in FINALIZED or job.state is JobState.RUNNING:
+        return None
+    if job.errors and job.errors[-1].error.startswith(_UNKNOWN_KIND):
+        evidence = (
+            f"The client that took it last has no worker for the kind {job.kind}: each such attempt"
+            " fails."
+        )
+        return _check("kind", label, Result.FAILED, evidence)
+    if isinstance(facts.work, Unread):
+        return _check("kind", label, Result.UNKNOWN, _unread(facts.work))
+    if facts.work.kind_at is not None:
+        evidence = (
+            f"A job of kind {job.kind} was taken from this queue"
+            f" {duration(now - facts.work.kind_at)} ago."
+        )
+        return _check("kind", label, Result.PASSED, evidence)
+    evidence = (
+        f"No job of kind {job.kind} is among those of this queue that were taken lately; which"
+        " kinds its clients work is not in the database."
+    )
+    return _check("kind", label, Result.UNKNOWN, evidence)
+
+
+def _lock(facts: JobFacts) -> Check | None:
+    job, lock, label = facts.job, facts.lock, "Row not locked"
+    if job.state in FINALIZED:
+        return None
+    if isinstance(lock, Unread):
+        return _check("lock", label, Result.UNKNOWN, _unread(lock))
+    if lock.transaction == 0:
+        return _check("lock", label, Result.PASSED, "No transaction has locked its row.")
+    if lock.pid is None:
+        evidence = (
+            f"Transaction {lock.transaction} has locked its row and is not among those that run:"
+            " it has most likely ended, unless several share the lock."
+        )
+        return _check("lock", label, Result.UNKNOWN, evidence)
+    who = f"process {lock.pid}" + (f" ({lock.client})" if lock.client else "")
+    doing = f", which is {lock.state}" if lock.state else ""
+    since = f" for {duration(facts.now - lock.since)}" if lock.since else ""
+    evidence = f"Its row is locked by the transaction of {who}{doing}{since}: clients pass it over."
+    return _check("lock", label, Result.FAILED, evidence)
+
+
+def _starved(facts: JobFacts) -> Check | None:
+    """Return whether more urgent jobs take all that the clients can do."""
+    job, line, work, label = facts.job, facts.line, facts.work, "Not starved by priority"
+    if job.state is not JobState.AVAILABLE or job.scheduled_at > facts.now:
+        return None
+    if isinstance(line, Unread):
+        return _check("priority", label, Result.UNKNOWN, _unread(line))
+    if line.more_urgent == 0:
+        evidence = f"No job with a lower priority number than {job.priority} waits before it."
+        return _check("priority", label, Result.PASSED, evidence)
+    ahead = _up_to(line.more_urgent, line.cap, "more urgent job")
+    if isinstance(work, Unread):
+        evidence = f"{ahead} {_wait(line.more_urgent)}. {_unread(work)}"
+        return _check("priority", label, Result.UNKNOWN, evidence)
+    own = max((at for p, at in work.started.items() if p >= job.priority), default=None)
+    urgent = max((at for p, at in work.started.items() if p < job.priority), default=None)
+    if own is not None and facts.now - own <= STARVED_AFTER:
+        evidence = (
+            f"{ahead} {_wait(line.more_urgent)}, but one no more urgent than this was taken"
+            f" {duration(facts.now - own)} ago."
+        )
+        return _check("priority", label, Result.PASSED, evidence)
+    waited = facts.now - job.scheduled_at
+    if urgent is not None and facts.now - urgent <= STARVED_AFTER and waited > STARVED_AFTER:
+        last = f"for {duration(facts.now - own)}" if own is not None else "lately"
+        evidence = (
+            f"More urgent jobs keep it waiting: {ahead} {_wait(line.more_urgent)}, and none of"
+            f" priority {job.priority} or less was taken {last}."
+        )
+        return _check("priority", label, Result.FAILED, evidence)
+    evidence = f"{ahead} {_wait(line.more_urgent)}; whether more keep coming is not known yet."
+    return _check("priority", label, Result.UNKNOWN, evidence)
+
+
+def _line(facts: JobFacts) -> Check | None:
+    job, line, label = facts.job, facts.line, "Next in line"
+    if job.state is not JobState.AVAILABLE or job.scheduled_at > facts.now:
+        return None
+    if isinstance(line, Unread):
+        return _check("line", label, Result.UNKNOWN, _unread(line))
+    if line.before == 0:
+        return _check("line", label, Result.PASSED, "It is the next of its queue.")
+    verb = "is" if line.before == 1 else "are"
+    evidence = f"{_up_to(line.before, line.cap, 'job')} {verb} before it in its queue."
+    if line.before < line.cap and not isinstance(facts.work, Unread):
+        rate = pace(facts.work, facts.now)
+        if rate is not None:
+            span = timedelta(seconds=line.before / rate)
+            evidence += (
+                f" As fast as its last {len(facts.work.ends):,} jobs ended, its turn comes in about"
+                f" {duration(span)}."
+            )
+    return _check("line", label, Result.FAILED, evidence)
+
+
+def _slots(facts: JobFacts) -> Check | None:
+    job, work, label = facts.job, facts.work, "Free slots"
+    if job.state is not JobState.AVAILABLE or job.scheduled_at > facts.now:
+        return None
+    if isinstance(work, Unread):
+        return _check("slots", label, Result.UNKNOWN, _unread(work))
+    if work.running == 0:
+        evidence = "No job of this queue is running."
+        return _check("slots", label, Result.PASSED, evidence)
+    verb = "is" if work.running == 1 else "are"
+    evidence = (
+        f"{_up_to(work.running, work.cap, 'job')} of this queue {verb} running; how many its"
+        " clients may run at once is not in the database."
+    )
+    return _check("slots", label, Result.UNKNOWN, evidence)
+
+
+def _client(facts: JobFacts) -> Check | None:
+    """Return whether the client that runs the job has given a sign of life since it took it."""
+    job, now, label = facts.job, facts.now, "Its client lives"
+    if job.state is not JobState.RUNNING:
+        return None
+    if not job.attempted_by:
+        evidence = "The row does not name the client that runs it."
+        return _check("client", label, Result.UNKNOWN, evidence)
+    name = job.attempted_by[-1]
+    leads = isinstance(facts.leader, LeaderRow) and facts.leader.leader_id == name
+    if leads and isinstance(facts.leader, LeaderRow) and facts.leader.expires_at > now:
+        evidence = f"{name} runs it, and is the leader at present."
+        return _check("client", label, Result.PASSED, evidence)
+    if isinstance(facts.work, Unread):
+        return _check("client", label, Result.UNKNOWN, f"{name} runs it. {_unread(facts.work)}")
+    taken = facts.work.clients.get(name)
+    later = taken is not None and (job.attempted_at is None or taken > job.attempted_at)
+    if taken is not None and later and now - taken < REPORTED_WITHIN:
+        evidence = f"{name} runs it, and took another job {duration(now - taken)} ago."
+        return _check("client", label, Result.PASSED, evidence)
+    evidence = f"{name} runs it, and has given no other sign of life in this queue lately."
+    return _check("client", label, Result.UNKNOWN, evidence)
+
+
+CHECKS: tuple[Callable[[JobFacts], Check | None], ...] = (
+    _state,
+    _due,
+    _leader,
+    _client,
+    _paused,
+    _served,
+    _kind,
+    _lock,
+    _starved,
+    _line,
+    _slots,
+)
+"""What may keep a job from running: each gives its check, or None where it does not fit the state.
+
+What holds up all jobs comes before what holds up one; the first that fails is the headline.
+"""
+
+
+def _check(name: str, label: str, result: Result, evidence: str) -> Check:
+    return Check(name=name, label=label, result=result, evidence=evidence)
+
+
+def _newest_taken(work: QueueWork | Unread) -> tuple[str, datetime] | None:
+    if isinstance(work, Unread) or not work.clients:
+        return None
+    return max(work.clients.items(), key=lambda item: item[1])
+
+
+def _since(job: JobShowRow, now: datetime) -> str:
+    by = f" at {job.attempted_by[-1]}" if job.attempted_by else ""
+    return f"{by} for {duration(now - job.attempted_at)}" if job.attempted_at else by
+
+
+def _unread(fact: Unread) -> str:
+    return f"It could not be read. {fact.why}"
+
+
+def _up_to(count: int, cap: int, noun: str) -> str:
+    """Return a number of things: "1 job", "17 jobs", "More than 1,000 jobs"."""
+    if count >= cap:
+        return f"At least {cap:,} {noun}s"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _wait(count: int) -> str:
+    return "waits" if count == 1 else "wait"

@@ -1,0 +1,75 @@
+"""What is found around a job that does not run: what riverui.domain.explain is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from riverui.domain.jobs import JobShowRow
+from riverui.domain.queues import LeaderRow, QueueRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unread:
+    """Stands for a fact that could not be read."""
+
+    why: str
+    """A sentence."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobLine:
+    """The due jobs that River takes before this one; both numbers are exact below `cap`."""
+
+    before: int
+    more_urgent: int
+    """Those among them with a lower priority number."""
+    cap: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueWork:
+    """What a queue's clients were seen to do, among its running and newest attempted jobs."""
+
+    running: int
+    """Exact below `cap`."""
+    cap: int
+    clients: Mapping[str, datetime]
+    """When each client took a job of this queue last; the newest few."""
+    started: Mapping[int, datetime]
+    """When a job of each priority was taken last."""
+    kind_at: datetime | None
+    """When a job of the kind in question was taken last."""
+    ends: Sequence[datetime]
+    """When jobs completed, in any order; all that did since `ends_since`."""
+    ends_since: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobLock:
+    """What Postgres knows of the lock on a job's row."""
+
+    transaction: int
+    """The last that locked or changed it and has not been forgotten; 0 for none."""
+    pid: int | None
+    """The server process of that transaction, while it runs."""
+    client: str | None
+    """The session's application name; None where it is not told."""
+    state: str | None
+    """Such as `idle in transaction`; None where the role may not see it."""
+    since: datetime | None
+    """When the transaction began; None where the role may not see it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobFacts:
+    """A job and what was found around it."""
+
+    job: JobShowRow
+    now: datetime
+    queue: QueueRow | Unread | None
+    leader: LeaderRow | Unread | None
+    line: JobLine | Unread
+    work: QueueWork | Unread
+    lock: JobLock | Unread

@@ -1,0 +1,80 @@
+-- What tells why a job is not running.
+
+-- name: job_line_get
+-- The order in which River fetches (JobGetAvailable), walked from its beginning up to the job.
+select count(*) as before, count(*) filter (where x.priority < :priority::smallint) as more_urgent
+from (
+  select j.priority from /* schema */river_job j
+  where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= now()
+    and (j.priority, j.scheduled_at, j.id) < (:priority::smallint, :scheduled_at::timestamptz, :id::bigint)
+  order by j.priority, j.scheduled_at, j.id
+  limit :cap::bigint
+) x;
+
+-- name: queue_work_get
+-- Of each state and priority the jobs that were due last: among them are those that were taken last, all in reach of
+-- the fetching index. Times far away say nothing, and may be infinite.
+with seen as materialized (
+  select s.state, n.priority, x.kind, x.client, x.attempted_at, x.finalized_at
+  from unnest('{running,completed,retryable,discarded}'::text[]::/* schema */river_job_state[]) as s (state)
+  cross join generate_series(1, 4) as n (priority)
+  cross join lateral (
+    select j.kind, left(j.attempted_by[array_upper(j.attempted_by, 1)], 100) as client, j.finalized_at,
+      case when j.attempted_at between now() - interval '1 day' and now() then j.attempted_at end as attempted_at
+    from /* schema */river_job j
+    where j.state = s.state and j.queue = :queue::text and j.priority = n.priority
+    order by j.scheduled_at desc
+    limit :seen::bigint
+  ) x
+),
+clients as materialized (
+  select w.client, max(w.attempted_at) as taken_at
+  from seen w
+  where w.client is not null and w.attempted_at is not null
+  group by w.client
+  order by taken_at desc
+  limit 50
+),
+since as materialized (
+  -- From when on the completed jobs are all known: where there are more of a priority, from the oldest end of those.
+  select greatest(now() - interval '10 minutes', max(w.oldest)) as ends_since
+  from (
+    select min(e.finalized_at) as oldest from seen e
+    where e.state = 'completed'
+    group by e.priority
+    having count(*) >= :seen::bigint
+  ) w
+)
+select
+  (
+    select count(*) from (
+      select 1 from /* schema */river_job j
+      where j.state = 'running' and j.queue = :queue::text
+      order by j.priority limit :cap::bigint
+    ) x
+  ) as running,
+  (select max(w.attempted_at) from seen w where w.kind = :kind::text) as kind_at,
+  array(
+    select (select max(w.attempted_at) from seen w where w.priority = n.priority)
+    from generate_series(1, 4) as n (priority) order by n.priority
+  ) as started,
+  array(select c.client from clients c order by c.taken_at desc, c.client) as client_names,
+  array(select c.taken_at from clients c order by c.taken_at desc, c.client) as client_times,
+  array(
+    select e.finalized_at from seen e, since s
+    where e.state = 'completed' and e.finalized_at between s.ends_since and now()
+  ) as ends,
+  (select s.ends_since from since s) as ends_since;
+
+-- name: job_lock_get
+-- Whoever locks or changes a row leaves its transaction there, and holds the lock on that transaction until it ends.
+select j.xmax::text::bigint as transaction, l.pid, l.client, l.state, l.since
+from /* schema */river_job j
+left join lateral (
+  select k.pid, nullif(a.application_name, '') as client, a.state, a.xact_start as since
+  from pg_locks k
+  left join pg_stat_activity a on a.pid = k.pid
+  where k.locktype = 'transactionid' and k.granted and k.transactionid = j.xmax
+  limit 1
+) l on j.xmax <> '0'::xid
+where j.id = :id::bigint;

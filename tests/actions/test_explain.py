@@ -1,0 +1,257 @@
+"""Why a job is not running: each cause is made in a real database, and named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.actions.explain import job_explain
+from riverui.domain.explain import Explanation, Result
+from riverui.storage.interface import WORKING, Driver
+from tests.contract.bare import BareDriver
+from tests.factory import WORKER, attempt_error, job, leader, queue
+
+PASSED, FAILED, UNKNOWN = Result.PASSED, Result.FAILED, Result.UNKNOWN
+Connection = AsyncConnection[Any]
+
+
+def ago(**span: float) -> datetime:
+    return datetime.now(UTC) - timedelta(**span)
+
+
+async def explained(driver: Driver, job_id: int) -> Explanation:
+    found = await job_explain(driver, job_id)
+    assert found is not None
+    assert found[0].id == job_id
+    return found[1]
+
+
+def results(explanation: Explanation) -> Mapping[str, Result]:
+    return {check.name: check.result for check in explanation.checks}
+
+
+async def ended(connection: Connection, **columns: Any) -> int:
+    """Insert a job that a client took a minute ago."""
+    times = {"attempted_at": ago(minutes=1), "finalized_at": ago(seconds=50)}
+    return await job(connection, "completed", **times | columns)
+
+
+async def test_nothing_holds_the_next_job_up(driver: Driver, connection: Connection) -> None:
+    await queue(connection)
+    await ended(connection)
+    found = await explained(driver, await job(connection))
+    assert not found.blocked
+    assert found.headline == "It is next in line, and nothing was found that holds it up."
+    assert set(results(found).values()) == {PASSED}
+    assert [*results(found)] == [
+        *("state", "due", "paused", "served", "kind", "lock", "priority", "line", "slots")
+    ]
+
+
+async def test_there_is_no_such_job(driver: Driver) -> None:
+    assert await job_explain(driver, 7) is None
+
+
+async def test_a_job_that_is_not_due(driver: Driver, connection: Connection) -> None:
+    await queue(connection)
+    await leader(connection)
+    found = await explained(
+        driver, await job(connection, "scheduled", scheduled_at=ago(minutes=-65.5))
+    )
+    assert found.headline == "It is due in 1 h 5 m."
+    assert results(found)["leader"] is PASSED
+    assert "line" not in results(found)
+    at = datetime.now(UTC) + timedelta(minutes=5, seconds=30)
+    found = await explained(driver, await job(connection, scheduled_at=at))
+    assert found.headline.startswith("It is due in 5 m")
+
+
+async def test_a_retry_that_is_pending(driver: Driver, connection: Connection) -> None:
+    await queue(connection)
+    await leader(connection)
+    found = await explained(
+        driver, await job(connection, "retryable", scheduled_at=ago(minutes=-65.5))
+    )
+    assert found.headline == "It will be retried in 1 h 5 m."
+    assert "Attempt 1 of 25 failed" in found.checks[0].evidence
+
+
+@pytest.mark.parametrize("term", [None, timedelta(seconds=-30)], ids=["none", "run out"])
+async def test_nobody_leads(driver: Driver, connection: Connection, term: timedelta | None) -> None:
+    await queue(connection)
+    if term is not None:
+        await leader(connection, expires_at=datetime.now(UTC) + term)
+    found = await explained(driver, await job(connection, "scheduled", scheduled_at=ago(minutes=3)))
+    assert found.headline.startswith("There is no leader at the moment")
+    waits = await explained(driver, await job(connection))
+    assert "leader" not in results(waits), "it needs none"
+
+
+async def test_the_leader_is_late(driver: Driver, connection: Connection) -> None:
+    await queue(connection)
+    await leader(connection)
+    late = await job(connection, "scheduled", scheduled_at=ago(minutes=3))
+    found = await explained(driver, late)
+    assert "but River's leader has not made it available yet" in found.headline
+
+
+async def test_a_paused_queue(driver: Driver, connection: Connection) -> None:
+    await queue(connection, paused_at=ago(minutes=20))
+    found = await explained(driver, await job(connection))
+    assert found.headline.startswith("Its queue has been paused for 20 m")
+
+
+async def test_nobody_serves_the_queue(driver: Driver, connection: Connection) -> None:
+    await queue(connection, "mail", updated_at=ago(minutes=14))
+    waiting = await job(connection, queue="mail")
+    found = await explained(driver, waiting)
+    assert found.headline.startswith("Nobody serves queue mail: no client has reported it for 14 m")
+    await ended(connection, queue="mail")
+    found = await explained(driver, waiting)
+    assert results(found)["served"] is PASSED
+    assert WORKER in next(c.evidence for c in found.checks if c.name == "served")
+    never = await explained(driver, await job(connection, queue="nobodys"))
+    assert never.headline == "No client has ever served its queue, nobodys."
+
+
+async def test_a_pending_job_waits_for_its_release(driver: Driver, connection: Connection) -> None:
+    await queue(connection)
+    found = await explained(driver, await job(connection, "pending"))
+    assert found.headline.startswith("River does not start pending jobs by itself")
+
+
+async def test_a_kind_that_the_clients_do_not_know(driver: Driver, connection: Connection) -> None:
+    await queue(connection)
+    await ended(connection, kind="another")
+    found = await explained(driver, await job(connection))
+    assert results(found)["kind"] is UNKNOWN
+    error = "job kind is not registered in the client's Workers bundle: test_kind"
+    refused = await job(connection, attempt=1, errors=[attempt_error(error=error)])
+    found = await explained(driver, refused)
+    assert results(found)["kind"] is FAILED
+    assert "has no worker for the kind test_kind" in found.headline
+
+
+async def test_the_holder_of_a_lock(
+    driver: Driver, connection: Connection, database_url: str
+) -> None:
+    await queue(connection)
+    waiting = await job(connection)
+    with psycopg.connect(database_url, application_name="a forgotten psql") as other:
+        other.execute("select from river_job where id = %s for update", [waiting])
+        found = await explained(driver, waiting)
+        assert f"process {other.info.backend_pid} (a forgotten psql)" in found.headline
+        assert "idle in transaction" in found.headline
+        other.rollback()
+    found = await explained(driver, waiting)
+    assert results(found)["lock"] is UNKNOWN, "who has locked it last has ended"
+
+
+async def test_its_place_in_line(driver: Driver, connection: Connection) -> None:
+    """As River fetches: by priority, then by when a job was due, then by id."""
+    await queue(connection)
+    due = ago(minutes=5)
+    same_before = await job(connection, scheduled_at=due)
+    waiting = await job(connection, scheduled_at=due)
+    await job(connection, scheduled_at=due)
+    assert same_before < waiting
+    await job(connection, scheduled_at=ago(minutes=6))
+    await job(connection, scheduled_at=ago(minutes=4))
+    await job(connection, scheduled_at=ago(minutes=6), priority=2)
+    await job(connection, scheduled_at=ago(minutes=6), queue="another")
+    await job(connection, "running", scheduled_at=ago(minutes=6))
+    await job(connection, scheduled_at=datetime.now(UTC) + timedelta(minutes=1), priority=1)
+    found = await explained(driver, waiting)
+    assert found.headline == "2 jobs are before it in its queue."
+    assert results(found)["slots"] is UNKNOWN
+
+
+async def test_a_long_line_is_not_counted_to_its_end(
+    driver: Driver, connection: Connection
+) -> None:
+    await queue(connection)
+    await connection.execute(
+        "insert into river_job (kind, args, scheduled_at)"
+        " select 'test_kind', '{}', now() - interval '1 hour' from generate_series(1, 1200)"
+    )
+    found = await explained(driver, await job(connection))
+    assert found.headline == "At least 1,000 jobs are before it in its queue."
+
+
+async def test_when_its_turn_comes(driver: Driver, connection: Connection) -> None:
+    await queue(connection)
+    for n in range(40):
+        at = ago(seconds=n * 14 + 5)
+        await ended(connection, scheduled_at=at, attempted_at=at, finalized_at=at)
+    for _ in range(4):
+        await job(connection, scheduled_at=ago(minutes=5))
+    found = await explained(driver, await job(connection))
+    assert found.headline == (
+        "4 jobs are before it in its queue. As fast as its last 40 jobs ended, its turn comes in"
+        " about 1 m 0 s."
+    )
+
+
+async def test_more_urgent_jobs_starve_it(driver: Driver, connection: Connection) -> None:
+    await queue(connection)
+    waiting = await job(connection, priority=3, scheduled_at=ago(minutes=10))
+    await job(connection, priority=1)
+    await ended(connection, priority=1, attempted_at=ago(seconds=5))
+    await ended(connection, priority=3, attempted_at=ago(minutes=8))
+    found = await explained(driver, waiting)
+    assert found.headline.startswith(
+        "More urgent jobs keep it waiting: 1 more urgent job waits, and none of priority 3 or less"
+        " was taken for 8 m"
+    )
+    await ended(connection, priority=3, attempted_at=ago(seconds=5))
+    assert results(await explained(driver, waiting))["priority"] is PASSED
+
+
+async def test_a_job_that_runs(driver: Driver, connection: Connection) -> None:
+    await queue(connection)
+    await leader(connection, "somebody")
+    running = await job(connection, "running", attempted_at=ago(minutes=3))
+    found = await explained(driver, running)
+    assert not found.blocked
+    assert found.headline.startswith(f"It is running at {WORKER} for 3 m")
+    assert results(found)["client"] is UNKNOWN
+    await ended(connection)
+    found = await explained(driver, running)
+    assert results(found)["client"] is PASSED
+    await connection.execute("update river_queue set updated_at = %s", [ago(hours=1)])
+    found = await explained(driver, running)
+    assert found.headline.startswith("No client has served its queue for 1 h")
+    assert results(found)["leader"] is PASSED
+    await connection.execute("delete from river_leader")
+    assert results(await explained(driver, running))["leader"] is FAILED
+
+
+@pytest.mark.parametrize(
+    ("state", "words", "blocked"),
+    [
+        ("completed", "It has completed: there is nothing left to run.", False),
+        ("discarded", "It has been discarded, and is not worked again unless", True),
+        ("cancelled", "It has been cancelled, and is not worked again unless", True),
+    ],
+)
+async def test_a_job_that_has_ended(
+    driver: Driver, connection: Connection, state: str, words: str, blocked: bool
+) -> None:
+    found = await explained(driver, await job(connection, state))
+    assert found.headline.startswith(words)
+    assert found.blocked is blocked
+    assert [*results(found)] == ["state"]
+
+
+async def test_what_a_driver_does_not_offer_cannot_be_told(
+    driver: Driver, connection: Connection
+) -> None:
+    waiting = await job(connection, "scheduled")
+    found = await explained(BareDriver(WORKING.on(driver)), waiting)
+    assert (results(found)["kind"], results(found)["lock"]) == (UNKNOWN, UNKNOWN)
+    assert results(found)["leader"] is FAILED

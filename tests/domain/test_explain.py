@@ -1,0 +1,178 @@
+"""Why a job is not running, from facts alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from riverui.domain.clock import FIRST, LAST
+from riverui.domain.explain import CHECKS, Result, explain, pace
+from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueWork, Unread
+from riverui.domain.jobs import AttemptError, JobShowRow, JobState, JsonText
+from riverui.domain.queues import LeaderRow, QueueRow
+
+NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+EMPTY = JsonText(text="{}", size=2)
+UNREAD = Unread(why="permission denied for table river_queue.")
+
+TIMES = st.one_of(
+    st.sampled_from([FIRST, LAST, NOW]),
+    st.integers(-(10**6), 10**6).map(lambda seconds: NOW + timedelta(seconds=seconds)),
+)
+MAYBE_TIMES = st.none() | TIMES
+COUNTS = st.integers(0, 1_000)
+CLIENTS = st.sampled_from(["a", "b", "c"])
+UNREADS = st.just(UNREAD)
+
+JOBS = st.builds(
+    JobShowRow,
+    id=st.integers(1, 2**63 - 1),
+    state=st.sampled_from(JobState),
+    attempt=st.integers(0, 32_767),
+    max_attempts=st.integers(1, 32_767),
+    attempted_at=MAYBE_TIMES,
+    created_at=TIMES,
+    finalized_at=MAYBE_TIMES,
+    scheduled_at=TIMES,
+    priority=st.integers(1, 4),
+    args=st.just(EMPTY),
+    attempted_by=st.lists(CLIENTS, max_size=2).map(tuple),
+    errors=st.lists(
+        st.builds(
+            AttemptError,
+            at=MAYBE_TIMES,
+            attempt=st.integers(0, 5),
+            error=st.sampled_from(["boom", "job kind is not registered in the client's Workers"]),
+            trace=st.just(""),
+        ),
+        max_size=1,
+    ).map(tuple),
+    kind=st.just("mail"),
+    metadata=st.just(EMPTY),
+    output=st.none(),
+    logs=st.just(()),
+    queue=st.just("default"),
+    tags=st.just(()),
+    unique_key=st.none(),
+    unique_states=st.just(()),
+    cancel_attempted_at=MAYBE_TIMES,
+    snoozes=st.just(0),
+    rescues=st.just(0),
+)
+QUEUES = st.builds(
+    QueueRow,
+    name=st.just("default"),
+    created_at=TIMES,
+    metadata=st.just(EMPTY),
+    paused_at=MAYBE_TIMES,
+    updated_at=MAYBE_TIMES,
+)
+LEADERS = st.builds(LeaderRow, leader_id=CLIENTS, elected_at=TIMES, expires_at=TIMES)
+LINES = COUNTS.flatmap(
+    lambda before: st.builds(
+        JobLine,
+        before=st.just(before),
+        more_urgent=st.integers(0, before),
+        cap=st.just(1_000),
+    )
+)
+WORKS = st.builds(
+    QueueWork,
+    running=COUNTS,
+    cap=st.just(1_000),
+    clients=st.dictionaries(CLIENTS, TIMES),
+    started=st.dictionaries(st.integers(1, 4), TIMES),
+    kind_at=MAYBE_TIMES,
+    ends=st.lists(TIMES, max_size=50),
+    ends_since=TIMES,
+)
+LOCKS = st.builds(
+    JobLock,
+    transaction=st.integers(0, 2**32 - 1),
+    pid=st.none() | st.integers(1, 99_999),
+    client=st.none() | st.just("psql"),
+    state=st.none() | st.just("active"),
+    since=MAYBE_TIMES,
+)
+FACTS = st.builds(
+    JobFacts,
+    job=JOBS,
+    now=st.just(NOW),
+    queue=st.none() | QUEUES | UNREADS,
+    leader=st.none() | LEADERS | UNREADS,
+    line=LINES | UNREADS,
+    work=WORKS | UNREADS,
+    lock=LOCKS | UNREADS,
+)
+
+
+@given(FACTS)
+@settings(max_examples=500)
+def test_the_headline_is_the_first_reason_found(facts: JobFacts) -> None:
+    found = explain(facts)
+    failed = [check.evidence for check in found.checks if check.result is Result.FAILED]
+    assert found.blocked is bool(failed)
+    assert (found.headline in failed[:1]) is bool(failed)
+    assert found.headline.endswith(".")
+    names = [check.name for check in found.checks]
+    assert names[0] == "state"
+    assert len(set(names)) == len(names) <= len(CHECKS)
+    for check in found.checks:
+        assert check.label
+        assert check.evidence.endswith("."), check
+
+
+@given(FACTS)
+@settings(max_examples=500)
+def test_nothing_passes_that_was_not_measured(facts: JobFacts) -> None:
+    results = {check.name: check.result for check in explain(facts).checks}
+    if isinstance(facts.queue, Unread):
+        assert results.get("paused") in (None, Result.UNKNOWN)
+    if isinstance(facts.leader, Unread):
+        assert results.get("leader") in (None, Result.UNKNOWN)
+    if isinstance(facts.lock, Unread):
+        assert results.get("lock") in (None, Result.UNKNOWN)
+    if isinstance(facts.line, Unread):
+        assert {results.get("line"), results.get("priority")} <= {None, Result.UNKNOWN}
+    if isinstance(facts.work, Unread):
+        assert results.get("slots") in (None, Result.UNKNOWN)
+        assert results.get("kind") in (None, Result.UNKNOWN, Result.FAILED)
+        if isinstance(facts.queue, Unread):
+            assert results.get("served") in (None, Result.UNKNOWN)
+
+
+@given(st.integers(20, 200), st.integers(10, 600))
+def test_an_even_pace_is_told(ends: int, seconds: int) -> None:
+    step = timedelta(seconds=seconds) / ends
+    times = [NOW - (n + 0.5) * step for n in range(ends)]
+    found = pace(work(times, NOW - timedelta(seconds=seconds)), NOW)
+    assert found == pytest.approx(ends / seconds)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [],
+        [NOW - n * MINUTE / 2 for n in range(19)],
+        [NOW - MINUTE / 60 for _ in range(60)],
+        [NOW - 9 * MINUTE for _ in range(60)],
+    ],
+    ids=["none", "few", "a burst just now", "none any more"],
+)
+def test_no_pace_is_told_from_few_or_uneven_ends(times: list[datetime]) -> None:
+    assert pace(work(times, NOW - 10 * MINUTE), NOW) is None
+
+
+def work(ends: list[datetime], since: datetime) -> QueueWork:
+    return QueueWork(
+        running=0,
+        cap=1_000,
+        clients={},
+        started={},
+        kind_at=None,
+        ends=ends,
+        ends_since=since,
+    )

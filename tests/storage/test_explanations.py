@@ -1,0 +1,82 @@
+"""What tells why a job is not running, read from odd rows as well."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from riverui.domain.clock import FIRST, LAST
+from riverui.storage.postgres.driver import PostgresDriver
+from tests.storage.conftest import Make
+
+
+def ago(**span: float) -> datetime:
+    return datetime.now(UTC) - timedelta(**span)
+
+
+async def test_the_work_of_a_queue(driver: PostgresDriver, make: Make) -> None:
+    at = [ago(minutes=n) for n in range(6)]
+    await make.job("completed", attempted_at=at[2], attempted_by=["a", "b"], finalized_at=at[1])
+    await make.job("retryable", attempted_at=at[3], attempted_by=["a"], priority=2)
+    await make.job("discarded", attempted_at=at[4], attempted_by=["b"], finalized_at=at[3])
+    await make.job("running", attempted_at=at[5], attempted_by=["a"], kind="rare", priority=4)
+    await make.job("completed", attempted_by=["c"], queue="another")
+    async with driver.reading() as db:
+        found = await db.queue_work_get("default", kind="rare")
+        capped = await db.queue_work_get("default", kind="none", cap=1)
+    assert found.running == 1
+    assert found.clients == {"a": at[3], "b": at[2]}
+    assert found.started == {1: at[2], 2: at[3], 4: at[5]}
+    assert found.kind_at == at[5]
+    assert list(found.ends) == [at[1]]
+    assert timedelta(minutes=9) < datetime.now(UTC) - found.ends_since < timedelta(minutes=11)
+    assert (capped.running, capped.cap, capped.kind_at) == (1, 1, None)
+
+
+async def test_a_pace_is_told_from_the_time_of_which_all_ends_are_known(
+    driver: PostgresDriver, make: Make
+) -> None:
+    for n in range(60):
+        at = ago(seconds=n)
+        await make.job("completed", scheduled_at=at, attempted_at=at, finalized_at=at)
+    async with driver.reading() as db:
+        found = await db.queue_work_get("default", kind="test_kind")
+    assert len(found.ends) == 50
+    assert min(found.ends) == found.ends_since
+
+
+async def test_odd_rows_are_read(driver: PostgresDriver, make: Make) -> None:
+    for odd in ("infinity", "-infinity"):
+        await make.job(
+            "completed", attempted_at=odd, finalized_at=odd, scheduled_at=odd, attempted_by=None
+        )
+        await make.job("running", attempted_at=odd, scheduled_at=odd, attempted_by=[["a"], ["b"]])
+        await make.job("running", attempted_at=None, attempted_by=["x" * 10_000])
+    async with driver.reading() as db:
+        found = await db.queue_work_get("default", kind="test_kind")
+        assert (found.running, found.clients, found.ends) == (4, {}, ())
+        for at, before in ((FIRST, 0), (LAST, 2)):
+            await make.job("available", scheduled_at=ago(minutes=1))
+            line = await db.job_line_get("default", priority=1, scheduled_at=at, id=2**62)
+            assert line.before == before
+        assert (
+            await db.job_line_get("\u202e'; --", priority=1, scheduled_at=LAST, id=1)
+        ).before == 0
+
+
+async def test_a_lock_is_told_with_who_holds_it(driver: PostgresDriver, make: Make) -> None:
+    job_id = await make.job()
+    async with driver.reading() as db:
+        free = await db.job_lock_get(job_id)
+        assert free is not None
+        assert (free.transaction, free.pid) == (0, None)
+        assert await db.job_lock_get(job_id + 1) is None
+        async with make.connection.transaction():
+            await make.connection.execute(
+                "select from river_job where id = %s for update", [job_id]
+            )
+            held = await db.job_lock_get(job_id)
+    assert held is not None
+    assert held.pid == make.connection.info.backend_pid
+    assert held.transaction
+    assert held.since is not None
+    assert held.state == "idle in transaction"
