@@ -285,6 +285,9 @@ def _lock(facts: JobFacts) -> Check | None:
     job, lock, label = facts.job, facts.lock, "Row not locked"
     if job.state in FINALIZED:
         return None
+    if job.state is JobState.RUNNING and stuck(job, facts.queue, facts.now) is None:
+        # Its own worker may hold it, to complete the job with other work in one transaction.
+        return None
     if isinstance(lock, Unread):
         return _check("lock", label, Result.UNKNOWN, _unread(lock))
     if lock.transaction == 0:
@@ -298,7 +301,10 @@ def _lock(facts: JobFacts) -> Check | None:
     who = f"process {lock.pid}" + (f" ({lock.client})" if lock.client else "")
     doing = f", which is {lock.state}" if lock.state else ""
     since = f" for {duration(facts.now - lock.since)}" if lock.since else ""
-    evidence = f"Its row is locked by the transaction of {who}{doing}{since}: clients pass it over."
+    kept = (
+        "clients pass it over" if job.state is JobState.AVAILABLE else "nobody else can change it"
+    )
+    evidence = f"Its row is locked by the transaction of {who}{doing}{since}: {kept}."
     return _check("lock", label, Result.FAILED, evidence)
 
 

@@ -146,6 +146,7 @@ async def test_the_holder_of_a_lock(
         other.execute("select from river_job where id = %s for update", [waiting])
         found = await explained(driver, waiting)
         assert f"process {other.info.backend_pid} (a forgotten psql)" in found.headline
+        assert found.headline.endswith(": clients pass it over.")
         assert "idle in transaction" in found.headline
         other.rollback()
     found = await explained(driver, waiting)
@@ -220,13 +221,14 @@ async def test_a_job_that_runs(driver: Driver, connection: Connection) -> None:
     assert not found.blocked
     assert found.headline.startswith(f"It is running at {WORKER} for 3 m")
     assert results(found)["client"] is UNKNOWN
+    assert "lock" not in results(found), "its own worker may hold one"
     await ended(connection)
     found = await explained(driver, running)
     assert results(found)["client"] is PASSED
     await connection.execute("update river_queue set updated_at = %s", [ago(hours=1)])
     found = await explained(driver, running)
     assert found.headline.startswith("No client has served its queue for 1 h")
-    assert results(found)["leader"] is PASSED
+    assert (results(found)["leader"], results(found)["lock"]) == (PASSED, PASSED)
     await connection.execute("delete from river_leader")
     assert results(await explained(driver, running))["leader"] is FAILED
 
