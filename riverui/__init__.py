@@ -213,6 +213,8 @@ def create_app(
     alone. Raise ConfigError for what cannot be used.
     """
     from riverui.actions.pilot import PLAIN
+    from riverui.engine.client import Client
+    from riverui.engine.insert.job_inserter import JobInserter
     from riverui.storage.connect import driver_of
     from riverui.storage.options import ConnectOptions
     from riverui.web.app import build_app
@@ -241,6 +243,7 @@ def create_app(
         config,
         hosts=hosts,
         close_driver=is_own,
+        inserter=JobInserter(database if isinstance(database, Client) else Client(driver)),
         pilot=getattr(database, "pilot", PLAIN),
     )
 

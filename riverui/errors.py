@@ -160,6 +160,15 @@ class UnknownJobKind(InsertError):
         self.kind = kind
 
 
+class JobRefused(BadRequest):
+    """This job cannot be inserted."""
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+        """Which of what was given is wrong; empty where that is not one thing."""
+
+
 class OutsideJob(RiveruiError):
     """This works only inside a running job, or in its middleware and hooks."""
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from starlette.applications import Starlette
 
+from riverui.engine.client import Client
+from riverui.engine.insert.job_inserter import JobInserter
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.web.app import build_app
@@ -60,6 +62,7 @@ class ServedDashboard:
             self.dashboard,
             close_driver=True,
             hosts=self.hosts,
+            inserter=JobInserter(Client(driver)),
             name=name,
             workers=config.workers,
         )

@@ -20,6 +20,8 @@ from riverui.cli.server import StoppableServer, address, listen, listen_from
 from riverui.demo.opening import give_back, working
 from riverui.demo.postgres import EmbeddedPostgres
 from riverui.demo.seed import seed
+from riverui.engine.client import Client
+from riverui.engine.insert.job_inserter import JobInserter
 from riverui.storage.connect import connect
 from riverui.storage.migrations import migrate
 from riverui.web.app import build_app
@@ -82,6 +84,7 @@ async def _run(
         SignIn(no_auth=True),
         DashboardConfig(env_color="green", env_name="demo"),
         hosts=frozenset({"127.0.0.1", "::1", "localhost"}) if is_loopback(config.host) else None,
+        inserter=JobInserter(Client(driver)),
     )
     server = DemoServer(
         uvicorn.Config(

@@ -15,6 +15,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
+from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import PLAIN, JobPilot
 from riverui.storage.interface import Driver
 from riverui.web import assets
@@ -76,6 +77,7 @@ def build_app(
     *,
     hosts: frozenset[str] | None = None,
     close_driver: bool = False,
+    inserter: JobInserter | None = None,
     pilot: JobPilot = PLAIN,
     limits: DashboardLimits | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -86,11 +88,11 @@ def build_app(
     lifespan).
 
     `hosts` are the only host names answered to, when given. Where a lifespan does reach the app,
-    its end stops what runs in the background, and closes the driver if `close_driver`. `pilot`
-    carries out the verbs on jobs, a client's features among them. `clock` tells in seconds how old
-    counts and live regions are. `name` is that of this process, by which other dashboards of the
-    database know it, `workers` how many answer on the same port. Raises ConfigError for a `sign_in`
-    that lets nobody in or cannot be used.
+    its end stops what runs in the background, and closes the driver if `close_driver`. `inserter`
+    inserts jobs; without one nobody can. `pilot` carries out the verbs on jobs, a client's features
+    among them. `clock` tells in seconds how old counts and live regions are. `name` is that of this
+    process, by which other dashboards of the database know it, `workers` how many answer on the
+    same port. Raises ConfigError for a `sign_in` that lets nobody in or cannot be used.
     """
     config, limits = config or DashboardConfig(), limits or DashboardLimits()
     name = name or process_name()
@@ -110,6 +112,7 @@ def build_app(
         limits=limits,
         metrics=metrics,
         name=name,
+        inserter=inserter,
         navigation={item.name: item.navigation for item in SECTIONS if item.navigation},
         operations=Operations(driver, config, pilot=pilot, limits=limits.operations),
         shared_operations=SharedOperations(

@@ -63,6 +63,7 @@ const KEYS = {
   "x": toggleRow,
   "X": () => { if (focusedRow()) selectTo(focusedRow(), true); },
   "a": () => selectAll(ticked().length !== rows().length),
+  "n": () => one("a[data-new-job]")?.click(),
   "g": () => { goUntil = Date.now() + SECOND_KEY; },
   ".": refreshNow,
   "?": () => one('.rail [data-section="help"]')?.click(),

@@ -50,6 +50,21 @@ async def read(request: Request, model: type[B]) -> B:
     return convert(await payload(request), model)
 
 
+async def read_exact(request: Request, model: type[B]) -> B:
+    """Return the posted JSON as a model whose `Raw` fields are the text that was sent, digit by
+    digit; BadRequest where it does not fit.
+    """
+    text = (await body(request)).strip() or b"{}"
+    if not text.startswith(b"{"):
+        raise BadRequest("The body must be a JSON object.")
+    try:
+        return msgspec.json.decode(text, type=model)
+    except msgspec.ValidationError as error:
+        raise BadRequest(_refusal(model, {}, str(error))) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise BadRequest("The body is not valid JSON.") from None
+
+
 def convert(posted: Mapping[str, Any], model: type[B]) -> B:
     """Return an object as a model; BadRequest in the model's words where it does not fit."""
     posted = model.tidied(posted)

@@ -9,6 +9,7 @@ from itsdangerous import URLSafeTimedSerializer
 from jinja2 import Environment
 from starlette.requests import HTTPConnection
 
+from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
 from riverui.storage.interface import Driver
 from riverui.web.api.time_limits import ApiTimeLimits
@@ -40,6 +41,8 @@ class Dashboard:
     counts: Counts
     driver: Driver
     environment: Environment
+    inserter: JobInserter | None
+    """Inserts jobs; None where this dashboard cannot."""
     limits: DashboardLimits
     metrics: Metrics
     name: str

@@ -10,6 +10,7 @@ from riverui.web.sections.jobs import (
     bulk,
     chosen,
     index,
+    new,
     search,
     show,
     suggest,
@@ -23,6 +24,7 @@ SECTION = Section(
     ),
     routes=(
         GuardedRoute("GET", "/jobs", "jobs.index", "jobs.read", index.index),
+        *new.ROUTES,
         *chosen.ROUTES,
         *bulk.ROUTES,
         GuardedRoute("GET", "/jobs/search", "jobs.search", "jobs.read", search.step),
@@ -38,6 +40,7 @@ SECTION = Section(
     api=api.ENDPOINTS,
     rights={
         **{verb.right: verb.allows for verb in JOB_VERBS.values()},
+        new.RIGHT: "insert jobs",
         "jobs.read": "see jobs, their arguments, errors and logs",
     },
     shortcuts=(
@@ -46,6 +49,7 @@ SECTION = Section(
         Shortcut(keys=("enter",), does="open the row"),
         Shortcut(keys=("x",), does="select the row"),
         Shortcut(keys=("shift", "x"), does="select up to here"),
+        Shortcut(keys=("n",), does="new job"),
         Shortcut(keys=("a",), does="select all on this page"),
         *(
             Shortcut(

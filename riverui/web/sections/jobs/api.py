@@ -35,7 +35,7 @@ from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.disconnects import EndsWithClient
 from riverui.web.search import query
-from riverui.web.sections.jobs import explain, export, progress
+from riverui.web.sections.jobs import explain, export, new_api, progress
 
 log = logging.getLogger("riverui.actions")
 
@@ -283,6 +283,7 @@ ENDPOINTS = (
             ),
         ),
     ),
+    new_api.ENDPOINT,
     # Before the address of a job, which fits this one as well.
     export.ENDPOINT,
     Endpoint(

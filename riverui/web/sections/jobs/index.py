@@ -30,6 +30,7 @@ from riverui.web.search.columns import read_kept
 from riverui.web.search.long_searches import SearchNote, first_note
 from riverui.web.search.search_problems import listing_problem
 from riverui.web.sections.jobs.list_menus import ListMenus, hides_args, list_menus
+from riverui.web.sections.jobs.new import new_url
 from riverui.web.view.job_columns import job_columns
 from riverui.web.view.job_table import JobTable
 from riverui.web.view.page_parts import Problem
@@ -133,6 +134,8 @@ class JobsIndex:
     """Verbs that fit the states shown and the viewer's rights, each with the address that shows
     what it would do to all matching jobs. None for a search that is not understood.
     """
+    new_url: str
+    """The form of a new job; empty where the viewer cannot insert any."""
 
 
 async def index(request: Request) -> Response:
@@ -217,6 +220,7 @@ async def _index(
         final=not understood,
         matching=None if problem else await _matching(request, listing, page, snapshot),
         actions=_actions(request, listing) if understood else (),
+        new_url=new_url(request),
     )
 
 

@@ -26,6 +26,7 @@ from riverui.web.live import action_notices
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.sections.jobs import diagnosis
+from riverui.web.sections.jobs.new import new_url
 from riverui.web.view import timeline
 from riverui.web.view.facts import fact
 from riverui.web.view.render import respond
@@ -72,6 +73,10 @@ class JobsShow:
     kind_url: str
     queue_url: str
     tag_urls: Mapping[str, str]
+    like_url: str
+    """The form for a new job like this one; empty where the viewer cannot insert jobs."""
+    edit_url: str
+    """The form to try a job that has failed or ended again with changes; empty otherwise."""
     worker_urls: Mapping[str, str]
     """Searches for the jobs of a worker, by each name that is not cut."""
     earlier: int = 0
@@ -128,6 +133,10 @@ async def show(request: Request) -> Response:
             kind_url=jobs_url(request, (query.equal(Field.KIND, job.kind),)),
             queue_url=url(request, "queues.show", name=job.queue),
             tag_urls={tag: jobs_url(request, (query.equal(Field.TAG, tag),)) for tag in job.tags},
+            like_url=new_url(request, like=str(job.id)),
+            edit_url=new_url(request, like=str(job.id), edit="1")
+            if job.state in FINALIZED or job.state is JobState.RETRYABLE
+            else "",
             worker_urls={
                 worker: jobs_url(request, (query.equal(Field.WORKER, worker),))
                 for worker in reversed(job.attempted_by)

@@ -1,0 +1,261 @@
+"""Inserting a job: its form, the check of its args while they are typed, and the insert."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.actions import new_jobs as actions
+from riverui.actions.new_jobs import JobInserter, NewJob
+from riverui.domain.jobs import JobShowRow
+from riverui.domain.numbers import is_bigint
+from riverui.errors import BadRequest, DatabaseError, JobRefused, NotFound, NotSupported
+from riverui.storage.interface.engine_params import InsertResult
+from riverui.storage.interface.params import Field, JobFilter, JobPageParams
+from riverui.web.auth.access import access, need
+from riverui.web.http.context import dashboard
+from riverui.web.http.forms import Form, form
+from riverui.web.http.routes import GuardedRoute
+from riverui.web.http.urls import only, url
+from riverui.web.live.notices import Notice
+from riverui.web.search import query
+from riverui.web.sections.jobs import new_form
+from riverui.web.sections.jobs.new_form import NewJobForm
+from riverui.web.view.facts import fact
+from riverui.web.view.redaction import Redaction
+from riverui.web.view.render import done, respond
+
+log = logging.getLogger("riverui.actions")
+
+RIGHT = "jobs.insert"
+"""The right that it takes."""
+_PREFILLED = 100_000
+"""Characters of args that the form begins with: more is not edited in a browser."""
+_MOST_KINDS = 100
+"""Kinds and queues that the form suggests."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobsNew:
+    """The form of a new job."""
+
+    template: ClassVar[str] = "jobs/new.html"
+    fragments: ClassVar[Mapping[str, str]] = {}
+
+    form: NewJobForm
+    allowed: bool = True
+    """Whether the viewer may insert jobs; the page says so where not."""
+    like: JobShowRow | None = None
+    """The job that it was filled in from."""
+    edit: bool = False
+    """Whether that one is to be tried again with changes."""
+    notes: tuple[str, ...] = ()
+    """What was not filled in, in sentences."""
+    problem: str = ""
+    """Why the job was not inserted."""
+    field: str = ""
+    """Which field is wrong; empty where that is not one."""
+    kinds: Sequence[str] = ()
+    queues: Sequence[str] = ()
+    counted: tuple[str, ...] = tuple(state.value for state in new_form.COUNTED)
+    chosen: tuple[str, ...] = tuple(state.value for state in new_form.CHOSEN)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobsNewCheck:
+    """Whether the args that stand in the form could be inserted."""
+
+    template: ClassVar[str] = "jobs/_new_check.html"
+    fragments: ClassVar[Mapping[str, str]] = {}
+
+    problem: str
+
+
+async def show(request: Request) -> Response:
+    """Answer with the form, filled in from the job `like`, or from the newest one of `kind`; who
+    may not insert jobs is told so.
+    """
+    only(request, "kind", "like", "edit")
+    if not access(request).may(RIGHT):
+        return respond(request, JobsNew(form=NewJobForm(), allowed=False))
+    inserter(request)
+    params = request.query_params
+    if text := params.get("like"):
+        job = await _job(request, _id(text))
+        return await _answer(request, job, edit=params.get("edit") == "1")
+    kind = params.get("kind", "")
+    return await _newest(request, NewJobForm(kind=kind)) if kind else await _answer(request, None)
+
+
+async def create(request: Request) -> Response:
+    """Insert the job that was filled in, or fill the form in from the newest one of its kind."""
+    engine, fields = inserter(request), await form(request)
+    filled = new_form.posted(fields)
+    if fields.get("fill") == "1":
+        need(request, "jobs.read")
+        return await _newest(request, filled)
+    like = _like(fields)
+    try:
+        job = new_form.read(filled, _redaction(request), datetime.now(UTC))
+        result = await insert(request, engine, job, like=like)
+    except JobRefused as refused:
+        page = await _page(
+            request, filled, problem=str(refused), field=refused.field, notes=(), like=None
+        )
+        return respond(request, page, status=400)
+    return _inserted(request, result)
+
+
+async def check(request: Request) -> Response:
+    """Answer with what is wrong with the args that are typed so far."""
+    engine, fields = inserter(request), await form(request)
+    filled = new_form.posted(fields)
+    problem = ""
+    try:
+        actions.check(engine, NewJob(kind=filled.kind or "any_kind", args=filled.args))
+    except JobRefused as refused:
+        # What is wrong with other fields is told once it is sent.
+        problem = str(refused) if refused.field == "args" else ""
+    return respond(request, JobsNewCheck(problem=problem))
+
+
+async def insert(
+    request: Request, engine: JobInserter, job: NewJob, *, like: int | None = None
+) -> InsertResult:
+    """Insert a job for whoever asks, and log it; JobRefused where it cannot be inserted."""
+    user = access(request).user
+    result = await actions.insert(engine, job, user=user, like=like)
+    dashboard(request).counts.expire()
+    log.info(
+        "insert by %r: job %d of kind %r%s%s",
+        user,
+        result.job.id,
+        job.kind,
+        "" if like is None else f" like {like}",
+        ", there already" if result.unique_skipped_as_duplicate else "",
+    )
+    return result
+
+
+def inserter(request: Request) -> JobInserter:
+    """Return what inserts jobs; NotSupported where this dashboard cannot."""
+    if (found := dashboard(request).inserter) is None:
+        raise NotSupported("This dashboard cannot insert jobs.")
+    return found
+
+
+def new_url(request: Request, **params: str) -> str:
+    """Return the address of the form; empty where whoever asks cannot insert jobs."""
+    if dashboard(request).inserter is None or not access(request).may(RIGHT):
+        return ""
+    text = "&".join(f"{name}={value}" for name, value in params.items())
+    return url(request, "jobs.new") + (f"?{text}" if text else "")
+
+
+def _inserted(request: Request, result: InsertResult) -> Response:
+    """Lead to the job."""
+    job_id = result.job.id
+    at = url(request, "jobs.show", id=job_id)
+    if result.unique_skipped_as_duplicate:
+        notice = Notice(
+            level="warning",
+            title=f"Nothing was inserted: job {job_id} is there already",
+            details=(f"It has the same unique properties and is {result.job.state.value}.",),
+            link=(f"Job {job_id}", at),
+        )
+    else:
+        notice = Notice(level="success", title=f"Job {job_id} inserted")
+    return done(request, notice, next=at)
+
+
+async def _newest(request: Request, filled: NewJobForm) -> Response:
+    """Answer with the form filled in from the newest job of its kind."""
+    note = f"There is no job of kind {filled.kind[:100]} to fill this in from."
+    if not filled.kind:
+        note = "Name a kind first."
+    else:
+        wanted = JobPageParams(
+            filter=JobFilter(terms=(query.equal(Field.KIND, filled.kind),)), limit=1
+        )
+        page = await fact(dashboard(request).driver, lambda executor: executor.job_list(wanted))
+        if isinstance(page, DatabaseError):
+            note = "The newest job of this kind could not be read in time."
+        elif page.rows:
+            return await _answer(request, await _job(request, page.rows[0].id))
+    return respond(request, await _page(request, filled, notes=(note,)))
+
+
+async def _answer(request: Request, job: JobShowRow | None, *, edit: bool = False) -> Response:
+    filled = NewJobForm()
+    notes: tuple[str, ...] = ()
+    if job is not None:
+        filled, notes = new_form.like(job, _redaction(request))
+    return respond(request, await _page(request, filled, like=job, edit=edit, notes=notes))
+
+
+async def _page(
+    request: Request,
+    filled: NewJobForm,
+    *,
+    notes: tuple[str, ...],
+    like: JobShowRow | None = None,
+    edit: bool = False,
+    problem: str = "",
+    field: str = "",
+) -> JobsNew:
+    kinds: Sequence[str] = ()
+    queues: Sequence[str] = ()
+    if access(request).may("jobs.read"):
+        driver = dashboard(request).driver
+        found = [
+            await fact(driver, lambda executor: executor.job_kind_list(limit=_MOST_KINDS)),
+            await fact(driver, lambda executor: executor.queue_name_list(limit=_MOST_KINDS)),
+        ]
+        kinds, queues = (() if isinstance(names, DatabaseError) else names for names in found)
+    return JobsNew(
+        form=filled,
+        like=like,
+        edit=edit,
+        notes=notes,
+        problem=problem,
+        field=field,
+        kinds=kinds,
+        queues=queues,
+    )
+
+
+async def _job(request: Request, job_id: int) -> JobShowRow:
+    async with dashboard(request).driver.reading() as executor:
+        job = await executor.job_get(job_id, cut=_PREFILLED)
+    if job is None:
+        raise NotFound(f"Job not found: {job_id}.")
+    return job
+
+
+def _like(fields: Form) -> int | None:
+    text = fields.get("like", "")
+    return _id(text) if text else None
+
+
+def _id(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or not is_bigint(int(text)):
+        raise BadRequest("A job id must be a whole number.")
+    return int(text)
+
+
+def _redaction(request: Request) -> Redaction:
+    return Redaction(dashboard(request).config.redact_keys)
+
+
+ROUTES = (
+    GuardedRoute("GET", "/jobs/new", "jobs.new", "jobs.read", show),
+    GuardedRoute("POST", "/jobs/new", "jobs.create", RIGHT, create),
+    GuardedRoute("POST", "/jobs/new/check", "jobs.new_check", RIGHT, check),
+)
+"""The form, what it sends, and the check of its args."""
