@@ -262,6 +262,10 @@ async def test_edit_and_retry_inserts_another_job(
     assert f"Job {old} stays as it is." in page.text
     sent = dict(page.one("form", class_="new-job").fields())
     sent.pop("fill", None)
+    wrong = await client.post("/jobs/new", data=sent | {"args": "{"})
+    assert "Line 1, column 2" in problem(wrong)
+    assert f"Job {old} stays as it is." in parse(wrong.text).text, "it is still known"
+    sent = dict(parse(wrong.text).one("form", class_="new-job").fields())
     answer = await client.post("/jobs/new", data=sent | {"args": '{"to": "ann"}'})
     assert answer.status_code == 303
     before, _, after = await rows(connection)

@@ -36,7 +36,7 @@ async def test_unknown_addresses(api: httpx2.AsyncClient, path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("POST", "jobs", "GET, HEAD"),
+        ("PUT", "jobs", "GET, HEAD, POST"),
         ("DELETE", "jobs/7", "GET, HEAD"),
         ("POST", "queues/default", "GET, HEAD, PATCH"),
         ("POST", "queues/default/pause", "GET, HEAD, PATCH, PUT"),

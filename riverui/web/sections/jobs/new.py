@@ -51,8 +51,8 @@ class JobsNew:
     form: NewJobForm
     allowed: bool = True
     """Whether the viewer may insert jobs; the page says so where not."""
-    like: JobShowRow | None = None
-    """The job that it was filled in from."""
+    like: int | None = None
+    """The id of the job that it was filled in from."""
     edit: bool = False
     """Whether that one is to be tried again with changes."""
     notes: tuple[str, ...] = ()
@@ -106,7 +106,12 @@ async def create(request: Request) -> Response:
         result = await insert(request, engine, job, like=like)
     except JobRefused as refused:
         page = await _page(
-            request, filled, problem=str(refused), field=refused.field, notes=(), like=None
+            request,
+            filled,
+            like=like,
+            edit=fields.get("edit") == "1",
+            problem=str(refused),
+            field=refused.field,
         )
         return respond(request, page, status=400)
     return _inserted(request, result)
@@ -196,15 +201,16 @@ async def _answer(request: Request, job: JobShowRow | None, *, edit: bool = Fals
     notes: tuple[str, ...] = ()
     if job is not None:
         filled, notes = new_form.like(job, _redaction(request))
-    return respond(request, await _page(request, filled, like=job, edit=edit, notes=notes))
+    like = None if job is None else job.id
+    return respond(request, await _page(request, filled, like=like, edit=edit, notes=notes))
 
 
 async def _page(
     request: Request,
     filled: NewJobForm,
     *,
-    notes: tuple[str, ...],
-    like: JobShowRow | None = None,
+    notes: tuple[str, ...] = (),
+    like: int | None = None,
     edit: bool = False,
     problem: str = "",
     field: str = "",
