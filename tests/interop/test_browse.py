@@ -24,6 +24,7 @@ async def _text(page: httpx2.AsyncClient, path: str) -> str:
     response = await page.get(path)
     assert response.status_code == 200, f"{path} answered {response.status_code}"
     body = re.sub(r"<(script|style)\b.*?</\1>", "", response.text, flags=re.DOTALL)
+    body = re.sub(r"</t[dh]>", " ", body)
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", "", body)))
 
 

@@ -400,7 +400,7 @@ def test_any_period_has_the_same_key(
 @pytest.mark.parametrize("args", ARGS, ids=kind_of)
 async def test_go_inserts_and_python_skips(driver: Driver, go: GoInserter, args: Any) -> None:
     jobs = [
-        InsertManyParams(args, InsertOpts(queue="emails", unique_opts=opts))
+        InsertManyParams(args, InsertOpts(queue="emails", scheduled_at=AT, unique_opts=opts))
         for opts in UNIQUE_OPTS.values()
     ]
     first = go.insert(jobs, keep=True)
@@ -417,7 +417,7 @@ async def test_go_inserts_and_python_skips(driver: Driver, go: GoInserter, args:
 @pytest.mark.parametrize("args", ARGS, ids=kind_of)
 async def test_python_inserts_and_go_skips(driver: Driver, go: GoInserter, args: Any) -> None:
     jobs = [
-        InsertManyParams(args, InsertOpts(queue="emails", unique_opts=opts))
+        InsertManyParams(args, InsertOpts(queue="emails", scheduled_at=AT, unique_opts=opts))
         for opts in UNIQUE_OPTS.values()
     ]
     first = await Client(driver).insert_many(jobs)
