@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from riverui import errors as errors, testing as testing
+    from riverui.actions.new_jobs import JobInserter
     from riverui.contrib.otel import OpenTelemetryPlugin as OpenTelemetryPlugin
     from riverui.domain.jobs import AttemptError, JobRow, JobState
     from riverui.domain.queues import QueueRow
@@ -212,9 +213,8 @@ def create_app(
     as `riverui token` prints them, or the Path of a file of them) let in programs besides, or
     alone. Raise ConfigError for what cannot be used.
     """
+    from riverui.actions.new_jobs import LateInserter
     from riverui.actions.pilot import PLAIN
-    from riverui.engine.client import Client
-    from riverui.engine.insert.job_inserter import JobInserter
     from riverui.storage.connect import driver_of
     from riverui.storage.options import ConnectOptions
     from riverui.web.app import build_app
@@ -237,13 +237,22 @@ def create_app(
         api_tokens=api_tokens,
         no_auth=no_auth,
     )
+
+    def inserter() -> JobInserter:
+        from riverui.engine.client import Client
+        from riverui.engine.insert import job_inserter
+
+        return job_inserter.JobInserter(
+            database if isinstance(database, Client) else Client(driver)
+        )
+
     return build_app(
         driver,
         sign_in,
         config,
         hosts=hosts,
         close_driver=is_own,
-        inserter=JobInserter(database if isinstance(database, Client) else Client(driver)),
+        inserter=LateInserter(inserter),
         pilot=getattr(database, "pilot", PLAIN),
     )
 

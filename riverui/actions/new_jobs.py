@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -71,6 +72,29 @@ class JobInserter(Protocol):
         that is there already with its unique key. JobRefused as of `check`.
         """
         ...
+
+
+class LateInserter:
+    """Makes an inserter for the first job that is checked or inserted: the engine takes longer to
+    load than a dashboard to start.
+    """
+
+    def __init__(self, make: Callable[[], JobInserter]) -> None:
+        self._make = make
+        self._made: JobInserter | None = None
+
+    def check(self, job: NewJob) -> None:
+        """Raise JobRefused where the job could not be inserted."""
+        self._inserter().check(job)
+
+    async def insert(self, job: NewJob) -> InsertResult:
+        """Insert a job, or return the one that is there already with its unique key."""
+        return await self._inserter().insert(job)
+
+    def _inserter(self) -> JobInserter:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
 
 
 def check(inserter: JobInserter, job: NewJob) -> None:

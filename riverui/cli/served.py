@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from starlette.applications import Starlette
 
-from riverui.engine.client import Client
-from riverui.engine.insert.job_inserter import JobInserter
+from riverui.actions.new_jobs import JobInserter, LateInserter
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.web.app import build_app
@@ -62,7 +61,7 @@ class ServedDashboard:
             self.dashboard,
             close_driver=True,
             hosts=self.hosts,
-            inserter=JobInserter(Client(driver)),
+            inserter=LateInserter(lambda: _inserter(driver)),
             name=name,
             workers=config.workers,
         )
@@ -76,3 +75,10 @@ class ServedDashboard:
                 " this process ends, and are not shared with other %s",
                 "containers" if self.config.workers > 1 else "processes",
             )
+
+
+def _inserter(driver: Driver) -> JobInserter:
+    from riverui.engine.client import Client
+    from riverui.engine.insert import job_inserter
+
+    return job_inserter.JobInserter(Client(driver))
