@@ -311,7 +311,7 @@ def _lock(facts: JobFacts) -> Check | None:
 def _starved(facts: JobFacts) -> Check | None:
     """Return whether more urgent jobs take all that the clients can do."""
     job, line, work, label = facts.job, facts.line, facts.work, "Not starved by priority"
-    if job.state is not JobState.AVAILABLE or job.scheduled_at > facts.now:
+    if not facts.in_line:
         return None
     if isinstance(line, Unread):
         return _check("priority", label, Result.UNKNOWN, _unread(line))
@@ -343,8 +343,8 @@ def _starved(facts: JobFacts) -> Check | None:
 
 
 def _line(facts: JobFacts) -> Check | None:
-    job, line, label = facts.job, facts.line, "Next in line"
-    if job.state is not JobState.AVAILABLE or job.scheduled_at > facts.now:
+    line, label = facts.line, "Next in line"
+    if not facts.in_line:
         return None
     if isinstance(line, Unread):
         return _check("line", label, Result.UNKNOWN, _unread(line))
@@ -364,8 +364,8 @@ def _line(facts: JobFacts) -> Check | None:
 
 
 def _slots(facts: JobFacts) -> Check | None:
-    job, work, label = facts.job, facts.work, "Free slots"
-    if job.state is not JobState.AVAILABLE or job.scheduled_at > facts.now:
+    work, label = facts.work, "Free slots"
+    if not facts.in_line:
         return None
     if isinstance(work, Unread):
         return _check("slots", label, Result.UNKNOWN, _unread(work))

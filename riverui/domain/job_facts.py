@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from riverui.domain.jobs import JobShowRow
+from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
 
 
@@ -73,3 +73,8 @@ class JobFacts:
     line: JobLine | Unread
     work: QueueWork | Unread
     lock: JobLock | Unread
+
+    @property
+    def in_line(self) -> bool:
+        """Return whether the job may be taken as soon as its turn comes."""
+        return self.job.state is JobState.AVAILABLE and self.job.scheduled_at <= self.now

@@ -34,7 +34,7 @@ from riverui.storage.postgres.pool import Connection, HostPool, NoPool, OwnPool
 from riverui.storage.postgres.round_trips import ReadSettings, can_pipeline
 from riverui.storage.postgres.sessions import configure, is_closed_by_server, read_only
 from riverui.storage.postgres.sqlalchemy_executor import SqlAlchemyExecutor
-from riverui.storage.postgres.statements import load_queries
+from riverui.storage.postgres.statements import Statements, load_queries
 
 MIGRATIONS = MigrationFolder(Path(__file__).parent / "migrations")
 """Those of River v0.51.1, as SQL for Postgres."""
@@ -246,9 +246,7 @@ class PostgresDriver:
                 reading=settings,
                 prepared=prepared,
             )
-            if self._schema is None and self._found_schema is None:
-                row = await executor._row("schema_current")
-                self._found_schema = row[0] if row else ""
+            await self._find_schema(executor)
             yield executor
 
     @asynccontextmanager
@@ -264,10 +262,14 @@ class PostgresDriver:
                 limits=self._limits,
                 limit=limit.total_seconds(),
             )
-            if self._schema is None and self._found_schema is None:
-                row = await executor._row("schema_current")
-                self._found_schema = row[0] if row else ""
+            await self._find_schema(executor)
             yield executor
+
+    async def _find_schema(self, executor: Statements) -> None:
+        """Remember which schema the tables were found in, where none was named."""
+        if self._schema is None and self._found_schema is None:
+            row = await executor._row("schema_current")
+            self._found_schema = row[0] if row else ""
 
     @asynccontextmanager
     async def _begun(self, access: str, limit: timedelta) -> AsyncIterator[Connection]:

@@ -16,6 +16,7 @@ from riverui.errors import DatabaseError, RiveruiError
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, CountKind, JobFilter
 from riverui.web.config import DashboardConfig
+from riverui.web.live.cancelling import cancel_all
 
 log = logging.getLogger("riverui.counts")
 
@@ -209,11 +210,7 @@ class Counts:
     async def close(self) -> None:
         """Stop what runs in the background."""
         running = (self._flight, self._slow, self._finishing, *self._matching_flights.values())
-        tasks = [task for task in running if task]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await cancel_all(task for task in running if task)
 
     def _enter_loop(self) -> None:
         # A task of a loop that is gone would never end.

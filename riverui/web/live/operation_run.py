@@ -5,6 +5,7 @@ chunk by chunk.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Protocol
 from riverui.actions import jobs
 from riverui.actions.pilot import JobPilot
 from riverui.actions.verbs import Given, JobVerb
-from riverui.errors import DatabaseUnavailable, QueryTimeout
+from riverui.errors import DatabaseUnavailable, QueryTimeout, RiveruiError
 from riverui.storage.interface import Driver, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import (
@@ -31,6 +32,10 @@ from riverui.storage.interface.params import (
 )
 from riverui.web.config import DashboardConfig
 
+log = logging.getLogger("riverui.operations")
+
+UNEXPECTED = "Something went wrong; see the server's log."
+"""What a page says of an error that nobody foresaw."""
 SAMPLES = 10
 """Ids of skipped jobs that an operation remembers for each reason: enough to look at some."""
 
@@ -136,6 +141,17 @@ class Operation:
             samples = self.skipped_samples.get(reason, ())
             if len(samples) < SAMPLES:
                 self.skipped_samples[reason] = (*samples, job_id)
+
+
+def tell_failure(operation: Operation, error: Exception) -> None:
+    """Note why an operation has failed, and log it."""
+    extra = {"operation": operation.id}
+    if isinstance(error, RiveruiError):
+        operation.error = error.public
+        log.warning("%s stopped: %s", operation.verb.name, error, extra=extra)
+    else:
+        operation.error = UNEXPECTED
+        log.error("%s failed", operation.verb.name, extra=extra, exc_info=error)
 
 
 class Ledger(Protocol):

@@ -10,25 +10,24 @@ from typing import NoReturn
 
 from riverui.actions.pilot import PLAIN, JobPilot
 from riverui.actions.verbs import NOTHING, Given, JobVerb
-from riverui.errors import BadRequest, RiveruiError
+from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, CountKind, JobCutoff, JobFilter, JobOrder
 from riverui.web.config import DashboardConfig
+from riverui.web.live.cancelling import cancel_all
 from riverui.web.live.operation_run import (
     SAMPLES,
     Operation,
     OperationLimits,
     OperationRun,
     OperationStatus,
+    tell_failure,
 )
 from riverui.web.live.operation_store import NewOperation, OperationList
 
 __all__ = ["SAMPLES", "Operation", "OperationLimits", "OperationStatus", "Operations"]
 
 log = logging.getLogger("riverui.operations")
-
-UNEXPECTED = "Something went wrong; see the server's log."
-"""What a page says of an error that nobody foresaw."""
 
 
 def refuse(limits: OperationLimits) -> NoReturn:
@@ -171,26 +170,10 @@ class Operations:
         except asyncio.CancelledError:
             operation.error = "The dashboard was shut down."
             raise
-        except RiveruiError as error:
-            operation.error = error.public
-            log.warning(
-                "%s stopped: %s", operation.verb.name, error, extra={"operation": operation.id}
-            )
-        except Exception:
-            operation.error = UNEXPECTED
-            log.exception("%s failed", operation.verb.name, extra={"operation": operation.id})
+        except Exception as error:
+            tell_failure(operation, error)
         finally:
             operation.status = status
             operation.ended_at = datetime.now(UTC)
             operation.task = None
             log.info("%s", operation.summary, extra={"operation": operation.id})
-
-
-async def cancel_all(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel tasks until each has ended."""
-    while tasks:
-        for task in tasks:
-            task.cancel()
-        # A pool that hands out a connection at this very moment forgets that its client was
-        # cancelled.
-        _, tasks = await asyncio.wait(tasks, timeout=0.5)

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from riverui.web.live.cancelling import cancel_all
 from riverui.web.view.preferences import LIVE_SECONDS, Preferences
 
 _SHARE = 0.95
@@ -174,11 +175,7 @@ class Refreshes:
 
     async def close(self) -> None:
         """Give up what is under way."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await cancel_all(self._tasks)
 
     def _enter_loop(self) -> None:
         # A task of a loop that is gone would never end.

@@ -19,7 +19,6 @@ from riverui.errors import (
     DatabaseUnavailable,
     LockTimeout,
     OperationLost,
-    RiveruiError,
 )
 from riverui.storage.interface import OPERATIONS, OWN_TABLES, Driver, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
@@ -32,9 +31,16 @@ from riverui.storage.interface.operations import (
 )
 from riverui.storage.interface.params import JobCursor, JobFilter
 from riverui.web.config import DashboardConfig
-from riverui.web.live.operation_run import Operation, OperationLimits, OperationRun, OperationStatus
+from riverui.web.live.cancelling import cancel_all
+from riverui.web.live.operation_run import (
+    Operation,
+    OperationLimits,
+    OperationRun,
+    OperationStatus,
+    tell_failure,
+)
 from riverui.web.live.operation_store import NewOperation, OperationList
-from riverui.web.live.operations import UNEXPECTED, cancel_all, refuse
+from riverui.web.live.operations import refuse
 from riverui.web.search import query
 
 log = logging.getLogger("riverui.operations")
@@ -304,14 +310,8 @@ class SharedOperations:
             ).run()
         except (OperationLost, DatabaseUnavailable):
             raise
-        except RiveruiError as error:
-            operation.error = error.public
-            log.warning(
-                "%s stopped: %s", operation.verb.name, error, extra={"operation": operation.id}
-            )
-        except Exception:
-            operation.error = UNEXPECTED
-            log.exception("%s failed", operation.verb.name, extra={"operation": operation.id})
+        except Exception as error:
+            tell_failure(operation, error)
         return OperationStatus.FAILED
 
 

@@ -1,0 +1,18 @@
+"""Ends what runs in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+
+async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks until each has ended."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        # A pool that hands out a connection at this very moment forgets that its client was
+        # cancelled.
+        _, left = await asyncio.wait(left, timeout=0.5)
