@@ -1,0 +1,97 @@
+"""Spans of time in logarithmic bins: small, mergeable, and true to 5 % at any percentile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from math import ceil, log, sqrt
+
+GAMMA = 1.105
+"""Each bin ends at this many times the end of the one before, so that its middle is within 5 % of
+all that it holds.
+"""
+FIRST_BIN = 70
+"""The bin of everything up to 1.08 milliseconds (GAMMA ** 70 microseconds), below which no wait
+matters.
+"""
+LAST_BIN = 287
+"""The bin of everything from 32 days (GAMMA ** 287 microseconds): longer runs and waits are told
+as that.
+"""
+_LOG_GAMMA = log(GAMMA)
+_MIDDLE = sqrt(1 / GAMMA)
+"""What the end of a bin is multiplied by for its geometric middle."""
+
+
+def bin_of(microseconds: float) -> int:
+    """Return the bin of a span, as Postgres computes it too; negative spans count as nothing."""
+    if microseconds <= 1:
+        return FIRST_BIN
+    return min(max(ceil(log(microseconds) / _LOG_GAMMA), FIRST_BIN), LAST_BIN)
+
+
+class Sketch:
+    """How many spans fell into each bin, their sum and the longest. Times are microseconds."""
+
+    __slots__ = ("counts", "max_us", "sum_us")
+
+    def __init__(
+        self, counts: Mapping[int, int] | None = None, *, sum_us: int = 0, max_us: int = 0
+    ) -> None:
+        self.counts: dict[int, int] = dict(counts or {})
+        self.sum_us = sum_us
+        self.max_us = max_us
+
+    @classmethod
+    def of(cls, spans: Iterable[timedelta]) -> Sketch:
+        """Return a sketch of these spans."""
+        sketch = cls()
+        for span in spans:
+            sketch.add(span)
+        return sketch
+
+    @property
+    def n(self) -> int:
+        """Return how many spans there are."""
+        return sum(self.counts.values())
+
+    @property
+    def mean(self) -> timedelta | None:
+        """Return their mean; None without any."""
+        n = self.n
+        return timedelta(microseconds=self.sum_us / n) if n else None
+
+    @property
+    def longest(self) -> timedelta | None:
+        """Return the longest; None without any."""
+        return timedelta(microseconds=self.max_us) if self.counts else None
+
+    def add(self, span: timedelta, n: int = 1) -> None:
+        """Count a span, `n` times."""
+        microseconds = max(0, span // timedelta(microseconds=1))
+        found = bin_of(microseconds)
+        self.counts[found] = self.counts.get(found, 0) + n
+        self.sum_us += microseconds * n
+        self.max_us = max(self.max_us, microseconds)
+
+    def merge(self, other: Sketch) -> None:
+        """Count all that another sketch has counted."""
+        for found, n in other.counts.items():
+            self.counts[found] = self.counts.get(found, 0) + n
+        self.sum_us += other.sum_us
+        self.max_us = max(self.max_us, other.max_us)
+
+    def quantile(self, q: float) -> timedelta | None:
+        """Return the span that this share of all do not exceed (0.95 for p95), within 5 %; None
+        without any. What is in the first and the last bin is told as their end and beginning.
+        """
+        n = self.n
+        if not n:
+            return None
+        rank, seen = max(1, ceil(q * n)), 0
+        for found in sorted(self.counts):
+            seen += self.counts[found]
+            if seen >= rank:
+                break
+        middle = GAMMA**found * _MIDDLE
+        return timedelta(microseconds=min(middle, self.max_us) if self.max_us else 0)
