@@ -19,6 +19,7 @@ RETRY = JobVerb(
     tone="primary",
     fits=frozenset({JobState.SCHEDULED, JobState.RETRYABLE} | FINALIZED),
     call=lambda executor, ids, given: executor.job_retry_many(ids),
+    reruns=True,
     done="retried",
     changed="{jobs} will run again now",
     effect=("It becomes available at once.", "They become available at once."),

@@ -98,6 +98,8 @@ class JobVerb:
     """Whether a person is asked before it is done to chosen jobs, and not only before all that
     match.
     """
+    reruns: bool = False
+    """Whether the jobs run again, so that it can be watched whether they fail again."""
     removes: bool = False
     """Whether the jobs are gone afterwards."""
     parameters: tuple[VerbParameter, ...] = ()

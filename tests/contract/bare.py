@@ -72,6 +72,7 @@ class BareExecutor:
         self.job_cancel_many = inner.job_cancel_many
         self.job_move_many = inner.job_move_many
         self.job_retry_many = inner.job_retry_many
+        self.job_outcome_list = inner.job_outcome_list
         self.job_delete_many = inner.job_delete_many
         self.job_row_delete_many = inner.job_row_delete_many
         self.queue_pause = inner.queue_pause

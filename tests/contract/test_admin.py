@@ -49,6 +49,19 @@ async def test_move(driver: Driver) -> None:
     assert (row.state, row.queue, row.priority) == ("available", "other", 1)
 
 
+async def test_outcomes(driver: Driver) -> None:
+    (waiting,) = await insert(driver, job())
+    (done,) = await ended(driver, JobState.COMPLETED, job())
+    (failed,) = await ended(driver, JobState.DISCARDED, job(max_attempts=1))
+    async with driver.transaction() as transaction:
+        found = await transaction.job_outcome_list([waiting, done, failed, NOWHERE, 2**70])
+    assert {each: (at.state, at.errors) for each, at in found.items()} == {
+        waiting: ("available", 0),
+        done: ("completed", 0),
+        failed: ("discarded", len((await row_of(driver, failed)).errors)),
+    }
+
+
 async def test_retry(driver: Driver) -> None:
     (failed,) = await ended(driver, JobState.DISCARDED, job(max_attempts=1))
     (at_work,) = await running(driver, job())

@@ -66,7 +66,7 @@ async def claim(
 ) -> OperationRow | None:
     async with driver.autocommit() as db:
         return await db.operation_claim(
-            holder="b", verbs=["move", "retry"], features=features, term=term
+            holder="b", verbs=["move", "retry"], features=[features], term=term
         )
 
 

@@ -426,6 +426,15 @@ def _others() -> Iterator[tuple[str, Case]]:
 
         # The rows are found, locked and changed.
         yield verb, Case(call=act, indexes={PKEY}, reads=4 * len(ids))
+    watched = list(range(1, 400, 2))
+    yield (
+        "outcomes",
+        Case(
+            call=lambda executor: executor.job_outcome_list(watched),
+            indexes={PKEY},
+            reads=len(watched),
+        ),
+    )
 
 
 def _engine() -> Iterator[tuple[str, Case]]:

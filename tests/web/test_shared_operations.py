@@ -270,7 +270,7 @@ async def test_a_query_of_another_version_is_shown_as_it_is(
 async def test_without_the_table_it_says_so_and_warns(
     others: int, database_url: str, client: httpx2.AsyncClient, app: Starlette
 ) -> None:
-    await migrate(app.state.dashboard.driver, "down", line="riverui")
+    await migrate(app.state.dashboard.driver, "down", line="riverui", target_version=-1)
     seen = [connect(database_url, dashboard=f"web-{n}:1:abc") for n in range(others)]
     for other in seen:
         await other.ping()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from riverui.domain.pace import JobOutcome
 
 
 class SkipReason(StrEnum):
@@ -53,4 +55,8 @@ class JobActions(Protocol):
 
     async def job_retry_many(self, ids: Sequence[int]) -> JobChanges:
         """Do River's JobRetry to each id. Raises UniqueConflict for all when one conflicts."""
+        ...
+
+    async def job_outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:
+        """Return where these jobs stand, by id; those that are gone are left out."""
         ...

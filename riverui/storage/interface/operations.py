@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from riverui.domain.pace import Pace, Watch
 from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.own_tables import OwnTable
 from riverui.storage.interface.params import Count, JobCursor, JobCutoff, JobOrder
 
 OPERATION_TABLE = OwnTable("riverui_operation", 1)
 """Where they are kept."""
+OPERATION_PACE = OwnTable("riverui_operation", 6)
+"""The same, once it can keep how fast an operation goes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +42,7 @@ class OperationParams:
     cutoff: JobCutoff
     total: Count
     """How many matched when it was asked for."""
+    pace: Pace = field(default_factory=Pace)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +56,8 @@ class OperationProgress:
     """Reason → how many jobs, and the first few ids."""
     cursor: JobCursor | None = None
     """Every job up to here was dealt with; None at the beginning."""
+    watch: Watch | None = None
+    """What became of the jobs; None where that does not matter."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,11 +97,16 @@ class OperationExecutor(Protocol):
         self, params: OperationParams, *, holder: str, term: timedelta, most: int
     ) -> OperationRow | None:
         """Keep a new operation, held by `holder`, and return it; one of that id that is there
-        already is returned as it stands.
+        already is returned as it stands. One with a pace needs a table that
+        keeps it: see `operation_keeps_pace`.
 
         None where `most` others have not ended yet. In a transaction, so that two at once do not
         become too many.
         """
+        ...
+
+    async def operation_keeps_pace(self) -> bool:
+        """Return whether the table can keep how fast an operation goes (OPERATION_PACE)."""
         ...
 
     async def operation_get(self, id: str) -> OperationRow | None:
@@ -111,10 +122,10 @@ class OperationExecutor(Protocol):
         ...
 
     async def operation_claim(
-        self, *, holder: str, verbs: Collection[str], features: str, term: timedelta
+        self, *, holder: str, verbs: Collection[str], features: Collection[str], term: timedelta
     ) -> OperationRow | None:
         """Take over the oldest operation that has not ended and that nobody holds, of these verbs
-        and features; None where there is none.
+        and of one of these lists of features; None where there is none.
         """
         ...
 

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from riverui.actions.job_verbs import JOB_VERBS
 from riverui.actions.verbs import Given, JobVerb
 from riverui.domain.jobs import JobState
+from riverui.domain.pace import Pace
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import Count as Counted, CountKind, JobCutoff, JobFilter
 from riverui.web.api import serializers
@@ -33,6 +34,13 @@ class Operation(Model, frozen=True, kw_only=True):
     verb: Annotated[str, Meta(extra_json_schema={"enum": sorted(JOB_VERBS)})]
     parameters: Annotated[
         dict[str, str | int], Meta(description="What the verb takes besides the jobs.")
+    ]
+    pace: Annotated[
+        dict[str, int], Meta(description="What was asked for of its pace; empty for full speed.")
+    ]
+    failing_again: Annotated[
+        Count | None,
+        Meta(description="Of the newest 100 outcomes, those that failed; null if not watched."),
     ]
     query: str
     cutoff_at: Annotated[Time, Meta(description="Jobs that came later are left alone.")]
@@ -59,6 +67,8 @@ class Operation(Model, frozen=True, kw_only=True):
             id=found.id,
             verb=found.verb.name,
             parameters=dict(found.given),
+            pace=dict(found.pace.stored),
+            failing_again=found.watch.failed if found.watch else None,
             query=found.filter_text,
             cutoff_at=serializers.instant(found.cutoff.at),
             user=found.user,
@@ -84,6 +94,8 @@ class Operation(Model, frozen=True, kw_only=True):
             id="q3vJ0yYbXq2R",
             verb="retry",
             parameters={},
+            pace={"per_minute": 600, "canary": 10, "stop_failing": 20},
+            failing_again=3,
             query="state:discarded kind:mail_send",
             cutoff_at="2026-11-21T08:59:58Z",
             user="ci",
@@ -117,7 +129,9 @@ class OperationAnswer(Model, frozen=True, kw_only=True):
         return cls(operation=Operation.example())
 
 
-async def start(request: Request, verb: JobVerb, asked: Query, given: Given) -> Response:
+async def start(
+    request: Request, verb: JobVerb, asked: Query, *, given: Given, pace: Pace
+) -> Response:
     """Begin to act on every job that matches now, and answer 202 with the operation.
 
     What comes into the query later is not touched. BadRequest where the query makes no sense, or
@@ -140,6 +154,7 @@ async def start(request: Request, verb: JobVerb, asked: Query, given: Given) -> 
             cutoff=cutoff,
             total=total,
             user=access(request).user,
+            pace=pace,
         )
     )
     board.counts.expire()

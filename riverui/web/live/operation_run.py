@@ -16,6 +16,7 @@ from typing import Protocol
 from riverui.actions import jobs
 from riverui.actions.pilot import JobPilot
 from riverui.actions.verbs import Given, JobVerb
+from riverui.domain.pace import Pace, Watch
 from riverui.errors import DatabaseUnavailable, QueryTimeout, RiveruiError
 from riverui.storage.interface import Driver, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
@@ -31,6 +32,7 @@ from riverui.storage.interface.params import (
     Term,
 )
 from riverui.web.config import DashboardConfig
+from riverui.web.live.operation_pace import PaceKeeper, PaceTimes
 
 log = logging.getLogger("riverui.operations")
 
@@ -64,6 +66,7 @@ class OperationLimits:
     """Timeouts in a row that are answered with smaller chunks; one more, and it gives up."""
     database_away: timedelta = timedelta(minutes=1)
     """How long an operation waits for a database that cannot be reached."""
+    pace: PaceTimes = field(default_factory=PaceTimes)
 
 
 class OperationStatus(StrEnum):
@@ -105,6 +108,9 @@ class Operation:
     """The dashboard that works on it, or did so last; empty for those of this process alone."""
     waiting: bool = False
     """Whether no dashboard works on it just now."""
+    pace: Pace = field(default_factory=Pace)
+    watch: Watch | None = None
+    """What became of the jobs; None where that does not matter."""
     task: asyncio.Task[None] | None = None
 
     @property
@@ -171,7 +177,11 @@ class Ledger(Protocol):
         ...
 
     async def save(
-        self, transaction: Transaction, changes: JobChanges, cursor: JobCursor | None
+        self,
+        transaction: Transaction,
+        changes: JobChanges,
+        cursor: JobCursor | None,
+        watch: Watch | None,
     ) -> None:
         """Write down, with the changes themselves, that every job up to the cursor was dealt with.
 
@@ -181,6 +191,10 @@ class Ledger(Protocol):
 
     async def passed(self, cursor: JobCursor | None) -> None:
         """Note that there was nothing to do up to the cursor. OperationLost as above."""
+        ...
+
+    async def watched(self, cursor: JobCursor | None) -> None:
+        """Write down what has become of the jobs up to the cursor. OperationLost as above."""
         ...
 
 
@@ -195,12 +209,19 @@ class NoLedger:
         """Do nothing: nobody else can have it."""
 
     async def save(
-        self, transaction: Transaction, changes: JobChanges, cursor: JobCursor | None
+        self,
+        transaction: Transaction,
+        changes: JobChanges,
+        cursor: JobCursor | None,
+        watch: Watch | None,
     ) -> None:
         """Do nothing: the operation itself is all there is."""
 
     async def passed(self, cursor: JobCursor | None) -> None:
         """Do nothing: the run itself knows where it is."""
+
+    async def watched(self, cursor: JobCursor | None) -> None:
+        """Do nothing: the operation itself has it."""
 
 
 class OperationRun:
@@ -237,16 +258,20 @@ class OperationRun:
         """Jobs that the next search without an index looks at."""
         self._cursor: JobCursor | None = None
         """Where the next search begins; None at the first."""
+        self._reached: JobCursor | None = None
+        """Every job up to here was dealt with; None at the beginning."""
         self._found: list[JobCursor] = []
         """The places of jobs to act on before that."""
         self._more = True
         """Whether a search may find more."""
         self._timeouts = 0
         self._away_since: float | None = None
+        self._keeper = PaceKeeper(operation, limits.pace)
 
     async def run(self) -> OperationStatus:
         """Act on chunks until the last job, or until it is asked to stop; return which.
 
+        It stops by itself where too many of the jobs fail again: the operation's error tells.
         Raises QueryTimeout and DatabaseUnavailable where smaller chunks and waiting did not help,
         and OperationLost.
         """
@@ -256,7 +281,13 @@ class OperationRun:
                 return OperationStatus.STOPPED
             started = time.monotonic()
             try:
-                more = await self._step()
+                if self._in_doubt:
+                    await self._open()
+                if stop := await self._reason_to_stop():
+                    self._operation.error = stop
+                    return OperationStatus.STOPPED
+                if self._operation.status is OperationStatus.RUNNING and self._keeper.may_act():
+                    more = await self._step()
             except QueryTimeout:
                 self._shrink()
                 await asyncio.sleep(pause * 10)
@@ -267,28 +298,30 @@ class OperationRun:
                 self._timeouts, self._away_since = 0, None
                 # The slower the database, the longer the others' turn.
                 await asyncio.sleep(pause + (time.monotonic() - started) / 4)
+                await self._keeper.rest()
         return OperationStatus.DONE
+
+    async def _open(self) -> None:
+        """Go on from the place that is written down."""
+        self._cursor, self._found, self._more = await self._ledger.open(), [], True
+        self._reached, self._in_doubt = self._cursor, False
 
     async def _step(self) -> bool:
         """Act on one chunk; return whether more may follow.
 
         Jobs are let go only once they were acted on: a step that fails is done again.
         """
-        if self._in_doubt:
-            self._cursor, self._found, self._more = await self._ledger.open(), [], True
-            self._in_doubt = False
-            if self._operation.status is OperationStatus.STOPPING:
-                return True
         fresh = not self._found
         if fresh:
             await self._search()
-        chunk = self._found[: self._chunk_size]
+        chunk = self._found[: self._keeper.room(self._chunk_size)]
         ids: Sequence[int] = [place.id for place in chunk]
         reached = self._cursor if len(chunk) == len(self._found) else chunk[-1]
         if ids := ids if fresh else await self._still_matching(ids):
             await self._act(ids, reached)
         else:
             await self._ledger.passed(reached)
+        self._reached = reached
         del self._found[: len(chunk)]
         return bool(self._found) or self._more
 
@@ -306,12 +339,28 @@ class OperationRun:
                 pilot=self._pilot,
                 time_limit=limit,
             )
-            await self._ledger.save(transaction, changes, reached)
+            watch = await self._keeper.watch(transaction, changes.changed)
+            await self._ledger.save(transaction, changes, reached, watch)
         self._operation.note(changes)
+        self._operation.watch = watch
+        self._keeper.acted(len(changes.changed) + len(changes.requested))
         if time.monotonic() - started > self._limits.slow_chunk.total_seconds():
             # Only timeouts make it smaller than a hundred.
             enough = min(self._chunk_size, self._limits.smallest_chunk * 10)
             self._chunk_size = max(self._chunk_size // 2, enough)
+
+    async def _reason_to_stop(self) -> str:
+        """Return why the jobs that were let run again speak against going on; empty where they do
+        not, or where it is not yet time to look.
+        """
+        if not self._keeper.due:
+            return ""
+        before = self._operation.watch
+        async with self._driver.reading(timeout=self._config.action_timeout) as executor:
+            stop = await self._keeper.look(executor)
+        if self._operation.watch != before:
+            await self._ledger.watched(self._reached)
+        return stop
 
     async def _search(self) -> None:
         """Find the next jobs to act on, and the place to go on from."""

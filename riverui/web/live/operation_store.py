@@ -5,10 +5,11 @@ of the database sees.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from riverui.actions.verbs import Given, JobVerb
+from riverui.domain.pace import Pace
 from riverui.storage.interface.params import Count, JobCutoff, JobFilter, JobOrder
 from riverui.web.live.operation_run import Operation
 
@@ -28,6 +29,7 @@ class NewOperation:
     cutoff: JobCutoff
     total: Count
     user: str
+    pace: Pace = field(default_factory=Pace)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

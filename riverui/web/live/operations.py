@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from riverui.actions.pilot import PLAIN, JobPilot
 from riverui.actions.verbs import NOTHING, Given, JobVerb
+from riverui.domain.pace import Pace
 from riverui.errors import BadRequest
 from riverui.storage.interface import Driver
 from riverui.storage.interface.params import Count, CountKind, JobCutoff, JobFilter, JobOrder
@@ -77,6 +78,7 @@ class Operations:
         order: JobOrder,
         total: Count | None = None,
         user: str = "",
+        pace: Pace | None = None,
     ) -> Operation:
         """Start to do a verb to every job that matches, and return the operation.
 
@@ -101,6 +103,7 @@ class Operations:
             user=user,
             total=total or Count(value=0, kind=CountKind.AT_LEAST),
             started_at=datetime.now(UTC),
+            pace=pace or Pace(),
         )
         self._operations[operation.id] = operation
         self._forget()
@@ -135,6 +138,7 @@ class Operations:
             order=asked.order,
             total=asked.total,
             user=asked.user,
+            pace=asked.pace,
         )
 
     async def find(self, id: str) -> Operation | None:

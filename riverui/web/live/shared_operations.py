@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from riverui.actions.job_verbs import JOB_VERBS
 from riverui.actions.pilot import PLAIN, JobPilot
+from riverui.domain.pace import Watch
 from riverui.errors import (
     BadRequest,
     DatabaseError,
@@ -23,6 +24,7 @@ from riverui.errors import (
 from riverui.storage.interface import OPERATIONS, OWN_TABLES, Driver, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.operations import (
+    OPERATION_PACE,
     OPERATION_TABLE,
     OperationLease,
     OperationParams,
@@ -92,6 +94,8 @@ class SharedOperations:
         self._pilot = pilot
         self._times = times or OperationTimes()
         self._features = features_of(pilot)
+        self._paced = f"{self._features},pace".lstrip(",")
+        """The same of an operation with a pace: versions that know of none leave it alone."""
         self._held: dict[str, tuple[Operation, TableLedger, asyncio.Task[None]]] = {}
         """What this process works on."""
         self._table = False
@@ -129,16 +133,22 @@ class SharedOperations:
             id=asked.id,
             verb=asked.verb.name,
             parameters=dict(asked.given),
-            features=self._features,
+            features=self._paced if asked.pace.stored else self._features,
             username=asked.user,
             allowed=asked.verb.right,
             query=asked.filter_text,
             order=asked.order,
             cutoff=asked.cutoff,
             total=asked.total,
+            pace=asked.pace,
         )
         async with self._driver.transaction() as transaction:
-            row = await OPERATIONS.on(transaction).operation_insert(
+            operations = OPERATIONS.on(transaction)
+            if asked.pace.stored and not await operations.operation_keeps_pace():
+                raise BadRequest(
+                    f"A pace needs {OPERATION_PACE.missing}: run `{OPERATION_PACE.remedy}`."
+                )
+            row = await operations.operation_insert(
                 params, holder=self._name, term=self._times.term, most=self._limits.running
             )
         if row is None:
@@ -244,7 +254,7 @@ class SharedOperations:
                 row = await OPERATIONS.on(executor).operation_claim(
                     holder=self._name,
                     verbs=list(JOB_VERBS),
-                    features=self._features,
+                    features=(self._features, self._paced),
                     term=self._times.term,
                 )
             if row is None:
@@ -338,6 +348,7 @@ class TableLedger:
         operation = self._operation
         operation.changed, operation.requested = found.changed, found.requested
         operation.skipped, operation.skipped_samples = found.skipped, found.skipped_samples
+        operation.watch = found.watch
         return row.progress.cursor
 
     async def hold(self, transaction: Transaction) -> None:
@@ -347,7 +358,11 @@ class TableLedger:
         self._ours(await OPERATIONS.on(transaction).operation_hold(self._lease))
 
     async def save(
-        self, transaction: Transaction, changes: JobChanges, cursor: JobCursor | None
+        self,
+        transaction: Transaction,
+        changes: JobChanges,
+        cursor: JobCursor | None,
+        watch: Watch | None = None,
     ) -> None:
         """Write down what the chunk did and where it ended; OperationLost where it is not ours."""
         operation = self._operation
@@ -365,6 +380,7 @@ class TableLedger:
                 for reason, number in after.skipped.items()
             },
             cursor=cursor,
+            watch=watch,
         )
         if not await OPERATIONS.on(transaction).operation_save(self._lease, progress):
             raise OperationLost
@@ -375,9 +391,15 @@ class TableLedger:
         if self._lost:
             raise OperationLost
         if time.monotonic() - self._written > self._every:
-            async with self._driver.transaction() as transaction:
-                await self.hold(transaction)
-                await self.save(transaction, JobChanges(), cursor)
+            await self.watched(cursor)
+
+    async def watched(self, cursor: JobCursor | None) -> None:
+        """Write down the place and what has become of the jobs; OperationLost where it is not
+        ours.
+        """
+        async with self._driver.transaction() as transaction:
+            await self.hold(transaction)
+            await self.save(transaction, JobChanges(), cursor, self._operation.watch)
 
     async def renew(self) -> None:
         """Hold the operation for as long as this runs, also while a search takes its time."""
@@ -451,6 +473,8 @@ def operation_of(row: OperationRow) -> Operation | None:
         stopped_by=row.stopped_by,
         holder=row.holder or "",
         waiting=row.ended_at is None and not row.held,
+        pace=params.pace,
+        watch=progress.watch,
     )
 
 

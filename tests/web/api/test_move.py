@@ -88,10 +88,13 @@ async def test_what_else_is_beside_a_query_is_not_passed_over(
     answer = await api.post("jobs/move", json=body)
     assert answer.status_code == 400
     assert answer.json()["message"] == (
-        "With a `query`, only `state`, `queue`, `priority` may be given, not `kinds`."
+        "With a `query`, only `state`, `queue`, `priority`, `per_minute` may be given, not `kinds`."
     )
     answer = await api.post("jobs/retry", json={"query": "", "queue": "slow"})
-    assert answer.json()["message"] == "With a `query`, only `state` may be given, not `queue`."
+    assert answer.json()["message"] == (
+        "With a `query`, only `state`, `per_minute`, `canary`, `stop_failing` may be given, not"
+        " `queue`."
+    )
 
 
 async def test_the_reference_tells_what_it_takes(api: httpx2.AsyncClient) -> None:

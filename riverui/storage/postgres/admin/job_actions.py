@@ -8,8 +8,10 @@ from typing import Any
 
 from riverui.domain.clock import rfc3339_nano
 from riverui.domain.numbers import is_bigint
+from riverui.domain.pace import JobOutcome
 from riverui.errors import DatabaseError, DatabaseUnavailable, LockTimeout
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
+from riverui.storage.postgres.job_list.rows import known_state
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements
 from riverui.storage.sql import Fragment
@@ -43,6 +45,16 @@ class JobActionStatements(Statements):
         conflicts.
         """
         return await self._change("job_retry_many", ids)
+
+    async def job_outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:
+        """Return where these jobs stand, by id; those that are gone are left out."""
+        rows = await self._rows(
+            "job_outcome_list", {"ids": [each for each in ids if is_bigint(each)]}
+        )
+        return {
+            row.id: JobOutcome(state=known_state(row.state), errors=row.errors)
+            for row in rows.records()
+        }
 
     async def _change(
         self, name: str, ids: Sequence[int], **values: str | int | None

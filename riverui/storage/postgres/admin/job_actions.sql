@@ -166,3 +166,8 @@ order by a.id;
 
 -- part: job_skip_locked (job_cancel_many.wait)
 skip locked;
+
+-- name: job_outcome_list
+select j.id, j.state::text as state, coalesce(cardinality(j.errors), 0) as errors
+from /* schema */river_job j
+where j.id = any(:ids::bigint[]);

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from riverui.domain.pace import Pace, Watch
 from riverui.storage.interface.operations import (
     OperationLease,
     OperationParams,
@@ -56,7 +57,15 @@ class Operations(Statements):
                 "term": term.total_seconds(),
             },
         )
+        if params.pace.stored:
+            watch = _watched(Watch() if params.pace.watches else None)
+            values = {"id": params.id, "pace": json.dumps(params.pace.stored), "watch": watch}
+            await self._rows("operation_set_pace", values)
         return await self.operation_get(params.id)
+
+    async def operation_keeps_pace(self) -> bool:
+        """Return whether the table can keep how fast an operation goes."""
+        return bool((await self._rows("operation_keeps_pace")).value())
 
     async def operation_get(self, id: str) -> OperationRow | None:
         """Return one operation; None where it is unknown or forgotten."""
@@ -73,13 +82,13 @@ class Operations(Statements):
         return [found for row in rows.records() if (found := _operation(row))]
 
     async def operation_claim(
-        self, *, holder: str, verbs: Collection[str], features: str, term: timedelta
+        self, *, holder: str, verbs: Collection[str], features: Collection[str], term: timedelta
     ) -> OperationRow | None:
         """Take over the oldest operation that nobody holds; None where there is none."""
         values = {
             "holder": holder,
             "verbs": list(verbs),
-            "features": features,
+            "features": list(features),
             "term": term.total_seconds(),
         }
         return _operation(await self._row("operation_claim", values, columns=_COLUMNS))
@@ -101,7 +110,10 @@ class Operations(Statements):
             "cursor_at": instant(cursor.at) if cursor else None,
             "cursor_id": cursor.id if cursor else None,
         }
-        return await self._row("operation_save", _of(lease) | values) is not None
+        slots = {}
+        if progress.watch is not None:
+            slots["watch"] = Fragment("operation_watch", {"watch": _watched(progress.watch)})
+        return await self._row("operation_save", _of(lease) | values, **slots) is not None
 
     async def operation_renew(self, lease: OperationLease) -> str | None:
         """Hold it for another term and return its status; None where it is not ours."""
@@ -150,6 +162,7 @@ def _operation(row: Any) -> OperationRow | None:
             order=JobOrder(row.sort),
             cutoff=JobCutoff(id=row.cutoff_id, at=row.cutoff_at),
             total=Count(value=row.total, kind=CountKind(row.total_kind)),
+            pace=Pace.of(_object(row.pace or "{}")),
         ),
         progress=OperationProgress(
             changed=row.changed,
@@ -159,6 +172,7 @@ def _operation(row: Any) -> OperationRow | None:
                 for reason, (number, ids) in _object(row.skipped).items()
             },
             cursor=cursor,
+            watch=Watch.of(_object(row.watch)) if row.watch else None,
         ),
         status=row.status,
         created_at=row.created_at,
@@ -169,6 +183,10 @@ def _operation(row: Any) -> OperationRow | None:
         fence=row.fence,
         held=row.held,
     )
+
+
+def _watched(watch: Watch | None) -> str | None:
+    return None if watch is None else json.dumps(watch.stored)
 
 
 def _object(text: str) -> Mapping[str, Any]:

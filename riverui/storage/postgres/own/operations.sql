@@ -11,13 +11,21 @@ where c.relkind in ('r', 'p') and c.relname like 'riverui\_%'
 -- part: operation_columns (operation_get.columns)
 o.id, o.created_at, o.ended_at, o.status, o.verb, o.parameters::text as parameters, o.features, o.username, o.allowed,
 o.query, o.sort, o.cutoff_id, o.cutoff_at, o.total, o.total_kind, o.changed, o.requested, o.skipped::text as skipped,
-o.cursor_at, o.cursor_id, o.stopped_by, o.error, o.holder, o.fence, o.held_until >= clock_timestamp() as held;
+o.cursor_at, o.cursor_id, o.stopped_by, o.error, o.holder, o.fence, o.held_until >= clock_timestamp() as held,
+-- The row as a whole, so that the table may lack these columns: migration 006 adds them.
+to_jsonb(o)->>'pace' as pace, to_jsonb(o)->>'watch' as watch;
 
 -- name: operation_turn
 -- One at a time counts those that have not ended, and adds its own.
 select pg_advisory_xact_lock(
   hashtext(concat(coalesce(:schema::text, current_schema()), '.riverui_operation'))
 ) as locked;
+
+-- name: operation_keeps_pace
+select exists (
+  select from pg_attribute a
+  where a.attrelid = to_regclass('/* schema */riverui_operation') and a.attname = 'pace' and not a.attisdropped
+) as keeps;
 
 -- name: operation_unfinished_count
 select count(*) as number from /* schema */riverui_operation o where o.ended_at is null;
@@ -34,6 +42,12 @@ values (
 )
 on conflict (id) do nothing
 returning /* columns: */ o.id /* :columns */;
+
+-- name: operation_set_pace
+update /* schema */riverui_operation o
+set pace = :pace::text::jsonb, watch = :watch::text::jsonb
+where o.id = :id::text
+returning o.id;
 
 -- name: operation_get
 select /* columns: */ o.id /* :columns */ from /* schema */riverui_operation o where o.id = :id::text;
@@ -58,7 +72,7 @@ where o.id = (
   select c.id
   from /* schema */riverui_operation c
   where c.ended_at is null and c.held_until < clock_timestamp() and c.verb = any(:verbs::text[])
-    and c.features = :features::text
+    and c.features = any(:features::text[])
   order by c.created_at
   limit 1
   for update skip locked
@@ -77,9 +91,12 @@ for update;
 update /* schema */riverui_operation o
 set changed = :changed::bigint, requested = :requested::bigint, skipped = :skipped::text::jsonb,
   cursor_at = :cursor_at::timestamptz, cursor_id = :cursor_id::bigint,
-  held_until = clock_timestamp() + make_interval(secs => :term::float8)
+  held_until = clock_timestamp() + make_interval(secs => :term::float8) /* watch */
 where o.id = :id::text and o.fence = :fence::bigint and o.ended_at is null
 returning o.status;
+
+-- part: operation_watch (operation_save.watch)
+, watch = :watch::text::jsonb;
 
 -- name: operation_renew
 update /* schema */riverui_operation o

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -16,7 +17,8 @@ from starlette.responses import Response
 
 from riverui.actions import jobs as actions
 from riverui.actions.job_verbs import JOB_VERBS
-from riverui.actions.verbs import JobVerb
+from riverui.actions.pace import pace_parameters, read_pace
+from riverui.actions.verbs import JobVerb, VerbParameter
 from riverui.domain.jobs import JobTextRow
 from riverui.errors import BadRequest, NotFound, QueryTimeout
 from riverui.storage.interface.params import (
@@ -101,7 +103,8 @@ async def act(verb: JobVerb, request: Request) -> Response:
     by_ids, by_query = bodies(verb)
     if "query" in posted:
         query = requests.convert(posted, by_query)
-        return await operations.start(request, verb, query, verb.read(posted))
+        given, pace = verb.read(posted), read_pace(verb, posted)
+        return await operations.start(request, verb, query, given=given, pace=pace)
     if "state" in posted:
         raise BadRequest("`state` narrows a `query`: with `ids` it means nothing.")
     ids, given = requests.convert(posted, by_ids).numbers(), verb.read(posted)
@@ -128,23 +131,27 @@ async def act(verb: JobVerb, request: Request) -> Response:
 
 def bodies(verb: JobVerb) -> tuple[type[Ids], type[Query]]:
     """Return the models of what a verb takes: the jobs, by their ids or by a query, and its
-    parameters, which `verb.read` checks.
+    parameters, which `verb.read` and `read_pace` check.
     """
-    return _with_parameters(Ids, verb), _with_parameters(Query, verb)
+    by_query = (*verb.parameters, *pace_parameters(verb))
+    return (
+        _with_parameters(Ids, verb.label, verb.parameters),
+        _with_parameters(Query, verb.label, by_query),
+    )
 
 
-def _with_parameters(model: type[B], verb: JobVerb) -> type[B]:
-    if not verb.parameters:
+def _with_parameters(model: type[B], label: str, parameters: Sequence[VerbParameter]) -> type[B]:
+    if not parameters:
         return model
     found = msgspec.defstruct(
-        f"{verb.label}{model.__name__}",
+        f"{label}{model.__name__}",
         [
             (
                 parameter.name,
                 Annotated[Any, Meta(extra_json_schema=dict(parameter.schema))] | UnsetType,
                 UNSET,
             )
-            for parameter in verb.parameters
+            for parameter in parameters
         ],
         bases=(model,),
         namespace={"__doc__": model.__doc__},

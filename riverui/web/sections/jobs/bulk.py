@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions.job_verbs import JOB_VERBS
-from riverui.actions.verbs import JobVerb
+from riverui.actions.pace import pace_parameters, read_pace
+from riverui.actions.verbs import JobVerb, VerbParameter
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import (
@@ -55,6 +56,8 @@ class BulkPreview:
     verb: JobVerb
     suggestions: Mapping[str, Sequence[str]]
     """Texts to choose from, by the name of the verb's parameter."""
+    pace: tuple[VerbParameter, ...]
+    """What may be asked for of its pace."""
     filter_text: str
     """The filter in words, e.g. `state:retryable kind:mail`; "every job" when empty."""
     count: Count
@@ -107,6 +110,7 @@ async def index(request: Request) -> Response:
         BulkPreview(
             verb=verb,
             suggestions=await suggestions(request, verb),
+            pace=pace_parameters(verb),
             filter_text=text,
             count=count,
             kinds=tuple(Counter(row.kind for row in page.rows).most_common(8)),
@@ -132,7 +136,7 @@ async def start(verb: JobVerb, request: Request) -> Response:
         raise BadRequest("This preview has expired or was changed: open it again.") from None
     if found["verb"] != verb.name:
         raise BadRequest("This preview was made for another action.")
-    given = verb.read(posted)
+    given, pace = verb.read(posted), read_pace(verb, posted)
     matching = query.parse(
         found["filter"], now=datetime.now(UTC), max_length=len(found["filter"])
     ).filter()
@@ -149,6 +153,7 @@ async def start(verb: JobVerb, request: Request) -> Response:
             cutoff=JobCutoff(id=found["cutoff_id"], at=cutoff_at),
             total=Count(value=found["count"], kind=CountKind(found["count_kind"])),
             user=access(request).user,
+            pace=pace,
         )
     )
     board.counts.expire()
@@ -214,6 +219,7 @@ def _nothing(verb: JobVerb, listing: Listing, now: datetime, next_url: str) -> B
     return BulkPreview(
         verb=verb,
         suggestions={},
+        pace=(),
         filter_text=query.format(listing.filter),
         count=Count(value=0),
         kinds=(),

@@ -40,6 +40,12 @@ class OperationView:
     verb: JobVerb
     given: tuple[tuple[str, str | int], ...]
     """What the verb was given besides the jobs: labels and values."""
+    pace: str
+    """How fast it was asked to go, as a sentence; empty for full speed."""
+    trying: bool
+    """Whether the jobs tried first have not all ended yet."""
+    watched: tuple[int, int] | None
+    """How many of the newest outcomes are failures, and how many there are; None if not watched."""
     filter_text: str
     user: str
     cutoff_at: datetime
@@ -169,7 +175,7 @@ async def _others(board: Dashboard) -> int:
 
 
 def _view(request: Request, operation: Operation) -> OperationView:
-    through = operation.status is OperationStatus.DONE
+    through, watch = operation.status is OperationStatus.DONE, operation.watch
     return OperationView(
         id=operation.id,
         verb=operation.verb,
@@ -178,6 +184,9 @@ def _view(request: Request, operation: Operation) -> OperationView:
             for parameter in operation.verb.parameters
             if parameter.name in operation.given
         ),
+        pace=operation.pace.words,
+        trying=bool(operation.pace.canary and watch and not watch.passed and not operation.ended),
+        watched=(watch.failed, len(watch.outcomes)) if watch else None,
         filter_text=operation.filter_text,
         user=operation.user,
         cutoff_at=operation.cutoff.at,

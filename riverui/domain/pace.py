@@ -1,0 +1,151 @@
+"""How fast an action goes through jobs, and when it stops by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from riverui.domain.jobs import JobState
+
+PER_MINUTE = range(1, 1_000_001)
+"""Jobs a minute that may be asked for; a database does not change more."""
+CANARY = range(1, 101)
+"""Jobs that may be tried first: more are no trial any more."""
+PERCENT = range(1, 101)
+"""Percent of the jobs tried that may fail again."""
+STOP_FAILING = 20
+"""Percent above which a trial is taken for failed unless another number is given."""
+WATCHED = 200
+"""Jobs whose outcome is waited for at once: enough to tell a share, and one short statement."""
+REMEMBERED = 100
+"""Newest outcomes that the share is made of, so that it follows a change."""
+FEWEST = 10
+"""Outcomes from which a share is told: of fewer, chance makes it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pace:
+    """What was asked for. Without any of it an action goes as fast as the database bears."""
+
+    per_minute: int | None = None
+    """Jobs a minute at most."""
+    canary: int | None = None
+    """So many jobs first; the rest once these have ended and were good enough."""
+    stop_failing: int | None = None
+    """Percent of jobs that may fail again; it stops where more do."""
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Self:
+        """Return what `stored` has made."""
+        return cls(**{name: stored[name] for name in cls.__slots__ if name in stored})
+
+    @property
+    def stored(self) -> Mapping[str, int]:
+        """Return what was asked for, by name."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def most_failing(self) -> int | None:
+        """Return the percent that may fail again; None where any may."""
+        return self.stop_failing or (STOP_FAILING if self.canary else None)
+
+    @property
+    def watches(self) -> bool:
+        """Return whether the outcome of jobs matters."""
+        return self.most_failing is not None
+
+    @property
+    def words(self) -> str:
+        """Return what was asked for as a sentence; empty for nothing."""
+        parts = []
+        if self.canary:
+            parts.append(f"{self.canary} jobs first")
+        if self.per_minute:
+            parts.append(f"at most {self.per_minute:,} a minute")
+        if self.most_failing is not None:
+            parts.append(f"stops if more than {self.most_failing} % fail again")
+        told = ", ".join(parts)
+        return told[:1].upper() + told[1:]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobOutcome:
+    """Where a job stands after it was made to run again."""
+
+    state: JobState | None
+    """None where there is no such job any more."""
+    errors: int
+    """Attempts that have failed, so far."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Watch:
+    """What became of jobs that were made to run again."""
+
+    pending: Mapping[int, int] = field(default_factory=dict)
+    """The ids of jobs without an outcome yet → their failed attempts before."""
+    outcomes: str = ""
+    """The newest outcomes, the oldest first: + for a job that completed, - for one that failed."""
+    passed: bool = False
+    """Whether the trial is over, and was good enough."""
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Self:
+        """Return what `stored` has made."""
+        pending = {int(each): int(errors) for each, errors in stored.get("pending", {}).items()}
+        outcomes, passed = stored.get("outcomes", ""), bool(stored.get("passed"))
+        return cls(pending=pending, outcomes=outcomes, passed=passed)
+
+    @property
+    def stored(self) -> Mapping[str, Any]:
+        """Return it as plain data."""
+        return {
+            "pending": {str(each): errors for each, errors in self.pending.items()},
+            "outcomes": self.outcomes,
+            "passed": self.passed,
+        }
+
+    @property
+    def failed(self) -> int:
+        """Return how many of the newest outcomes are failures."""
+        return self.outcomes.count("-")
+
+    def with_jobs(self, found: Mapping[int, JobOutcome]) -> Self:
+        """Return it with jobs that run again from now on, as many as may be watched."""
+        room = WATCHED - len(self.pending)
+        fresh = {each: at.errors for each, at in list(found.items())[: max(0, room)]}
+        return replace(self, pending={**self.pending, **fresh})
+
+    def with_outcomes(self, found: Mapping[int, JobOutcome]) -> Self:
+        """Return it with what has become of pending jobs. Those that were cancelled, deleted or
+        moved out of sight count neither way.
+        """
+        pending, outcomes = dict(self.pending), self.outcomes
+        for job_id, before in self.pending.items():
+            now = found.get(job_id, _GONE)
+            if now.errors > before:
+                outcomes += "-"
+            elif now.state is JobState.COMPLETED:
+                outcomes += "+"
+            elif now.state not in (None, JobState.CANCELLED):
+                continue
+            del pending[job_id]
+        return replace(self, pending=pending, outcomes=outcomes[-REMEMBERED:])
+
+    def verdict(self, pace: Pace, *, trying: bool) -> str:
+        """Return why to stop, as a sentence; empty where nothing speaks against going on. Of a few
+        jobs `trying` first, all outcomes are enough.
+        """
+        most, told = pace.most_failing, len(self.outcomes)
+        enough = told >= FEWEST or (trying and told and not self.pending)
+        if most is None or not enough or self.failed * 100 <= most * told:
+            return ""
+        return (
+            f"It stopped by itself: {self.failed} of the newest {told} jobs failed again"
+            f" ({round(100 * self.failed / told)} %), and at most {most} % were to."
+        )
+
+
+_GONE = JobOutcome(state=None, errors=0)

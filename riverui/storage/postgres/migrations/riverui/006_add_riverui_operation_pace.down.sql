@@ -1,0 +1,1 @@
+alter table /* schema */riverui_operation drop column pace, drop column watch;

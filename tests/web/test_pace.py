@@ -1,0 +1,263 @@
+"""Actions on all matching jobs that go slowly, try a few first, and stop by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+
+from riverui.storage.interface import Driver
+from riverui.storage.migrations import migrate
+from riverui.web.app import build_app
+from riverui.web.auth.sign_in import SignIn
+from riverui.web.limits import DashboardLimits
+from riverui.web.live.operation_pace import PaceTimes
+from riverui.web.live.operation_run import OperationLimits
+from riverui.web.live.shared_operations import OperationTimes
+from tests.factory import job
+from tests.web.html import parse
+from tests.web.stand_ins import browser
+
+SOON = PaceTimes(look=timedelta(milliseconds=10))
+
+
+@pytest.fixture(params=["this process", "every dashboard"])
+def kept(request: pytest.FixtureRequest) -> str:
+    """Who knows the operations."""
+    return str(request.param)
+
+
+@asynccontextmanager
+async def board(driver: Driver, times: PaceTimes = SOON) -> AsyncIterator[Starlette]:
+    limits = DashboardLimits(
+        operations=OperationLimits(pace=times, pause=timedelta(0)),
+        operation_times=OperationTimes(
+            believe=timedelta(0), look=timedelta(milliseconds=50), renew=timedelta(milliseconds=50)
+        ),
+    )
+    app = build_app(driver, SignIn(no_auth=True), limits=limits)
+    yield app
+    await app.state.dashboard.operations.close()
+    await app.state.dashboard.shared_operations.close()
+
+
+@pytest.fixture
+async def client(driver: Driver, kept: str) -> AsyncIterator[httpx2.AsyncClient]:
+    if kept == "every dashboard":
+        await migrate(driver, "up", line="riverui")
+    async with board(driver) as app, browser(app) as client:
+        yield client
+
+
+async def discarded(connection: AsyncConnection[Any], number: int) -> list[int]:
+    return [await job(connection, "discarded", kind="mail") for _ in range(number)]
+
+
+async def retry(client: httpx2.AsyncClient, **pace: int) -> str:
+    answer = await client.post("/api/jobs/retry", json={"query": "kind:mail", **pace})
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["operation"]["id"])
+
+
+async def until(client: httpx2.AsyncClient, operation: str, **wanted: Any) -> dict[str, Any]:
+    """Return the operation once it is as wanted."""
+    async with asyncio.timeout(20):
+        while True:
+            found: dict[str, Any] = (await client.get(f"/api/operations/{operation}")).json()[
+                "operation"
+            ]
+            if all(found[name] == value for name, value in wanted.items()):
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def end(connection: AsyncConnection[Any], *, failing: int = 0) -> None:
+    """Let all available jobs end, so many of them with an error."""
+    cursor = await connection.execute("select id from river_job where state = 'available'")
+    for place, row in enumerate(await cursor.fetchall()):
+        await connection.execute(
+            """update river_job set attempt = attempt + 1, errors = case when %(failed)s
+               then array_append(errors, '{}'::jsonb) else errors end,
+               state = case when %(failed)s then 'retryable'::river_job_state else 'completed' end,
+               finalized_at = case when %(failed)s then null else now() end
+               where id = %(id)s""",
+            {"failed": place < failing, "id": row["id"]},
+        )
+
+
+async def available(connection: AsyncConnection[Any]) -> int:
+    cursor = await connection.execute(
+        "select count(*) as number from river_job where state = 'available'"
+    )
+    row = await cursor.fetchone()
+    assert row
+    return int(row["number"])
+
+
+async def test_the_rest_follows_a_trial_that_went_well(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await discarded(connection, 40)
+    operation = await retry(client, canary=10)
+    await until(client, operation, changed=10, status="running")
+    assert await available(connection) == 10
+    page = parse((await client.get(f"/operations/{operation}")).text).one(id="operation").text
+    assert "10 jobs first" in page
+    assert "the rest waits for the first jobs" in page
+    await end(connection, failing=2)
+    found = await until(client, operation, status="done")
+    assert (found["changed"], found["failing_again"]) == (40, 2)
+    assert found["pace"] == {"canary": 10}
+
+
+async def test_a_trial_that_fails_stops_it(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await discarded(connection, 40)
+    operation = await retry(client, canary=10, stop_failing=30)
+    await until(client, operation, changed=10)
+    await end(connection, failing=4)
+    found = await until(client, operation, status="stopped")
+    assert found["changed"] == 10
+    assert found["error"] == (
+        "It stopped by itself: 4 of the newest 10 jobs failed again (40 %), and at most 30 % were"
+        " to."
+    )
+    page = parse((await client.get(f"/operations/{operation}")).text).one(id="operation").text
+    assert "It stopped by itself" in page
+    assert "4 of the newest 10 to end" in page.replace("  ", " ")
+
+
+async def test_it_goes_so_many_a_minute_and_stops_when_they_fail(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await discarded(connection, 500)
+    operation = await retry(client, per_minute=1200, stop_failing=50)
+    await until(client, operation, changed=20)
+    await end(connection, failing=1000)
+    found = await until(client, operation, status="stopped")
+    assert found["changed"] < 500
+    assert "failed again" in found["error"]
+
+
+async def test_somebody_stops_a_slow_one(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await discarded(connection, 3)
+    operation = await retry(client, per_minute=1)
+    await until(client, operation, changed=1)
+    await client.post(f"/api/operations/{operation}/stop", json={})
+    found = await until(client, operation, status="stopped")
+    assert (found["changed"], found["error"]) == (1, "")
+
+
+async def test_a_trial_that_takes_too_long_stops_it(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    await discarded(connection, 5)
+    times = PaceTimes(look=timedelta(milliseconds=10), trial=timedelta(milliseconds=30))
+    async with board(driver, times) as app, browser(app) as client:
+        operation = await retry(client, canary=3)
+        found = await until(client, operation, status="stopped")
+    assert found["changed"] == 3
+    assert found["error"].startswith("It stopped by itself: 3 of the first 3 jobs had not ended")
+
+
+@pytest.mark.parametrize("kept", ["every dashboard"], indirect=True)
+async def test_another_dashboard_goes_on_with_the_trial(
+    client: httpx2.AsyncClient, driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    jobs = await discarded(connection, 30)
+    async with board(driver) as app, browser(app) as first:
+        operation = await retry(first, canary=10)
+        await until(first, operation, changed=10)
+        await end(connection, failing=1)
+    await client.get("/operations")
+    found = await until(client, operation, status="done")
+    assert (found["changed"], found["failing_again"]) == (30, 1)
+    # Each job was let run once: none of the first ten is met again.
+    cursor = await connection.execute("select state::text as state from river_job order by id")
+    states = [row["state"] for row in await cursor.fetchall()]
+    assert sorted(states) == ["available"] * 20 + ["completed"] * 9 + ["retryable"]
+    assert len(states) == len(jobs)
+
+
+@pytest.mark.parametrize("kept", ["every dashboard"], indirect=True)
+async def test_another_dashboard_stops_after_a_trial_that_fails(
+    client: httpx2.AsyncClient, driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    await discarded(connection, 30)
+    async with board(driver) as app, browser(app) as first:
+        operation = await retry(first, canary=10)
+        await until(first, operation, changed=10)
+    await client.get("/operations")
+    await end(connection, failing=9)
+    found = await until(client, operation, status="stopped")
+    assert (found["changed"], found["failing_again"]) == (10, 9)
+
+
+async def test_a_table_that_cannot_keep_it_is_told(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    await migrate(driver, "up", line="riverui", target_version=1)
+    await discarded(connection, 2)
+    async with board(driver) as app, browser(app) as client:
+        answer = await client.post("/api/jobs/retry", json={"query": "kind:mail", "canary": 1})
+        assert answer.status_code == 400
+        assert "migration 006 of the line riverui" in answer.json()["message"]
+        assert "riverui migrate-up --line riverui" in answer.json()["message"]
+        # Without a pace all is as before.
+        await until(client, await retry(client), status="done", changed=2)
+
+
+async def test_the_form_asks_for_it(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await discarded(connection, 12)
+    page = parse((await client.get("/jobs/bulk?verb=retry&state=discarded")).text)
+    form = next(
+        form
+        for form in page.all("form")
+        if form.attributes.get("action", "").endswith("/jobs/bulk/retry")
+    )
+    fields = dict(form.fields())
+    assert {"per_minute", "canary", "stop_failing"} <= fields.keys()
+    address = form.attributes["action"]
+    refused = await client.post(address, data={**fields, "canary": "1000"})
+    assert refused.status_code == 400
+    assert "from 1 to 100" in refused.text
+    answer = await client.post(address, data={**fields, "canary": "5"})
+    operation = answer.headers["location"].rsplit("/", 1)[-1]
+    await until(client, operation, changed=5, pace={"canary": 5})
+    refused = await client.post("/jobs/bulk/cancel", data={**fields, "canary": "5"})
+    assert refused.status_code == 400
+    deleting = (await client.get("/jobs/bulk?verb=delete&state=discarded")).text
+    assert 'name="per_minute"' in deleting
+    assert 'name="canary"' not in deleting
+
+
+@pytest.mark.parametrize(
+    ("verb", "pace", "told"),
+    [
+        ("retry", {"per_minute": 0}, "1 to 1,000,000"),
+        ("retry", {"per_minute": "many"}, "1 to 1,000,000"),
+        ("retry", {"canary": 101}, "1 to 100"),
+        ("retry", {"stop_failing": 1.5}, "1 to 100"),
+        ("cancel", {"canary": 5}, "may be given, not `canary`"),
+        ("delete", {"stop_failing": 5}, "may be given, not `stop_failing`"),
+    ],
+)
+@pytest.mark.parametrize("kept", ["this process"], indirect=True)
+async def test_nonsense_is_refused(
+    client: httpx2.AsyncClient, verb: str, pace: dict[str, Any], told: str
+) -> None:
+    answer = await client.post(f"/api/jobs/{verb}", json={"query": "", **pace})
+    assert answer.status_code == 400
+    assert told in answer.json()["message"]
