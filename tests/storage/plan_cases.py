@@ -1,0 +1,580 @@
+"""The cases of test_plans: every query on river_job, the indexes that it may use, and how many rows
+it may read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from riverui.domain.clock import LAST
+from riverui.domain.jobs import JobState
+from riverui.storage.interface.engine_params import (
+    JobDeleteBeforeParams,
+    JobFetchParams,
+    JobRescueParams,
+    JobSelectParams,
+    JobSetStateParams,
+)
+from riverui.storage.interface.params import (
+    EVERY,
+    Field,
+    JobCursor,
+    JobFilter,
+    JobOrder,
+    JobPageParams,
+    Op,
+    Term,
+)
+from riverui.storage.postgres.executor import PostgresExecutor
+
+ROWS = 200_000
+"""Jobs in the table: as many as make a scan of it stand out from what an index reads."""
+WINDOW = 20_000
+"""Rows that a list may look at where no index serves its filter."""
+
+PKEY = "river_job_pkey"
+FETCHING = "river_job_prioritized_fetching_index"
+FINALIZED = "river_job_state_and_finalized_at_index"
+KIND = "river_job_kind"
+ARGS = "river_job_args_index"
+METADATA = "river_job_metadata_index"
+UNIQUE = "river_job_unique_idx"
+
+Call = Callable[[PostgresExecutor], Awaitable[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A call, the indexes that its statements may use of river_job, and how many of its rows it may
+    read.
+    """
+
+    call: Call
+    indexes: set[str]
+    reads: int
+
+
+def _list(
+    *terms: Term,
+    states: Sequence[JobState] = (),
+    order: JobOrder = JobOrder.ID_DESC,
+    cursor: JobCursor | None = None,
+) -> Call:
+    params = JobPageParams(
+        filter=JobFilter(states=tuple(states), terms=terms),
+        order=order,
+        cursor=cursor,
+        window=WINDOW,
+    )
+    return lambda executor: executor.job_list(params)
+
+
+def _whole(method: str, state: JobState, *terms: Term, after: JobCursor | None = None) -> Call:
+    order = JobOrder.TIME_DESC if state is JobState.COMPLETED else JobOrder.ID
+    chosen = JobFilter(states=(state,), terms=terms)
+    params = JobPageParams(filter=chosen, order=order, cursor=after, window=EVERY)
+    return lambda executor: getattr(executor, method)(params, args=10_000)
+
+
+def _count(*terms: Term, states: Sequence[JobState] = ()) -> Call:
+    return lambda executor: executor.job_count(
+        JobFilter(states=tuple(states), terms=terms), cap=10_000
+    )
+
+
+def _term(field: Field, op: Op, *values: Any, negated: bool = False) -> Term:
+    return Term(field=field, op=op, values=values, negated=negated)
+
+
+def _cases() -> Iterator[tuple[str, Case]]:
+    page = 101
+    middle = datetime.now(UTC) - timedelta(hours=10)
+    for order in (JobOrder.ID, JobOrder.ID_DESC):
+        yield f"all {order}", Case(call=_list(order=order), indexes={PKEY}, reads=2 * page)
+        further = JobCursor(at=None, id=ROWS // 2)
+        yield (
+            f"all {order}, further on",
+            Case(call=_list(order=order, cursor=further), indexes={PKEY}, reads=2 * page),
+        )
+    for order in (JobOrder.TIME, JobOrder.TIME_DESC):
+        for state in (JobState.COMPLETED, JobState.DISCARDED, JobState.CANCELLED):
+            for at in (None, JobCursor(at=middle, id=5), JobCursor(at=middle, id=5, before=True)):
+                yield (
+                    f"{state} {order} {at and at.before}",
+                    Case(
+                        # An incremental sort reads a group of rows ahead.
+                        call=_list(states=[state], order=order, cursor=at),
+                        indexes={FINALIZED, PKEY},
+                        reads=2 * page + 200,
+                    ),
+                )
+        for state in (JobState.AVAILABLE, JobState.SCHEDULED, JobState.RETRYABLE, JobState.PENDING):
+            for at in (None, JobCursor(at=middle, id=5)):
+                yield (
+                    f"{state} {order} {at is not None}",
+                    Case(
+                        call=_list(states=[state], order=order, cursor=at),
+                        indexes={FETCHING, PKEY},
+                        reads=24 * page + page + 100,
+                    ),
+                )
+        yield (
+            f"running {order}",
+            Case(
+                call=_list(states=[JobState.RUNNING], order=order),
+                indexes={FETCHING, PKEY},
+                reads=1200,
+            ),
+        )
+        yield (
+            f"every state {order}",
+            Case(
+                call=_list(order=order),
+                indexes={FETCHING, FINALIZED, PKEY},
+                reads=3 * 24 * page + 2500,
+            ),
+        )
+    for state in JobState:
+        yield (
+            f"{state} by id",
+            Case(call=_list(states=[state]), indexes={FETCHING, PKEY}, reads=20_001 * 2 + WINDOW),
+        )
+    yield from _filters(page)
+    yield from _counts()
+    yield from _others()
+    yield from _engine()
+
+
+def _filters(page: int) -> Iterator[tuple[str, Case]]:
+    done = [JobState.COMPLETED]
+    waits = [JobState.AVAILABLE]
+    newest = JobOrder.TIME_DESC
+    few = 3 * 5001
+    searched = 5001 + WINDOW + 2 * page
+    retired = _term(Field.KIND, Op.EQ, "retired")
+    yield "old kind", Case(call=_list(retired), indexes={KIND, PKEY}, reads=few)
+    yield (
+        "old kind, completed",
+        Case(call=_list(retired, states=done, order=newest), indexes={KIND, PKEY}, reads=few),
+    )
+    common = _term(Field.KIND, Op.EQ, "kind_1", "kind_2")
+    yield "common kinds", Case(call=_list(common), indexes={KIND, PKEY}, reads=searched)
+    yield (
+        "common kinds, completed",
+        Case(
+            call=_list(common, states=done, order=newest),
+            indexes={KIND, FINALIZED, PKEY},
+            reads=searched,
+        ),
+    )
+    yield (
+        "common kinds, available",
+        Case(
+            call=_list(common, states=waits, order=JobOrder.TIME),
+            indexes={KIND, FETCHING, PKEY},
+            reads=searched,
+        ),
+    )
+    pattern = _term(Field.KIND, Op.LIKE, "*ommo*")
+    yield "kind pattern", Case(call=_list(pattern), indexes={KIND, PKEY}, reads=few + 100)
+    old_queue = _term(Field.QUEUE, Op.EQ, "retired")
+    yield "old queue", Case(call=_list(old_queue), indexes={FETCHING, PKEY}, reads=few)
+    yield (
+        "queue, completed",
+        Case(
+            call=_list(_term(Field.QUEUE, Op.LIKE, "queue_1"), states=done, order=newest),
+            indexes={FETCHING, FINALIZED, PKEY},
+            reads=searched,
+        ),
+    )
+    yield (
+        "queue and priority, available",
+        Case(
+            call=_list(
+                _term(Field.QUEUE, Op.EQ, "queue_1"),
+                _term(Field.PRIORITY, Op.GE, 2),
+                states=waits,
+                order=JobOrder.TIME,
+            ),
+            indexes={FETCHING, PKEY},
+            reads=5 * page,
+        ),
+    )
+    yield "ids", Case(call=_list(_term(Field.ID, Op.EQ, 5, 6, 7)), indexes={PKEY}, reads=10)
+    yield "id range", Case(call=_list(_term(Field.ID, Op.LT, 500)), indexes={PKEY}, reads=2 * page)
+    yield (
+        "args, rare",
+        Case(
+            call=_list(_term(Field.ARGS, Op.CONTAINS, '{"n": 77777}')),
+            indexes={ARGS, PKEY},
+            reads=10,
+        ),
+    )
+    yield (
+        "args, two values",
+        Case(
+            call=_list(_term(Field.ARGS, Op.CONTAINS, '{"n": 1}', '{"n": 2}')),
+            indexes={ARGS, PKEY},
+            reads=10,
+        ),
+    )
+    yield (
+        "args, common",
+        Case(
+            call=_list(
+                _term(Field.ARGS, Op.CONTAINS, '{"source": "web"}'), states=done, order=newest
+            ),
+            indexes={ARGS, FINALIZED, PKEY},
+            reads=searched,
+        ),
+    )
+    yield (
+        "metadata",
+        Case(
+            call=_list(_term(Field.METADATA, Op.CONTAINS, '{"tenant": 5000}')),
+            indexes={METADATA, PKEY},
+            reads=10,
+        ),
+    )
+    unserved = {
+        "tag": _term(Field.TAG, Op.EQ, "absent"),
+        "worker": _term(Field.WORKER, Op.EQ, "absent"),
+        "error": _term(Field.ERROR, Op.LIKE, "absent"),
+        "attempt": _term(Field.ATTEMPT, Op.GT, 9),
+        "created": _term(Field.CREATED, Op.LT, datetime(2000, 1, 1, tzinfo=UTC)),
+        "not args": _term(Field.ARGS, Op.CONTAINS, "{}", negated=True),
+    }
+    for name, term in unserved.items():
+        yield f"{name}", Case(call=_list(term), indexes={PKEY}, reads=searched)
+        yield (
+            f"{name}, completed",
+            Case(
+                call=_list(term, states=done, order=newest),
+                indexes={FINALIZED, PKEY},
+                reads=searched,
+            ),
+        )
+        yield (
+            f"{name}, available",
+            Case(
+                call=_list(term, states=waits, order=JobOrder.TIME),
+                indexes={FETCHING, PKEY},
+                reads=searched,
+            ),
+        )
+        yield (
+            f"{name}, every state by time",
+            Case(
+                call=_list(term, order=newest),
+                indexes={FETCHING, FINALIZED, PKEY},
+                reads=searched + 1200,
+            ),
+        )
+    ago = datetime.now(UTC) - timedelta(hours=12)
+    yield (
+        "finished before",
+        Case(
+            call=_list(_term(Field.FINISHED, Op.LT, ago), states=done, order=newest),
+            indexes={FINALIZED, PKEY},
+            reads=2 * page + 200,
+        ),
+    )
+
+
+def _counts() -> Iterator[tuple[str, Case]]:
+    window = 50_001
+    yield (
+        "counts by state",
+        Case(
+            call=lambda executor: executor.job_count_by_state(cap=10_000),
+            indexes={FETCHING, FINALIZED},
+            reads=8 * 10_001,
+        ),
+    )
+    yield "count of all", Case(call=_count(), indexes={PKEY}, reads=10_001)
+    yield (
+        "count of a state",
+        Case(call=_count(states=[JobState.COMPLETED]), indexes={FETCHING, FINALIZED}, reads=10_001),
+    )
+    yield (
+        "count of a tag",
+        Case(call=_count(_term(Field.TAG, Op.EQ, "absent")), indexes={PKEY}, reads=window),
+    )
+    yield (
+        "count of a kind",
+        Case(
+            call=_count(_term(Field.KIND, Op.EQ, "kind_1"), states=[JobState.COMPLETED]),
+            indexes={KIND, FINALIZED},
+            reads=window + 5001,
+        ),
+    )
+    yield (
+        "exact count",
+        Case(
+            call=lambda executor: executor.job_count_exact(JobState.DISCARDED),
+            indexes={FETCHING, FINALIZED},
+            reads=ROWS // 40,
+        ),
+    )
+
+
+def _others() -> Iterator[tuple[str, Case]]:
+    last: dict[str, Any] = {"priority": 4, "scheduled_at": LAST, "id": ROWS}
+    simple: dict[str, tuple[Call, set[str], int]] = {
+        "cutoff": (lambda executor: executor.job_cutoff(), {PKEY}, 1),
+        "one job": (lambda executor: executor.job_get(500), {PKEY}, 1),
+        "its log": (lambda executor: executor.job_log_piece(500, 1, size=10), {PKEY}, 1),
+        "its text": (lambda executor: executor.job_text_piece(500, "job", size=10), {PKEY}, 1),
+        "kinds": (lambda executor: executor.job_kind_list(match="1"), {KIND}, 50),
+        "tags": (lambda executor: executor.job_tag_list(), {PKEY}, 10_000),
+        "paths": (lambda executor: executor.job_path_list("args"), {PKEY}, 500),
+        "workers": (lambda executor: executor.job_worker_list(), {FETCHING, FINALIZED}, 7600),
+        "queues": (lambda executor: executor.queue_list(cap=1000), {FETCHING}, 6 * 4 * 1000 + 200),
+        "queue": (
+            lambda executor: executor.queue_get("queue_1", cap=1000),
+            {FETCHING},
+            4 * 1000 + 20,
+        ),
+        "queue's kinds": (
+            lambda executor: executor.queue_kind_count("queue_1", cap=1000),
+            {FETCHING},
+            5 * 1000,
+        ),
+        "queue's failures": (
+            lambda executor: executor.queue_failure_list("queue_1"),
+            {FETCHING, PKEY},
+            2900,
+        ),
+        "queue names": (lambda executor: executor.queue_name_list(), {FETCHING}, 100),
+        "place in line": (lambda db: db.job_line_get("queue_1", **last), {FETCHING}, 1000),
+        "queue's work": (lambda db: db.queue_work_get("queue_1", kind="k"), {FETCHING}, 1800),
+        "lock of a row": (lambda db: db.job_lock_get(500), {PKEY}, 1),
+    }
+    for name, (call, indexes, reads) in simple.items():
+        yield name, Case(call=call, indexes=indexes, reads=reads)
+    for field in ("args", "errors", "metadata", "output"):
+
+        async def read(executor: PostgresExecutor, field: str = field) -> None:
+            await executor.job_text_piece(500, field, size=10)
+
+        yield f"its {field}", Case(call=read, indexes={PKEY}, reads=1)
+    yield (
+        "behind a job whose time Python cannot hold",
+        Case(
+            call=_list(
+                states=[JobState.COMPLETED],
+                order=JobOrder.TIME_DESC,
+                cursor=JobCursor(at=LAST, id=500),
+            ),
+            indexes={FINALIZED, PKEY},
+            reads=2 * 101 + 201,
+        ),
+    )
+    for verb in ("cancel", "retry", "move", "delete"):
+        ids = list(range(1, 2000, 2))
+
+        async def act(executor: PostgresExecutor, verb: str = verb, ids: list[int] = ids) -> None:
+            given = {"queue": "elsewhere"} if verb == "move" else {}
+            await getattr(executor, f"job_{verb}_many")(ids, **given)
+
+        # The rows are found, locked and changed.
+        yield verb, Case(call=act, indexes={PKEY}, reads=4 * len(ids))
+    watched = list(range(1, 400, 2))
+    yield (
+        "outcomes",
+        Case(
+            call=lambda executor: executor.job_outcome_list(watched),
+            indexes={PKEY},
+            reads=len(watched),
+        ),
+    )
+
+
+def _engine() -> Iterator[tuple[str, Case]]:
+    now = datetime.now(UTC)
+    some = list(range(1, 2000, 2))
+    everything = JobSelectParams(kinds=("retired",))
+    # Jobs wait in 6 queues, in 4 priorities each.
+    pairs = 2 * 6 * 4
+    calls: dict[str, tuple[Call, set[str], int]] = {
+        "fetch": (
+            lambda x: x.job_get_available(JobFetchParams("me", "queue_1", 100)),
+            {FETCHING, PKEY},
+            4 * 100,
+        ),
+        "fetch of a rare kind": (
+            lambda x: x.job_get_available(JobFetchParams("me", "queue_1", 100, kinds=("retired",))),
+            {FETCHING, PKEY},
+            # Looking further ahead is what a mixed queue costs.
+            20_000 // 6 + 10,
+        ),
+        "fetch around some": (
+            lambda x: x.job_get_available(
+                JobFetchParams("me", "queue_1", 100, except_ids=(1, 2, 3))
+            ),
+            {FETCHING, PKEY},
+            4 * 100 + 3,
+        ),
+        "first to fetch": (
+            lambda x: x.job_first_available(JobFetchParams("me", "queue_1", 1)),
+            {FETCHING},
+            2,
+        ),
+        "first due": (
+            lambda x: x.job_first_due(now=now + timedelta(hours=9)),
+            {FETCHING},
+            2 * pairs + 10,
+        ),
+        "first stuck": (
+            lambda x: x.job_first_stuck(attempted_before=now, after_id=0),
+            {FETCHING},
+            ROWS // 1000 + 60,
+        ),
+        "poll": (
+            lambda x: x.queue_with_available_list([f"queue_{n}" for n in range(500)]),
+            {FETCHING},
+            # One row of each queue that has any, seen by the index, the limit and the join.
+            3 * 6,
+        ),
+        "complete": (lambda x: x.job_complete_many(some, [now] * 1000), {PKEY}, 2 * 1000),
+        "complete at times": (
+            lambda x: x.job_complete_many(some, [now + timedelta(seconds=n) for n in some]),
+            {PKEY},
+            2 * 1000,
+        ),
+        "set state": (
+            lambda x: x.job_set_state_many(
+                [
+                    JobSetStateParams(n, JobState.RETRYABLE, error="{}", scheduled_at=now)
+                    for n in some
+                ]
+            ),
+            {PKEY},
+            4 * 1000,
+        ),
+        "cancel requested": (lambda x: x.job_cancel_requested(some), {PKEY}, 2 * 1000),
+        "begin": (lambda x: x.job_begin(ROWS - 10, client_id="me", now=now), {PKEY}, 2),
+        "update": (lambda x: x.job_update(500, metadata="{}"), {PKEY}, 2),
+        "whole job": (lambda x: x.job_row_get(500), {PKEY}, 1),
+        "schedule nothing": (
+            lambda x: x.job_schedule(now=now - timedelta(hours=1), limit=1000),
+            {FETCHING, PKEY, UNIQUE},
+            2 * pairs + 10,
+        ),
+        "schedule": (
+            lambda x: x.job_schedule(now=now + timedelta(hours=9), limit=1000),
+            {FETCHING, PKEY, UNIQUE},
+            # Each pair offers as many as are wanted, where it has so many.
+            2 * pairs + 12_000 + 4 * 1000,
+        ),
+        "stuck": (
+            lambda x: x.job_get_stuck(attempted_before=now, after_id=0, limit=50),
+            {FETCHING, PKEY},
+            ROWS // 1000 + 60,
+        ),
+        "rescue": (
+            lambda x: x.job_rescue_many(
+                [JobRescueParams(n, JobState.DISCARDED, "{}", now, now) for n in some],
+                attempted_before=now,
+            ),
+            {PKEY},
+            2 * 1000,
+        ),
+        "clean nothing": (
+            lambda x: x.job_delete_before(_old(now - timedelta(days=9))),
+            {FINALIZED, PKEY},
+            0,
+        ),
+        "clean": (lambda x: x.job_delete_before(_old(now)), {FINALIZED, PKEY}, 4 * 1000),
+        "clean by states": (
+            lambda x: x.job_delete_before(replace(_old(now), completed_before=None)),
+            {FINALIZED, PKEY},
+            4 * 1000,
+        ),
+        "rows": (lambda x: x.job_row_list(JobSelectParams()), {PKEY}, 101),
+        "rows of a kind": (lambda x: x.job_row_list(everything), {KIND, PKEY}, 700),
+        "rows by finish": (
+            lambda x: x.job_row_list(
+                JobSelectParams(states=(JobState.COMPLETED,), order="finalized_at", descending=True)
+            ),
+            {FINALIZED},
+            400,
+        ),
+        "delete rows": (lambda x: x.job_row_delete_many(everything), {KIND, PKEY}, 1200),
+    }
+    for name, (call, indexes, reads) in calls.items():
+        yield name, Case(call=call, indexes=indexes, reads=reads)
+
+
+def _api_cases() -> Iterator[tuple[str, Case]]:
+    """Yield what the JSON API asks besides what pages do."""
+    some = list(range(1, 101))
+    completed = (JobState.COMPLETED,)
+    customer = Term(field=Field.ARGS, op=Op.CONTAINS, values=('{"customer_id": 7}',))
+    tagged, retired = _term(Field.TAG, Op.EQ, "vip"), _term(Field.KIND, Op.EQ, "retired")
+    json, done, waits = "job_json_list", JobState.COMPLETED, JobState.AVAILABLE
+    behind = JobCursor(at=None, id=5)
+    calls: dict[str, tuple[Call, set[str], int]] = {
+        "api list": (
+            lambda x: x.job_text_list(
+                JobPageParams(
+                    filter=JobFilter(states=completed),
+                    order=JobOrder.TIME_DESC,
+                    limit=100,
+                    window=5000,
+                )
+            ),
+            {FINALIZED, PKEY},
+            400,
+        ),
+        "api list by id": (
+            lambda x: x.job_text_list(
+                JobPageParams(
+                    filter=JobFilter(states=(JobState.RUNNING,)), order=JobOrder.ID, limit=100
+                )
+            ),
+            {FETCHING, PKEY},
+            3 * ROWS // 1000 + 400,
+        ),
+        "api list in JSON": (_whole(json, done), {FINALIZED}, 300),
+        "api list in JSON, by kind": (_whole(json, done, retired), {FINALIZED, KIND}, 20_000),
+        "api list in JSON, by tag": (_whole(json, done, tagged), {FINALIZED}, ROWS),
+        "api list in JSON, by id": (_whole(json, waits, after=behind), {FETCHING, PKEY}, ROWS),
+        "api list, by tag": (_whole("job_text_list", done, tagged), {FINALIZED, PKEY}, ROWS),
+        "api job": (lambda x: x.job_text_get(5), {PKEY}, 1),
+        "api kinds": (lambda x: x.job_kind_list(), {KIND}, 100),
+        "api queues": (lambda x: x.queue_count_list(cap=1000, limit=100), {FETCHING}, 20_000),
+        "api progress": (
+            lambda x: x.job_progress(JobFilter(terms=(tagged,)), window=5000),
+            {FINALIZED, FETCHING, PKEY},
+            20_000,
+        ),
+        "api progress by args": (
+            lambda x: x.job_progress(JobFilter(terms=(customer,)), window=5000),
+            {ARGS, METADATA},
+            20_000,
+        ),
+        "workflows": (lambda x: x.workflow_list(limit=10), {METADATA}, 10),
+        "workflows at work": (lambda x: x.workflow_list(active=True, limit=10), {METADATA}, 10),
+        "workflows that ended": (lambda x: x.workflow_list(active=False, limit=10), {METADATA}, 10),
+        "tasks of a workflow": (lambda x: x.workflow_task_list("w"), {METADATA, PKEY}, 10),
+        "retry of a workflow": (
+            lambda x: x.workflow_retry(some, waiting=some[:5], reset=False),
+            {PKEY},
+            200,
+        ),
+    }
+    for name, (call, indexes, reads) in calls.items():
+        yield name, Case(call=call, indexes=indexes, reads=reads)
+
+
+def _old(before: datetime) -> JobDeleteBeforeParams:
+    return JobDeleteBeforeParams(
+        cancelled_before=before, completed_before=before, discarded_before=before, limit=1000
+    )
+
+
+CASES = {**dict(_cases()), **dict(_api_cases())}
