@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from itsdangerous import URLSafeTimedSerializer
 from starlette.applications import Starlette
@@ -38,9 +39,11 @@ from riverui.web.http.static import StaticFiles
 from riverui.web.http.urls import url
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
+from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.measured_driver import MeasuredDriver
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operations import Operations
+from riverui.web.live.periodic_runs import read_histories
 from riverui.web.live.refreshes import Refreshes
 from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.process_name import process_name
@@ -124,6 +127,9 @@ def build_app(
             times=limits.operation_times,
         ),
         parts=KeptParts(),
+        periodic=KeptReading(
+            partial(read_histories, driver), seconds=limits.periodic_seconds, clock=clock
+        ),
         pilot=pilot,
         read_preferences=preferences_reader(signer),
         refreshes=Refreshes(limits.refreshes, clock=clock),

@@ -27,6 +27,8 @@ class DashboardLimits:
     """Lists of the API that may take longer than a page at once: half of the connections of a pool
     of the usual size.
     """
+    periodic_seconds: float = 10.0
+    """For which periodic jobs that were read answer everybody: they take some 60 ms to read."""
     probe_seconds: float = TIMEOUT_SECONDS
     """For the database to answer a health check."""
     preview_jobs: int = 200

@@ -50,7 +50,7 @@ async def test_move(driver: Driver) -> None:
 
 
 async def test_outcomes(driver: Driver) -> None:
-    (waiting,) = await insert(driver, job())
+    (waiting,) = await insert(driver, job(queue="other"))
     (done,) = await ended(driver, JobState.COMPLETED, job())
     (failed,) = await ended(driver, JobState.DISCARDED, job(max_attempts=1))
     async with driver.transaction() as transaction:

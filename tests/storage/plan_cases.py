@@ -557,6 +557,12 @@ def _api_cases() -> Iterator[tuple[str, Case]]:
             {ARGS, METADATA},
             20_000,
         ),
+        "periodic jobs": (lambda x: x.periodic_history_list(), {METADATA}, 10),
+        "the newest periodic jobs": (
+            lambda x: x.periodic_history_list(most=0),
+            {METADATA, PKEY},
+            20_010,
+        ),
         "workflows": (lambda x: x.workflow_list(limit=10), {METADATA}, 10),
         "workflows at work": (lambda x: x.workflow_list(active=True, limit=10), {METADATA}, 10),
         "workflows that ended": (lambda x: x.workflow_list(active=False, limit=10), {METADATA}, 10),

@@ -107,7 +107,13 @@ async def _explain(
 
 AS_SHIPPED = "set enable_seqscan = off; set enable_bitmapscan = off; set jit = off"
 FOR_GIN = "set enable_seqscan = off; set enable_bitmapscan = on; set jit = off"
-BY_BITMAP = {"job_contains_ids", "job_progress_contains", "workflow_list", "workflow_task_list"}
+BY_BITMAP = {
+    "job_contains_ids",
+    "job_progress_contains",
+    "periodic_history_list",
+    "workflow_list",
+    "workflow_task_list",
+}
 DEFAULTS = "reset enable_seqscan; reset enable_bitmapscan; reset jit"
 
 

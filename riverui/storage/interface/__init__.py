@@ -38,6 +38,7 @@ from riverui.storage.interface.notifications import (
 )
 from riverui.storage.interface.operations import OPERATIONS, OperationExecutor
 from riverui.storage.interface.own_tables import OWN_TABLES, OwnTablesExecutor
+from riverui.storage.interface.periodic_runs import PERIODIC_RUNS, PeriodicRunExecutor
 from riverui.storage.interface.server import SERVER, ServerExecutor
 from riverui.storage.interface.suggestions import SUGGESTIONS, SuggestionExecutor
 from riverui.storage.interface.sync_driver import SyncDriver, SyncExecutor
@@ -55,6 +56,7 @@ __all__ = [
     "NOTIFYING",
     "OPERATIONS",
     "OWN_TABLES",
+    "PERIODIC_RUNS",
     "REINDEXING",
     "SERVER",
     "SUGGESTIONS",
@@ -79,6 +81,7 @@ __all__ = [
     "Offering",
     "OperationExecutor",
     "OwnTablesExecutor",
+    "PeriodicRunExecutor",
     "ServerExecutor",
     "SuggestionExecutor",
     "SyncDriver",
@@ -100,6 +103,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     SUGGESTIONS,
     ESTIMATES,
     EXPLANATIONS,
+    PERIODIC_RUNS,
     SERVER,
     OWN_TABLES,
     OPERATIONS,

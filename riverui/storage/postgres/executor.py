@@ -18,6 +18,7 @@ from riverui.storage.postgres.browse.job_json import JobJson
 from riverui.storage.postgres.browse.job_texts import JobTexts
 from riverui.storage.postgres.browse.jobs import JobStatements
 from riverui.storage.postgres.browse.names import NameStatements
+from riverui.storage.postgres.browse.periodic_runs import PeriodicRuns
 from riverui.storage.postgres.browse.pro import Pro
 from riverui.storage.postgres.browse.progress import ProgressStatements
 from riverui.storage.postgres.browse.queues import QueueStatements
@@ -49,7 +50,7 @@ class PageOperations(
     """What pages and programs read and do: BrowseExecutor and AdminExecutor."""
 
 
-class OptionalOperations(Explanations, Pro, Indexes, ServerStatements, Operations):
+class OptionalOperations(Explanations, PeriodicRuns, Pro, Indexes, ServerStatements, Operations):
     """What other databases may lack: the Protocols behind the capabilities."""
 
     capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES) - {
@@ -76,10 +77,11 @@ if TYPE_CHECKING:
         interface.NotifyExecutor,
         interface.OperationExecutor,
         interface.OwnTablesExecutor,
+        interface.PeriodicRunExecutor,
         interface.ServerExecutor,
         interface.SuggestionExecutor,
         interface.TransactionStatusExecutor,
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 11
+        return (executor,) * 12

@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
+from riverui.domain.periodic_runs import PeriodicHistories
 from riverui.storage.interface import Driver
 from riverui.web.api.time_limits import ApiTimeLimits
 from riverui.web.config import DashboardConfig
@@ -19,6 +20,7 @@ from riverui.web.http.paths import Urls
 from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
+from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operation_store import OperationStore
 from riverui.web.live.operations import Operations
@@ -55,6 +57,8 @@ class Dashboard:
     """Those that every dashboard of the database sees, where it has the table for them."""
     parts: KeptParts
     """Parts of pages that were drawn lately."""
+    periodic: KeptReading[PeriodicHistories]
+    """Periodic jobs, as far as rows tell."""
     pilot: JobPilot
     """Carries out the verbs on jobs: a client's features may take part."""
     read_preferences: Callable[[str], Preferences]

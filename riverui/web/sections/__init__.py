@@ -11,6 +11,7 @@ from riverui.web.sections import (
     jobs,
     operations,
     overview,
+    periodic,
     queues,
     river_ui,
     workflows,
@@ -19,6 +20,7 @@ from riverui.web.sections import (
 SECTIONS: tuple[Section, ...] = (
     jobs.SECTION,
     queues.SECTION,
+    periodic.SECTION,
     operations.SECTION,
     about.SECTION,
     overview.SECTION,

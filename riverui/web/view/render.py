@@ -39,6 +39,7 @@ from riverui.web.view.preferences import (
     TIMES,
     Preferences,
 )
+from riverui.web.view.run_bars import run_bars
 from riverui.web.view.tables import Table
 
 
@@ -178,7 +179,11 @@ def environment() -> Environment:
         "visible": shown.visible,
         "word": shown.word,
     }
-    env.globals |= {"stacked_bar": charts.stacked_bar, "state_icons": charts.STATE_ICONS}
+    env.globals |= {
+        "run_bars": run_bars,
+        "stacked_bar": charts.stacked_bar,
+        "state_icons": charts.STATE_ICONS,
+    }
     env.globals |= {
         "ago": _ago,
         "icon": _icon,

@@ -1,0 +1,118 @@
+"""The section's part of the API."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Self
+
+from msgspec import Meta
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.domain.periodic_runs import PeriodicHistory
+from riverui.web.api import serializers
+from riverui.web.api.endpoints import Description, Endpoint
+from riverui.web.api.models import Count, Id, Model, Time
+from riverui.web.http.context import dashboard
+
+
+class SeenPeriodicJob(Model, frozen=True, kw_only=True):
+    """One periodic job, as far as its jobs tell."""
+
+    id: Annotated[
+        str, Meta(description="As its client names it; empty where it has no name but its kind.")
+    ]
+    kind: str
+    queue: str
+    jobs: Annotated[Count, Meta(description="Its jobs among those that were looked at.")]
+    usual_seconds: Annotated[
+        float | None, Meta(description="Between two jobs, usually; null where it cannot be told.")
+    ]
+    steady: Annotated[bool, Meta(description="Whether most jobs come after the usual time.")]
+    last_job_id: Id
+    last_state: str
+    last_scheduled_at: Time
+    expected_at: Annotated[
+        Time | None, Meta(description="Of the next job; null where it cannot be told.")
+    ]
+    overdue_seconds: Annotated[
+        float | None, Meta(description="Since the last job, where one seems to be missed.")
+    ]
+    missed: Annotated[Count, Meta(description="About how many did not come among the newest 40.")]
+
+    @classmethod
+    def of(cls, history: PeriodicHistory, now: datetime) -> Self:
+        """Return what a history tells at this time."""
+        last, usual, overdue = history.runs[0], history.usual, history.overdue(now)
+        return cls(
+            id=history.id,
+            kind=history.kind,
+            queue=history.queue,
+            jobs=history.jobs,
+            usual_seconds=usual.total_seconds() if usual is not None else None,
+            steady=history.steady,
+            last_job_id=last.id,
+            last_state=last.state.value,
+            last_scheduled_at=serializers.instant(last.scheduled_at),
+            expected_at=serializers.optional_instant(history.expected_at),
+            overdue_seconds=overdue.total_seconds() if overdue is not None else None,
+            missed=history.missed,
+        )
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a report that comes each hour."""
+        return cls(
+            id="reports.hourly",
+            kind="report_build",
+            queue="reports",
+            jobs=24,
+            usual_seconds=3600.0,
+            steady=True,
+            last_job_id=9381022,
+            last_state="completed",
+            last_scheduled_at="2026-11-21T09:00:00Z",
+            expected_at="2026-11-21T10:00:00Z",
+            overdue_seconds=None,
+            missed=0,
+        )
+
+
+class SeenPeriodicJobs(Model, frozen=True, kw_only=True):
+    """Periodic jobs, by name."""
+
+    data: list[SeenPeriodicJob]
+    complete: Annotated[
+        bool, Meta(description="False where only the newest jobs of the table were looked at.")
+    ]
+
+    @classmethod
+    def example(cls) -> Self:
+        """Return a list of one."""
+        return cls(data=[SeenPeriodicJob.example()], complete=True)
+
+
+async def periodic_jobs(request: Request) -> Response:
+    """Answer the periodic jobs that rows tell of."""
+    found, now = await dashboard(request).periodic.get(), datetime.now(UTC)
+    data = [SeenPeriodicJob.of(history, now) for history in found.histories]
+    return serializers.reply(SeenPeriodicJobs(data=data, complete=found.complete))
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/api/periodic-jobs",
+        "api.periodic_jobs",
+        "jobs.read",
+        periodic_jobs,
+        Description(
+            group="Jobs",
+            summary="Periodic jobs as far as their rows tell: how often each comes, and what seems"
+            " to be missed.",
+            answer=SeenPeriodicJobs,
+            extension=True,
+        ),
+    ),
+)
+"""The section's part of the API."""

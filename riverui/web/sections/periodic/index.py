@@ -1,0 +1,156 @@
+"""Periodic jobs: what comes again and again, when it came last, and what did not come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.domain.clock import two_units
+from riverui.domain.periodic_runs import PeriodicHistories, PeriodicHistory, PeriodicRun
+from riverui.errors import QueryTimeout
+from riverui.storage.interface.params import Field
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.problems import error_page
+from riverui.web.http.urls import only, url
+from riverui.web.search import query
+from riverui.web.search.addresses import jobs_url
+from riverui.web.view.format import absolute
+from riverui.web.view.page_parts import Problem
+from riverui.web.view.render import respond
+from riverui.web.view.run_bars import RunBar
+
+KEY, PERIODIC = "river:periodic_job_id", "periodic"
+"""The keys of metadata that River gives to periodic jobs: their name, and what they are."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PeriodicLine:
+    """One periodic job as shown."""
+
+    name: str
+    """As its client names it; empty where it has no name."""
+    kind: str
+    queue: str
+    jobs: int
+    every: str
+    """How often it comes, in words; empty where that cannot be told."""
+    bars: tuple[RunBar, ...]
+    """Its newest jobs, the oldest first."""
+    last: PeriodicRun
+    last_url: str
+    expected_at: datetime | None
+    """When the next job is expected; None where that cannot be told, or one is overdue."""
+    overdue: timedelta | None
+    """For how long no job has come, where one seems to be missed."""
+    missed: int
+    """About how many did not come between those shown."""
+    jobs_url: str
+    """The list of its jobs."""
+    run_url: str
+    """Where a job like the last one is inserted; empty for who cannot."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PeriodicIndex:
+    """The periodic jobs."""
+
+    template: ClassVar[str] = "periodic/index.html"
+    fragments: ClassVar[Mapping[str, str]] = {"periodic-list": "periodic/_list.html"}
+
+    lines: tuple[PeriodicLine, ...]
+    """What seems to be missed first, then by name."""
+    complete: bool
+    """False where only the newest jobs of the table were looked at."""
+    self_url: str
+    problem: Problem | None
+
+
+async def index(request: Request) -> Response:
+    """Answer with the periodic jobs that rows tell of."""
+    only(request)
+    board, now, status = dashboard(request), datetime.now(UTC), 200
+    histories, problem = PeriodicHistories(histories=(), complete=True), None
+    try:
+        histories = await board.periodic.get()
+    except QueryTimeout as error:
+        status, told = error_page(request, error)
+        problem = Problem(title=told.title, detail=told.detail)
+    lines = [_line(request, history, now) for history in histories.histories]
+    lines.sort(key=lambda line: (line.overdue is None, line.name or line.kind))
+    return respond(
+        request,
+        PeriodicIndex(
+            lines=tuple(lines),
+            complete=histories.complete,
+            self_url=url(request, "periodic.index"),
+            problem=problem,
+        ),
+        status=status,
+    )
+
+
+def words(history: PeriodicHistory) -> str:
+    """Return how often a periodic job comes, as "about every 15 m"; empty where that cannot be
+    told.
+    """
+    usual = history.usual
+    if usual is None:
+        return ""
+    if not history.steady:
+        return "at uneven times"
+    return f"about every {_round(usual)}"
+
+
+def _round(span: timedelta) -> str:
+    seconds = max(1, round(span.total_seconds()))
+    for unit, per in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if (
+            per <= seconds < 60 * per
+            and abs(seconds - per * round(seconds / per)) <= 0.02 * seconds
+        ):
+            return f"{round(seconds / per)} {unit}"
+    return two_units(seconds if seconds < 3_600 else round(seconds / 60) * 60)
+
+
+def _line(request: Request, history: PeriodicHistory, now: datetime) -> PeriodicLine:
+    last, overdue = history.runs[0], history.overdue(now)
+    terms = (
+        (query.contains(Field.METADATA, KEY, history.id),)
+        if history.id
+        else (
+            query.equal(Field.KIND, history.kind),
+            query.contains(Field.METADATA, PERIODIC, True),
+        )
+    )
+    may_insert = dashboard(request).inserter is not None and access(request).may("jobs.insert")
+    return PeriodicLine(
+        name=history.id,
+        kind=history.kind,
+        queue=history.queue,
+        jobs=history.jobs,
+        every=words(history),
+        bars=tuple(_bar(request, run, now) for run in reversed(history.runs)),
+        last=last,
+        last_url=url(request, "jobs.show", id=last.id),
+        expected_at=None if overdue is not None else history.expected_at,
+        overdue=overdue,
+        missed=history.missed,
+        jobs_url=jobs_url(request, terms),
+        run_url=f"{url(request, 'jobs.new')}?like={last.id}" if may_insert else "",
+    )
+
+
+def _bar(request: Request, run: PeriodicRun, now: datetime) -> RunBar:
+    return RunBar(
+        state=run.state.value,
+        waited=run.waited,
+        ran=run.ran(now),
+        url=url(request, "jobs.show", id=run.id),
+        words=f"{run.state.value}, due {absolute(run.scheduled_at)}",
+    )

@@ -1,0 +1,94 @@
+"""The page of periodic jobs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+
+from riverui import create_app
+from riverui.web.auth.rights import READ_ONLY, Access
+from tests.factory import job
+from tests.web.html import parse
+from tests.web.stand_ins import browser
+
+
+async def come(
+    connection: AsyncConnection[Any], name: str, *minutes: float, state: str = "completed"
+) -> None:
+    """Leave the rows of a periodic job that was due so many minutes ago."""
+    for ago in sorted(minutes, reverse=True):
+        at = datetime.now(UTC) - timedelta(minutes=ago)
+        await job(
+            connection,
+            state,
+            kind="report_build",
+            scheduled_at=at,
+            attempted_at=at + timedelta(seconds=1),
+            finalized_at=at + timedelta(seconds=4),
+            metadata={"periodic": True, "river:periodic_job_id": name},
+        )
+
+
+async def test_nothing_yet(client: httpx2.AsyncClient) -> None:
+    assert "No periodic jobs" in (await client.get("/periodic")).text
+
+
+async def test_the_list(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+    await come(connection, "hourly<b>", 30, 90, 150, 210)
+    await come(connection, "late", 40, 50, 60, 70)
+    page = parse((await client.get("/periodic")).text)
+    assert not page.all("b", id="")
+    late, hourly = (page.one(id=f"periodic-{n}").text for n in (1, 2))
+    assert "late" in late
+    assert "about every 10 m" in late
+    assert "none for 40 m" in late
+    assert "hourly<b>" in hourly
+    assert "about every 1 h" in hourly
+    assert "in 29 m" in hourly or "in 30 m" in hourly
+    # The name leads to its jobs and to no others.
+    address = page.one(id="periodic-1").all("a")[0].attributes["href"]
+    listed = parse((await client.get(f"{address}&limit=50")).text)
+    assert len([row for row in listed.all("tr") if "report_build" in row.text]) == 4
+
+
+async def test_a_row_of_bars_leads_to_the_jobs(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await come(connection, "hourly", 90, 150)
+    await come(connection, "hourly", 30, state="discarded")
+    page = parse((await client.get("/periodic")).text)
+    bars = page.one("svg", **{"class": "runs"}).all("a")
+    assert len(bars) == 3
+    assert "discarded" in bars[-1].attributes["aria-label"]
+    assert "waited 1.0 s, ran 3.0 s" in bars[0].attributes["aria-label"]
+    assert (await client.get(bars[-1].attributes["href"])).status_code == 200
+
+
+async def test_running_now_takes_the_right(
+    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await come(connection, "hourly", 30)
+    driver = app.state.dashboard.driver
+    ada = create_app(driver, authenticate=lambda _: Access(user="ada"))
+    async with browser(ada) as writer:
+        page = parse((await writer.get("/periodic")).text)
+        address = page.one("td", **{"class": "c-action"}).one("a").attributes["href"]
+        assert "report_build" in (await writer.get(address)).text
+    eve = create_app(driver, authenticate=lambda _: Access(user="eve", rights=READ_ONLY))
+    async with browser(eve) as reader:
+        assert "Run now" not in (await reader.get("/periodic")).text
+
+
+async def test_the_api(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:
+    await come(connection, "late", 40, 50, 60, 70)
+    answer = (await client.get("/api/periodic-jobs")).json()
+    (found,) = answer["data"]
+    assert (found["id"], found["kind"], found["jobs"]) == ("late", "report_build", 4)
+    assert found["usual_seconds"] == pytest.approx(600, abs=1)
+    assert found["overdue_seconds"] == pytest.approx(2400, abs=60)
+    assert answer["complete"] is True
