@@ -38,6 +38,7 @@ from riverui.web.http.routes import GuardedRoute, GuardedRouter, check_rights, n
 from riverui.web.http.static import StaticFiles
 from riverui.web.http.urls import url
 from riverui.web.limits import DashboardLimits
+from riverui.web.live.collector import Collector
 from riverui.web.live.counts import Counts
 from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.measured_driver import MeasuredDriver
@@ -93,9 +94,10 @@ def build_app(
     `hosts` are the only host names answered to, when given. Where a lifespan does reach the app,
     its end stops what runs in the background, and closes the driver if `close_driver`. `inserter`
     inserts jobs; without one nobody can. `pilot` carries out the verbs on jobs, a client's features
-    among them. `clock` tells in seconds how old counts and live regions are. `name` is that of this
-    process, by which other dashboards of the database know it, `workers` how many answer on the
-    same port. Raises ConfigError for a `sign_in` that lets nobody in or cannot be used.
+    among them. `clock` tells in seconds how old counts, figures and live regions are. `name` is
+    that of this process, by which other dashboards of the database know it, `workers` how many
+    answer on the same port. Raises ConfigError for a `sign_in` that lets nobody in or cannot be
+    used.
     """
     config, limits = config or DashboardConfig(), limits or DashboardLimits()
     name = name or process_name()
@@ -112,6 +114,7 @@ def build_app(
         counts=counts,
         driver=MeasuredDriver(driver, metrics.transacted),
         environment=render.environment(),
+        figures=Collector(driver, config, limits.collector, clock=clock),
         limits=limits,
         metrics=metrics,
         name=name,
@@ -165,6 +168,7 @@ def build_app(
             await dashboard.shared_operations.close()
             await dashboard.refreshes.close()
             await dashboard.counts.close()
+            await dashboard.figures.close()
             if close_driver:
                 await driver.close()
 

@@ -69,6 +69,8 @@ class DashboardConfig:
     """Counts are exact up to this many jobs."""
     search_window: int = 50_000
     """Rows that one search step may examine when no index serves the filter."""
+    charts: bool = True
+    """Gathers figures over time out of the rows of jobs while somebody looks at them."""
 
     def __post_init__(self) -> None:
         if self.env_color and self.env_color not in ENV_COLORS:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from riverui.web.http.admission import AdmissionLimits
 from riverui.web.http.probe import TIMEOUT_SECONDS
+from riverui.web.live.collector import CollectorLimits
 from riverui.web.live.counts import CountLimits
 from riverui.web.live.operation_run import OperationLimits
 from riverui.web.live.refreshes import RefreshLimits
@@ -19,6 +20,7 @@ class DashboardLimits:
     """The figures of one dashboard."""
 
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
+    collector: CollectorLimits = field(default_factory=CollectorLimits)
     counts: CountLimits = field(default_factory=CountLimits)
     operations: OperationLimits = field(default_factory=OperationLimits)
     operation_times: OperationTimes = field(default_factory=OperationTimes)

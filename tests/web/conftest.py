@@ -30,6 +30,7 @@ async def app(driver: Driver, dashboard_limits: DashboardLimits) -> AsyncIterato
     yield app
     await app.state.dashboard.operations.close()
     await app.state.dashboard.counts.close()
+    await app.state.dashboard.figures.close()
 
 
 @pytest.fixture
@@ -46,6 +47,7 @@ async def reader(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
     async with browser(app) as client:
         yield client
     await app.state.dashboard.counts.close()
+    await app.state.dashboard.figures.close()
 
 
 @pytest.fixture

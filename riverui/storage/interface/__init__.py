@@ -22,6 +22,7 @@ from riverui.storage.interface.capabilities import Capability, Offering
 from riverui.storage.interface.driver import Driver, Executor, Transaction
 from riverui.storage.interface.engine import EngineExecutor
 from riverui.storage.interface.explanations import EXPLANATIONS, ExplanationExecutor
+from riverui.storage.interface.figures import FIGURES, FigureExecutor
 from riverui.storage.interface.indexes import REINDEXING, IndexExecutor
 from riverui.storage.interface.migrations import (
     MIGRATIONS,
@@ -51,6 +52,7 @@ __all__ = [
     "CAPABILITIES",
     "ESTIMATES",
     "EXPLANATIONS",
+    "FIGURES",
     "LISTENING",
     "MIGRATIONS",
     "NOTIFYING",
@@ -71,6 +73,7 @@ __all__ = [
     "EngineExecutor",
     "Executor",
     "ExplanationExecutor",
+    "FigureExecutor",
     "IndexExecutor",
     "Listener",
     "ListeningDriver",
@@ -104,6 +107,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     ESTIMATES,
     EXPLANATIONS,
     PERIODIC_RUNS,
+    FIGURES,
     SERVER,
     OWN_TABLES,
     OPERATIONS,

@@ -27,6 +27,7 @@ from riverui.storage.postgres.engine.indexes import Indexes
 from riverui.storage.postgres.engine.job_upkeep import JobUpkeep
 from riverui.storage.postgres.engine.job_work import JobWork
 from riverui.storage.postgres.engine.leader import Leader
+from riverui.storage.postgres.figures.figures import FigureStatements
 from riverui.storage.postgres.job_list.select import JobSelect
 from riverui.storage.postgres.own.operations import Operations
 
@@ -50,7 +51,15 @@ class PageOperations(
     """What pages and programs read and do: BrowseExecutor and AdminExecutor."""
 
 
-class OptionalOperations(Explanations, PeriodicRuns, Pro, Indexes, ServerStatements, Operations):
+class OptionalOperations(
+    Explanations,
+    FigureStatements,
+    PeriodicRuns,
+    Pro,
+    Indexes,
+    ServerStatements,
+    Operations,
+):
     """What other databases may lack: the Protocols behind the capabilities."""
 
     capabilities: Collection[Capability[Any]] = frozenset(CAPABILITIES) - {
@@ -73,6 +82,7 @@ if TYPE_CHECKING:
         interface.BenchmarkExecutor,
         interface.Executor,
         interface.ExplanationExecutor,
+        interface.FigureExecutor,
         interface.IndexExecutor,
         interface.NotifyExecutor,
         interface.OperationExecutor,
@@ -84,4 +94,4 @@ if TYPE_CHECKING:
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 12
+        return (executor,) * 13

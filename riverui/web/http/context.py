@@ -20,6 +20,7 @@ from riverui.web.http.paths import Urls
 from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
+from riverui.web.live.figure_reader import FigureReader
 from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operation_store import OperationStore
@@ -43,6 +44,8 @@ class Dashboard:
     counts: Counts
     driver: Driver
     environment: Environment
+    figures: FigureReader
+    """Tells what was done over time."""
     inserter: JobInserter | None
     """Inserts jobs; None where this dashboard cannot."""
     limits: DashboardLimits

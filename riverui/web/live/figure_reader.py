@@ -18,3 +18,7 @@ class FigureReader(Protocol):
         tells.
         """
         ...
+
+    async def close(self) -> None:
+        """Stop what runs in the background."""
+        ...

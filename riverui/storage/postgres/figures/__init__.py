@@ -1,0 +1,1 @@
+"""Figures out of the rows of jobs."""

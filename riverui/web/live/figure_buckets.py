@@ -1,0 +1,372 @@
+"""What the collector knows of one span of time, and of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from riverui.domain.figures import OTHER, Tally
+from riverui.storage.interface.figures import FailedAttempt, InsertedTally, QueueWaiting
+from riverui.web.live import figure_cells
+
+PART = 10
+"""Seconds of the smallest span that is read at once: that from one tick to the next."""
+MINUTE = 60
+"""Seconds of a bucket of the newest hour."""
+TEN = 600
+"""Seconds of a bucket of the newest day."""
+DAY = 86_400
+"""Seconds for which buckets are kept, besides a column of the widest window of them."""
+KEPT_MINUTES = 3600
+"""Seconds for which buckets of a minute are kept, and until their ten minutes are over."""
+
+_QUEUES = 50
+"""Queues of which the kinds that are not told apart are told together, besides the pairs."""
+
+Pair = tuple[str, str]
+"""A queue and a kind."""
+Cells = dict[Pair, Tally]
+
+
+@dataclass(kw_only=True, slots=True)
+class Waiting:
+    """The most that waited in a queue within a bucket."""
+
+    jobs: int = 0
+    capped: bool = False
+    oldest: float = 0.0
+    """Seconds."""
+
+
+class Bucket:
+    """A minute or ten, told by queue and kind. Times are seconds since 1970.
+
+    Ends are read in parts of ten seconds. What is read of a part that may still change is kept
+    apart and replaced; a part is final once it was read after it had settled.
+    """
+
+    __slots__ = (
+        "failed",
+        "final",
+        "inserted",
+        "live",
+        "packed",
+        "sampled",
+        "seconds",
+        "settled",
+        "start",
+        "total",
+        "waiting",
+    )
+
+    def __init__(self, start: int, seconds: int) -> None:
+        self.start = start
+        self.seconds = seconds
+        self.final = 0
+        """A bit for each part that is final."""
+        self.settled: Cells = {}
+        """What ended in the final parts, until all of them are."""
+        self.packed: dict[Pair, bytes] | None = None
+        """The same, once all are."""
+        self.total: Tally | None = None
+        """All pairs of those together, once all are."""
+        self.live: dict[int, Cells] = {}
+        """What ended in other parts, by the part's number."""
+        self.failed: dict[Pair, int] = {}
+        self.inserted: dict[Pair, int] = {}
+        self.waiting: dict[str, Waiting] = {}
+        """By queue; under the empty name all queues together."""
+        self.sampled = 1
+
+    @property
+    def end(self) -> int:
+        """Return when it ends."""
+        return self.start + self.seconds
+
+    @property
+    def parts(self) -> int:
+        """Return how many parts it has."""
+        return self.seconds // PART
+
+    @property
+    def complete(self) -> bool:
+        """Return whether all of it is final."""
+        return self.packed is not None
+
+    def known(self, until: float) -> bool:
+        """Return whether every part that began before then was read."""
+        if self.complete:
+            return True
+        began = min(self.parts, max(0, -(-(int(until) - self.start) // PART)))
+        return began > 0 and all(self.final >> n & 1 or n in self.live for n in range(began))
+
+    def due(self, settled: float) -> Iterator[int]:
+        """Yield the parts that had settled by then and are not final, the newest first."""
+        if self.complete:
+            return
+        last = min(self.parts, max(0, (int(settled) - self.start) // PART))
+        yield from (n for n in range(last - 1, -1, -1) if not self.final >> n & 1)
+
+    def put(self, part: int, cells: Cells, sampled: int) -> None:
+        """Replace what is known of a part that may still change."""
+        if not self.final >> part & 1:
+            self.live[part] = cells
+            self.sampled = max(self.sampled, sampled)
+
+    def settle(self, parts: Sequence[int], cells: Cells, sampled: int, *, most: int) -> None:
+        """Take these parts as final. `most` pairs are kept apart once all parts are."""
+        for part in parts:
+            self.final |= 1 << part
+            self.live.pop(part, None)
+        self.sampled = max(self.sampled, sampled)
+        merge_cells(self.settled, cells)
+        if self.final == (1 << self.parts) - 1:
+            self._pack(most)
+
+    def _pack(self, most: int) -> None:
+        kept = fold(self.settled, most)
+        self.packed = {pair: figure_cells.pack(tally) for pair, tally in kept.items()}
+        self.total = Tally()
+        for tally in kept.values():
+            self.total.merge(tally)
+        self.settled = {}
+
+    def absorb(self, other: Bucket, *, most: int) -> None:
+        """Count what a complete bucket within this one holds, unless it was read anew."""
+        first = (other.start - self.start) // PART
+        if self.final >> first & 1:
+            return
+        cells: Cells = {}
+        other.merge_ended(cells)
+        for layer, theirs in ((self.failed, other.failed), (self.inserted, other.inserted)):
+            for pair, n in theirs.items():
+                layer[pair] = layer.get(pair, 0) + n
+            limit_counts(layer, most)
+        for queue, waiting in other.waiting.items():
+            self.note_waiting(queue, waiting)
+        self.settle(range(first, first + other.parts), cells, other.sampled, most=most)
+
+    def note_waiting(self, queue: str, seen: Waiting) -> None:
+        """Count what was seen to wait, if it is more than before."""
+        known = self.waiting.setdefault(queue, Waiting())
+        known.jobs = max(known.jobs, seen.jobs)
+        known.capped = known.capped or seen.capped
+        known.oldest = max(known.oldest, seen.oldest)
+
+    def merge_ended(self, cells: Cells, *, queue: str = "", kind: str = "") -> None:
+        """Add the jobs that ended to these cells, of one queue or kind where they are named."""
+        for pair, packed in (self.packed or {}).items():
+            if _fits(pair, queue, kind):
+                figure_cells.merge(_cell(cells, pair), packed)
+        for found in (self.settled, *self.live.values()):
+            for pair, tally in found.items():
+                if _fits(pair, queue, kind):
+                    _cell(cells, pair).merge(tally)
+
+    def merge_counts(self, cells: Cells, *, queue: str = "", kind: str = "") -> None:
+        """Add failed attempts and inserted jobs to these cells."""
+        for pair, n in self.failed.items():
+            if _fits(pair, queue, kind):
+                _cell(cells, pair).failed += n
+        for pair, n in self.inserted.items():
+            if _fits(pair, queue, kind):
+                _cell(cells, pair).inserted += n
+
+    def tally(self, *, queue: str = "", kind: str = "") -> Tally:
+        """Return all of it together, of one queue or kind where they are named."""
+        total = Tally()
+        if self.total is not None and not (queue or kind):
+            total.merge(self.total)
+        else:
+            cells: Cells = {}
+            self.merge_ended(cells, queue=queue, kind=kind)
+            for tally in cells.values():
+                total.merge(tally)
+        for pair, n in self.failed.items():
+            if _fits(pair, queue, kind):
+                total.failed += n
+        for pair, n in self.inserted.items():
+            if _fits(pair, queue, kind):
+                total.inserted += n
+        return total
+
+
+def _fits(pair: Pair, queue: str, kind: str) -> bool:
+    return (not queue or pair[0] == queue) and (not kind or pair[1] == kind)
+
+
+def _cell(cells: Cells, pair: Pair) -> Tally:
+    if (tally := cells.get(pair)) is None:
+        tally = cells[pair] = Tally()
+    return tally
+
+
+def merge_cells(cells: Cells, others: Mapping[Pair, Tally]) -> None:
+    """Count what others have counted."""
+    for pair, tally in others.items():
+        _cell(cells, pair).merge(tally)
+
+
+def fold(cells: Cells, most: int) -> Cells:
+    """Return at most so many pairs apart, those with the most ends and failures; the other kinds
+    are told as `OTHER` of their queue, and of queues that have none of those pairs as `OTHER` too.
+    """
+    if len(cells) <= most:
+        return cells
+    ranked = sorted(cells, key=lambda pair: -(cells[pair].ended + cells[pair].failed))
+    kept = {pair: cells[pair] for pair in ranked[:most] if pair[1] != OTHER}
+    queues = _queues(kept)
+    for pair in cells.keys() - kept.keys():
+        _cell(kept, _rest(pair, queues)).merge(cells[pair])
+    return kept
+
+
+def _queues(pairs: Iterable[Pair]) -> set[str]:
+    """Return the first queues of these pairs: those whose other kinds are told by themselves."""
+    return set(list(dict.fromkeys(queue for queue, _ in pairs))[:_QUEUES])
+
+
+def _rest(pair: Pair, queues: set[str]) -> Pair:
+    return (pair[0] if pair[0] in queues else OTHER, OTHER)
+
+
+def limit_counts(counts: dict[Pair, int], most: int) -> None:
+    """Keep at most so many pairs apart, the biggest; the others are told as `OTHER`."""
+    if len(counts) <= 2 * most:
+        return
+    ranked = sorted(counts, key=lambda pair: -counts[pair])
+    queues = _queues(ranked[:most])
+    for pair in ranked[most:]:
+        rest = _rest(pair, queues)
+        if pair != rest:
+            counts[rest] = counts.get(rest, 0) + counts.pop(pair)
+
+
+class Buckets:
+    """All that a collector knows. Buckets of a minute are kept for an hour and become part of
+    those of ten minutes, which are kept for a day.
+    """
+
+    def __init__(self, *, pairs: int, attempts: int) -> None:
+        self.minutes: dict[int, Bucket] = {}
+        self.tens: dict[int, Bucket] = {}
+        self.read_until = 0.0
+        """Up to when rows were read; 0 before the first time."""
+        self.version = 0
+        """Grows with every change."""
+        self._pairs = pairs
+        self._attempts = attempts
+        self._seen: dict[int, set[int]] = {}
+        """The failed attempts that were counted, by minute."""
+        self._arriving: list[tuple[int, Pair, int]] = []
+        """What was last counted as inserted and may still grow: minute, pair, jobs."""
+
+    def first_minute(self, now: float) -> int:
+        """Return when the oldest minute begins that is kept apart."""
+        return (int(now) // MINUTE * MINUTE + MINUTE - KEPT_MINUTES) // TEN * TEN
+
+    def minute(self, at: float) -> Bucket:
+        """Return the bucket of this minute."""
+        start = int(at) // MINUTE * MINUTE
+        if (bucket := self.minutes.get(start)) is None:
+            bucket = self.minutes[start] = Bucket(start, MINUTE)
+        return bucket
+
+    def ten(self, at: float) -> Bucket:
+        """Return the bucket of these ten minutes."""
+        start = int(at) // TEN * TEN
+        if (bucket := self.tens.get(start)) is None:
+            bucket = self.tens[start] = Bucket(start, TEN)
+        return bucket
+
+    def enter(self, now: float, *, back: float) -> None:
+        """Go on at this time, and forget what is too old; all of it, where the time went back by
+        more than `back` seconds.
+        """
+        if now < self.read_until - back:
+            self.minutes, self.tens, self._seen, self._arriving = {}, {}, {}, []
+        self.read_until = now
+        self.version += 1
+        first = self.first_minute(now)
+        for start in sorted(start for start in self.minutes if start < first):
+            minute = self.minutes.pop(start)
+            self._seen.pop(start, None)
+            if minute.complete and start >= now - DAY - 2 * TEN:
+                self.ten(start).absorb(minute, most=self._pairs)
+        for start in [start for start in self.tens if start < now - DAY - 2 * TEN]:
+            del self.tens[start]
+
+    def missing(self, now: float, *, settle: float, since: float) -> Iterator[tuple[Bucket, int]]:
+        """Yield the parts that are to be read for good, back to `since`, the newest first."""
+        first, settled = self.first_minute(now), now - settle
+        for start in range(int(settled) // MINUTE * MINUTE, first - 1, -MINUTE):
+            known = self.minutes.get(start)
+            bucket = known or Bucket(start, MINUTE)
+            yield from ((bucket, part) for part in bucket.due(settled))
+        for start in range(first - TEN, int(since) // TEN * TEN - 1, -TEN):
+            bucket = self.tens.get(start) or Bucket(start, TEN)
+            yield from ((bucket, part) for part in bucket.due(settled))
+
+    def keep(self, bucket: Bucket) -> None:
+        """Keep a bucket of which something is known now."""
+        (self.minutes if bucket.seconds == MINUTE else self.tens)[bucket.start] = bucket
+
+    def add_failures(self, attempts: Iterable[FailedAttempt], weight: int = 1) -> int:
+        """Count each attempt once, where its minute is kept; return how many are new."""
+        first, new = self.first_minute(self.read_until), 0
+        for attempt in attempts:
+            at = attempt.at.timestamp()
+            if not first <= at < self.read_until + MINUTE:
+                continue
+            bucket = self.minute(at)
+            seen = self._seen.setdefault(bucket.start, set())
+            # A number below 2^32 stands for the attempt, whatever a row says.
+            name = attempt.id << 32 | attempt.attempt & 0xFFFFFFFF
+            if name in seen:
+                continue
+            seen.add(name)
+            new += 1
+            pair = (attempt.queue, attempt.kind)
+            bucket.failed[pair] = bucket.failed.get(pair, 0) + weight
+        return new
+
+    def arrive(
+        self, came: Sequence[InsertedTally], arriving: Sequence[InsertedTally], *, first: bool
+    ) -> None:
+        """Count the jobs that came for good, and those whose number may still grow in place of the
+        ones that were told so the last time; with `first` none were.
+        """
+        if not first:
+            for start, pair, n in self._arriving:
+                if (bucket := self.minutes.get(start)) is not None:
+                    bucket.inserted[pair] = bucket.inserted.get(pair, 0) - n
+        self._arriving = []
+        self.insert(came)
+        for tally in arriving:
+            self._arriving.append(
+                (int(tally.at.timestamp()), (tally.queue, tally.kind), tally.jobs)
+            )
+        self.insert(arriving)
+
+    def insert(self, came: Iterable[InsertedTally]) -> None:
+        """Count jobs that came, where their minute is kept."""
+        first = self.first_minute(self.read_until)
+        for at, queue, kind, jobs in came:
+            start = int(at.timestamp())
+            if first <= start < self.read_until + MINUTE:
+                counts = self.minute(start).inserted
+                counts[queue, kind] = counts.get((queue, kind), 0) + jobs
+
+    def add_waiting(self, found: Sequence[QueueWaiting], *, now: float, cap: int) -> None:
+        """Count what waits just now."""
+        bucket = self.minute(now)
+        total = Waiting()
+        for queue, jobs, oldest_at in found:
+            oldest = max(0.0, now - oldest_at.timestamp()) if oldest_at else 0.0
+            bucket.note_waiting(
+                queue, Waiting(jobs=min(jobs, cap), capped=jobs >= cap, oldest=oldest)
+            )
+            total.jobs += min(jobs, cap)
+            total.capped = total.capped or jobs >= cap
+            total.oldest = max(total.oldest, oldest)
+        bucket.note_waiting("", total)

@@ -1,0 +1,87 @@
+"""Which spans of time are read at once, whole or in samples, and what their rows add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+
+from riverui.domain.figures import Tally
+from riverui.domain.jobs import JobState
+from riverui.storage.interface.figures import EndedTally, TimeSlice
+from riverui.web.live.figure_buckets import PART, Bucket, Cells
+
+SAMPLED = 10
+"""One second of each ten is read where there are too many rows."""
+
+
+class Pace:
+    """How much of a span of time is read: all of it, or a sample where that costs too much."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        """Of the time that passes, which reading its rows may take."""
+        self.sampling = 1
+        self.cost = 0.0
+        """Seconds that it took to read one second whole, as last measured."""
+
+    def note(self, took: float, seconds: float) -> None:
+        """Take note of a reading of so many seconds of rows, read at the present sampling."""
+        if seconds <= 0:
+            return
+        self.cost = took * self.sampling / seconds
+        # Half-way back keeps it from going to and fro.
+        if self.cost > self._share:
+            self.sampling = SAMPLED
+        elif self.cost < self._share / 2:
+            self.sampling = 1
+
+
+def slices(bucket: Bucket, parts: Iterable[int], *, sampling: int, place: int) -> list[TimeSlice]:
+    """Return the spans to read for parts of a bucket: those that touch as one, or in samples one
+    second of each part. That second goes round, so that what happens at whole minutes is met no
+    more often than it happens.
+    """
+    found = []
+    if sampling > 1:
+        for part in parts:
+            start = bucket.start + part * PART
+            second = start + (start // PART * 7 + 3) % PART
+            found.append(TimeSlice(place, _at(second), _at(second + 1)))
+        return found
+    for _, run in groupby(enumerate(sorted(parts)), lambda item: item[1] - item[0]):
+        numbers = [part for _, part in run]
+        since = bucket.start + numbers[0] * PART
+        found.append(TimeSlice(place, _at(since), _at(since + len(numbers) * PART)))
+    return found
+
+
+def cells_of(rows: Sequence[EndedTally], *, times: int) -> dict[int, Cells]:
+    """Return what the rows of a reading add up to, by place; all counts `times` as many."""
+    places: dict[int, Cells] = {}
+    for place, queue, kind, state, waits, found, jobs, sum_us, max_us in rows:
+        cells = places.setdefault(place, {})
+        if (tally := cells.get((queue, kind))) is None:
+            tally = cells[queue, kind] = Tally()
+        n = jobs * times
+        if not waits:
+            if state is JobState.COMPLETED:
+                tally.completed += n
+                sketch = tally.run
+            elif state is JobState.DISCARDED:
+                tally.discarded += n
+                sketch = tally.failed_run
+            else:
+                tally.cancelled += n
+                continue
+        else:
+            sketch = tally.wait
+        if found is not None:
+            sketch.counts[found] = sketch.counts.get(found, 0) + n
+            sketch.sum_us += sum_us * times
+            sketch.max_us = max(sketch.max_us, max_us)
+    return places
+
+
+def _at(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
