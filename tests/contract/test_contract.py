@@ -82,6 +82,7 @@ def test_the_bare_driver_has_no_optional_operation() -> None:
             interface.BenchmarkExecutor,
             interface.IndexExecutor,
             interface.ListeningDriver,
+            interface.MarkExecutor,
             interface.NotifyExecutor,
             interface.OperationExecutor,
             interface.OwnTablesExecutor,

@@ -24,6 +24,7 @@ from riverui.storage.interface.engine import EngineExecutor
 from riverui.storage.interface.explanations import EXPLANATIONS, ExplanationExecutor
 from riverui.storage.interface.figures import FIGURES, FigureExecutor
 from riverui.storage.interface.indexes import REINDEXING, IndexExecutor
+from riverui.storage.interface.marks import MARKS, MarkExecutor
 from riverui.storage.interface.migrations import (
     MIGRATIONS,
     MigrationDriver,
@@ -54,6 +55,7 @@ __all__ = [
     "EXPLANATIONS",
     "FIGURES",
     "LISTENING",
+    "MARKS",
     "MIGRATIONS",
     "NOTIFYING",
     "OPERATIONS",
@@ -77,6 +79,7 @@ __all__ = [
     "IndexExecutor",
     "Listener",
     "ListeningDriver",
+    "MarkExecutor",
     "MigrationDriver",
     "MigrationSource",
     "MigrationSteps",
@@ -111,6 +114,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     SERVER,
     OWN_TABLES,
     OPERATIONS,
+    MARKS,
     MIGRATIONS,
     BENCHMARKS,
 )

@@ -29,6 +29,7 @@ from riverui.storage.postgres.engine.job_work import JobWork
 from riverui.storage.postgres.engine.leader import Leader
 from riverui.storage.postgres.figures.figures import FigureStatements
 from riverui.storage.postgres.job_list.select import JobSelect
+from riverui.storage.postgres.own.marks import Marks
 from riverui.storage.postgres.own.operations import Operations
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class OptionalOperations(
     Pro,
     Indexes,
     ServerStatements,
+    Marks,
     Operations,
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
         interface.ExplanationExecutor,
         interface.FigureExecutor,
         interface.IndexExecutor,
+        interface.MarkExecutor,
         interface.NotifyExecutor,
         interface.OperationExecutor,
         interface.OwnTablesExecutor,
@@ -94,4 +97,4 @@ if TYPE_CHECKING:
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 13
+        return (executor,) * 14
