@@ -50,7 +50,11 @@ async def mark_insert_release(driver: Driver, release: str, *, client: str) -> M
     """
     if MARKS not in driver.capabilities or OWN_TABLES not in driver.capabilities:
         return None
-    params = MarkInsertParams(label=release, release=release, user=client)
+    # What is wrong with it must not keep a worker from its work.
+    name = _CONTROL.sub(" ", release).strip()[:_MOST]
+    if not name:
+        return None
+    params = MarkInsertParams(label=name, release=name, user=client[:_MOST])
     async with driver.transaction() as transaction:
         if MARK_TABLE.name not in await OWN_TABLES.on(transaction).own_table_list():
             return None

@@ -14,6 +14,7 @@ from riverui.cli.bench import bench
 from riverui.cli.demo import demo
 from riverui.cli.explain import explain
 from riverui.cli.healthcheck import healthcheck
+from riverui.cli.mark import mark
 from riverui.cli.migrate import COMMANDS
 from riverui.cli.serve import serve
 from riverui.cli.token import token
@@ -88,7 +89,7 @@ def version() -> None:
     click.echo(f"riverui {__version__}")
 
 
-for command in (serve, healthcheck, demo, *COMMANDS, bench, explain, token, worker):
+for command in (serve, healthcheck, demo, *COMMANDS, bench, explain, mark, token, worker):
     riverui.add_command(command)
 
 

@@ -22,6 +22,17 @@ def rfc3339_nano(at: datetime) -> str:
     return clock + ("Z" if zone == "+00:00" else zone)
 
 
+def aware_instant(text: str) -> datetime | None:
+    """Return the time that a text is as ISO 8601 has it, in UTC; None for any other text, and for
+    a time without a zone.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+        return None if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
 def duration(span: timedelta) -> str:
     """Return a span of time in one or two units: 340 ms · 1.2 s · 4 m 12 s · 3 h 5 m · 2 d 4 h.
     Negative spans (of clocks that disagree) are 0.

@@ -68,6 +68,11 @@ class ClientConfig:
     each type.
     """
 
+    release: str = ""
+    """Version or commit that this process runs, told to charts once: where the table of marks is
+    there, the first client that starts with it makes a mark.
+    """
+
     # Fetching
     fetch_cooldown: timedelta = timedelta(milliseconds=100)
     fetch_poll_interval: timedelta = timedelta(seconds=1)

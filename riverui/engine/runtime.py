@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from riverui.actions.marks import mark_insert_release
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import QueueConfig
 from riverui.engine.dedicated_connection import DedicatedConnection
@@ -28,7 +29,13 @@ from riverui.engine.work.producer import Producer, ProducerParts
 from riverui.engine.work.queue_poller import QueuePoller
 from riverui.engine.work.queue_reports import QueueReports
 from riverui.engine.work.stuck_jobs import StuckJobs
-from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound, TooManyConnections
+from riverui.errors import (
+    ConfigError,
+    DatabaseError,
+    QueueAlreadyAdded,
+    QueueNotFound,
+    TooManyConnections,
+)
 from riverui.storage.interface import (
     LISTENING,
     NOTIFYING,
@@ -128,6 +135,8 @@ class ClientRuntime:
             self._serve("queue reports", self._reports.run)
             self._serve("loop lag", lambda: watch_loop(self.at_work, client.limits, self._logger))
             self._serve("job counts", lambda: tell_job_counts(self.producers, self._logger))
+            if client.config.release:
+                self._serve("release mark", self._mark_release)
             if client.pilot.keeps_alive:
                 self._serve("signs of life", self._keep_alive)
             for name, queue in client.config.queues.items():
@@ -283,6 +292,19 @@ class ClientRuntime:
                     await self._client.pilot.producer_keep_alive(transaction, producers)
             except Exception as error:
                 self._logger.warning("features did not take a sign of life: %s", error)
+
+    async def _mark_release(self) -> None:
+        """Make the mark of the client's release, if it is the first; an error is logged, and costs
+        charts that mark only.
+        """
+        client = self._client
+        try:
+            mark = await mark_insert_release(client.driver, client.config.release, client=client.id)
+        except DatabaseError as error:
+            self._logger.info("the release could not be marked: %s", error)
+        else:
+            if mark is not None:
+                self._logger.info("marked the release %s", mark.label)
 
     async def _say_farewell(self, producers: Sequence[ProducerStatus]) -> None:
         """Tell the features that queues are no longer worked; an error is logged."""

@@ -41,6 +41,7 @@ from riverui.web.limits import DashboardLimits
 from riverui.web.live.collector import Collector
 from riverui.web.live.counts import Counts
 from riverui.web.live.kept_reading import KeptReading
+from riverui.web.live.marks import Marks
 from riverui.web.live.measured_driver import MeasuredDriver
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operations import Operations
@@ -116,6 +117,7 @@ def build_app(
         environment=render.environment(),
         figures=Collector(driver, config, limits.collector, clock=clock),
         limits=limits,
+        marks=Marks(driver, clock=clock),
         metrics=metrics,
         name=name,
         inserter=inserter,

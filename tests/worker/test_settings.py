@@ -27,6 +27,7 @@ def test_the_environment_may_give_them() -> None:
     found = config(
         RIVERUI_QUEUES="mail=20, reports",
         RIVERUI_CONCURRENCY="7",
+        RIVERUI_RELEASE=" v1.4.2 ",
         RIVERUI_SOFT_STOP="1m30s",
         RIVERUI_HARD_STOP="500ms",
         RIVERUI_HEALTH_PORT="8081",
@@ -37,6 +38,7 @@ def test_the_environment_may_give_them() -> None:
     assert found == WorkerConfig(
         queues=("mail=20", "reports"),
         concurrency=7,
+        release="v1.4.2",
         soft_stop=timedelta(seconds=90),
         hard_stop=timedelta(milliseconds=500),
         health_host="0.0.0.0",

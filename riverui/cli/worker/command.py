@@ -59,7 +59,9 @@ async def _work(found: object, target: str, config: WorkerConfig) -> None:
 
     client = await resolve(found, target)
     client.config = replace(
-        client.config, queues=queues(client.config.queues, config.queues, config.concurrency)
+        client.config,
+        queues=queues(client.config.queues, config.queues, config.concurrency),
+        release=config.release or client.config.release,
     )
     await run(client, config)
 

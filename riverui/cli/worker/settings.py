@@ -31,6 +31,15 @@ WORKER_SETTINGS = (
         help="Jobs at once in each queue, unless --queue says otherwise.",
     ),
     Setting(
+        name="release",
+        group="Work",
+        env="RIVERUI_RELEASE",
+        flag="--release",
+        metavar="NAME",
+        default_words="the client's",
+        help="Version or commit of this program: the first worker of each marks it in charts.",
+    ),
+    Setting(
         name="soft_stop",
         group="Stop",
         env="RIVERUI_SOFT_STOP",
@@ -87,6 +96,7 @@ class WorkerConfig:
     queues: tuple[str, ...] = ()
     """`name` or `name=max_workers`."""
     concurrency: int | None = None
+    release: str = ""
     soft_stop: timedelta = timedelta(seconds=20)
     hard_stop: timedelta = timedelta(seconds=10)
     health_host: str = "127.0.0.1"
@@ -110,6 +120,7 @@ def worker_config(values: Values) -> WorkerConfig:
     return WorkerConfig(
         queues=values.words("queues"),
         concurrency=values.number("concurrency") if values.text("concurrency") else None,
+        release=values.text("release"),
         soft_stop=values.span("soft_stop"),
         hard_stop=values.span("hard_stop"),
         health_host=values.text("health_host"),

@@ -22,6 +22,7 @@ from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
 from riverui.web.live.figure_reader import FigureReader
 from riverui.web.live.kept_reading import KeptReading
+from riverui.web.live.marks import Marks
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operation_store import OperationStore
 from riverui.web.live.operations import Operations
@@ -49,6 +50,7 @@ class Dashboard:
     inserter: JobInserter | None
     """Inserts jobs; None where this dashboard cannot."""
     limits: DashboardLimits
+    marks: Marks
     metrics: Metrics
     name: str
     """This process's, by which other dashboards of the database know it."""

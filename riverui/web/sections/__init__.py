@@ -9,6 +9,7 @@ from riverui.web.http.section import Section
 from riverui.web.sections import (
     about,
     jobs,
+    marks,
     operations,
     overview,
     periodic,
@@ -24,6 +25,7 @@ SECTIONS: tuple[Section, ...] = (
     operations.SECTION,
     about.SECTION,
     overview.SECTION,
+    marks.SECTION,
     workflows.SECTION,
     river_ui.SECTION,
 )
