@@ -86,6 +86,7 @@ def test_the_bare_driver_has_no_optional_operation() -> None:
             interface.NotifyExecutor,
             interface.OperationExecutor,
             interface.OwnTablesExecutor,
+            interface.RollupExecutor,
             interface.ServerExecutor,
             interface.SuggestionExecutor,
             interface.TransactionStatusExecutor,

@@ -41,6 +41,7 @@ from riverui.storage.interface.notifications import (
 from riverui.storage.interface.operations import OPERATIONS, OperationExecutor
 from riverui.storage.interface.own_tables import OWN_TABLES, OwnTablesExecutor
 from riverui.storage.interface.periodic_runs import PERIODIC_RUNS, PeriodicRunExecutor
+from riverui.storage.interface.rollups import ROLLUPS, RollupExecutor
 from riverui.storage.interface.server import SERVER, ServerExecutor
 from riverui.storage.interface.suggestions import SUGGESTIONS, SuggestionExecutor
 from riverui.storage.interface.sync_driver import SyncDriver, SyncExecutor
@@ -62,6 +63,7 @@ __all__ = [
     "OWN_TABLES",
     "PERIODIC_RUNS",
     "REINDEXING",
+    "ROLLUPS",
     "SERVER",
     "SUGGESTIONS",
     "TRANSACTION_STATUS",
@@ -88,6 +90,7 @@ __all__ = [
     "OperationExecutor",
     "OwnTablesExecutor",
     "PeriodicRunExecutor",
+    "RollupExecutor",
     "ServerExecutor",
     "SuggestionExecutor",
     "SyncDriver",
@@ -114,6 +117,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     SERVER,
     OWN_TABLES,
     OPERATIONS,
+    ROLLUPS,
     MARKS,
     MIGRATIONS,
     BENCHMARKS,

@@ -31,6 +31,7 @@ from riverui.storage.postgres.figures.figures import FigureStatements
 from riverui.storage.postgres.job_list.select import JobSelect
 from riverui.storage.postgres.own.marks import Marks
 from riverui.storage.postgres.own.operations import Operations
+from riverui.storage.postgres.own.rollups import Rollups
 
 if TYPE_CHECKING:
     from riverui.storage import interface
@@ -61,6 +62,7 @@ class OptionalOperations(
     ServerStatements,
     Marks,
     Operations,
+    Rollups,
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
 

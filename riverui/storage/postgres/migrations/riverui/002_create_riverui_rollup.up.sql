@@ -27,7 +27,7 @@ create table /* schema */riverui_rollup (
   constraint riverui_rollup_step_known check (step in (60, 600, 3600, 86400)),
   constraint riverui_rollup_bucket_begins_a_step check (extract(epoch from bucket)::numeric % step = 0),
   constraint riverui_rollup_lengths check (
-    char_length(queue) <= 128 and char_length(kind) <= 128 and char_length(source) <= 100
+    char_length(queue) <= 200 and char_length(kind) <= 200 and char_length(source) <= 100
     and octet_length(run_bins) <= 2048 and octet_length(failed_run_bins) <= 2048 and octet_length(wait_bins) <= 2048
   ),
   constraint riverui_rollup_numbers check (
@@ -38,6 +38,9 @@ create table /* schema */riverui_rollup (
   fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05,
   autovacuum_analyze_scale_factor = 0.05
 );
+
+create index riverui_rollup_queues on /* schema */riverui_rollup using btree (step, bucket, queue)
+  where kind = '' and source = '';
 
 comment on table /* schema */riverui_rollup is 'Figures over time, kept by riverui';
 comment on column /* schema */riverui_rollup.step is

@@ -1,0 +1,202 @@
+"""Figures over time in `riverui_rollup`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from riverui.domain.figures import Tally
+from riverui.domain.rollups import KEPT, PARTS, Rollup, RollupRow, Stretch, Waiting, from_rows
+from riverui.domain.sketch import Sketch
+from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.own import packed_bins
+from riverui.storage.postgres.rows import Rows
+from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.sql import Fragment
+
+_COLUMNS = Fragment("rollup_columns")
+_PAIRS = Fragment("rollup_pairs")
+_MICROSECOND = timedelta(microseconds=1)
+"""The unit of spans in the table."""
+_MOST_BIGINT = 2**63 - 1
+"""Beyond which sums of odd rows are cut."""
+_MOST_INTEGER = 2**31 - 1
+"""The same for counts that are read with a cap."""
+
+
+class Rollups(Statements):
+    """Operations on stored figures."""
+
+    async def rollup_lock(self) -> bool:
+        """Become the only writer until the end of the transaction."""
+        return bool((await self._rows("rollup_lock", {"schema": self._schema})).value())
+
+    async def rollup_newest_list(self) -> Mapping[timedelta, datetime]:
+        """Return when the newest bucket of each span begins, of the spans that have any."""
+        values = {"steps": array_literals.numbers(map(_seconds, KEPT))}
+        rows = await self._rows("rollup_newest_list", values)
+        return {timedelta(seconds=row.step): row.bucket.astimezone(UTC) for row in rows.records()}
+
+    async def rollup_told_list(
+        self, span: timedelta, at: Sequence[datetime]
+    ) -> Mapping[datetime, tuple[int, int]]:
+        """Return the weight and the sampling of each of these buckets that is stored."""
+        values = {"step": _seconds(span), "buckets": array_literals.instants(at)}
+        rows = await self._rows("rollup_told_list", values)
+        return {row.bucket.astimezone(UTC): (row.weight, row.sampled) for row in rows.records()}
+
+    async def rollup_unfolded_list(
+        self, span: timedelta, *, since: datetime, until: datetime
+    ) -> Sequence[datetime]:
+        """Return when the buckets of this span begin that are not stored though parts are."""
+        values = {
+            "step": _seconds(span),
+            "part": _seconds(PARTS[span]),
+            "since": instant(since),
+            "until": instant(until),
+        }
+        rows = await self._rows("rollup_unfolded_list", values)
+        return [at.astimezone(UTC) for at in rows.values()]
+
+    async def rollup_list(
+        self, stretches: Sequence[Stretch], *, queue: str = "", kind: str = ""
+    ) -> Sequence[RollupRow]:
+        """Return the rows that tell of everything, of one queue, of one kind, or of one pair."""
+        if queue and kind:
+            terms = Fragment("rollup_of_pair", {"queue": queue, "kind": kind})
+        elif kind:
+            terms = Fragment("rollup_of_kind", {"kind": kind})
+        else:
+            terms = Fragment("rollup_of_queue", {"queue": queue})
+        return await self._rollup_rows(stretches, terms)
+
+    async def rollup_pair_list(
+        self, stretches: Sequence[Stretch], *, queue: str = ""
+    ) -> Sequence[RollupRow]:
+        """Return the rows that tell of kinds in queues, or in one queue."""
+        named = Fragment("rollup_pairs_of_queue", {"queue": queue})
+        return await self._rollup_rows(stretches, named if queue else _PAIRS)
+
+    async def rollup_get(self, span: timedelta, at: datetime) -> Rollup | None:
+        """Return one bucket; None where it is not stored."""
+        found = await self.rollup_part_list(span, since=at, until=at + span)
+        return found[0] if found else None
+
+    async def rollup_part_list(
+        self, span: timedelta, *, since: datetime, until: datetime
+    ) -> Sequence[Rollup]:
+        """Return the buckets of this span from `since` up to `until`, the oldest first."""
+        return from_rows(span, await self._rollup_rows([Stretch(span, since, until)], None))
+
+    async def rollup_put(self, rollups: Sequence[Rollup]) -> None:
+        """Store buckets, in place of what is stored of the same time and span."""
+        for span in {rollup.span for rollup in rollups}:
+            at = [rollup.at for rollup in rollups if rollup.span == span]
+            values = {"step": _seconds(span), "buckets": array_literals.instants(at)}
+            await self._rows("rollup_delete", values)
+        if rows := [(rollup.span, row) for rollup in rollups for row in rollup.rows()]:
+            await self._rows("rollup_insert", _columns(rows))
+
+    async def rollup_delete_before(self, span: timedelta, before: datetime, *, limit: int) -> int:
+        """Delete rows of buckets of this span that began before then; return how many."""
+        values = {"step": _seconds(span), "before": instant(before), "limit": limit}
+        return len(await self._rows("rollup_delete_before", values))
+
+    async def rollup_truncate(self) -> bool:
+        """Delete all stored figures at once; False where the user may not."""
+        if not (await self._rows("rollup_may_truncate")).value():
+            return False
+        await self._rows("rollup_truncate")
+        return True
+
+    async def rollup_delete_some(self, *, limit: int) -> int:
+        """Delete so many rows, whichever; return how many there were."""
+        return len(await self._rows("rollup_delete_some", {"limit": limit}))
+
+    async def _rollup_rows(
+        self, stretches: Sequence[Stretch], terms: Fragment | None
+    ) -> list[RollupRow]:
+        if not stretches:
+            return []
+        values = {
+            "steps": array_literals.numbers(_seconds(each.step) for each in stretches),
+            "since": array_literals.instants(each.since for each in stretches),
+            "until": array_literals.instants(each.until for each in stretches),
+        }
+        slots = {} if terms is None else {"terms": terms}
+        rows = await self._rows("rollup_list", values, columns=_COLUMNS, **slots)
+        return _read(rows)
+
+
+def _seconds(span: timedelta) -> int:
+    return int(span.total_seconds())
+
+
+def _columns(rows: Sequence[tuple[timedelta, RollupRow]]) -> dict[str, str]:
+    """Return the columns of rows, each as one array."""
+    tallies = [row.tally for _, row in rows]
+    waiting = [row.waiting for _, row in rows]
+    columns = {
+        "step": array_literals.numbers(_seconds(span) for span, _ in rows),
+        "bucket": array_literals.instants(row.at for _, row in rows),
+        "queue": array_literals.texts([row.queue for _, row in rows]),
+        "kind": array_literals.texts([row.kind for _, row in rows]),
+        "sampled": array_literals.numbers(row.sampled for _, row in rows),
+        "waiting": array_literals.numbers(
+            None if seen is None else min(seen.jobs, _MOST_INTEGER) for seen in waiting
+        ),
+        "waiting_capped": array_literals.numbers(
+            0 if seen is None else int(seen.capped) for seen in waiting
+        ),
+        "oldest_waiting_us": array_literals.numbers(
+            None if seen is None else seen.oldest // _MICROSECOND for seen in waiting
+        ),
+    }
+    for name in ("completed", "cancelled", "discarded", "failed", "inserted"):
+        columns[name] = array_literals.numbers(getattr(tally, name) for tally in tallies)
+    for name in ("run", "failed_run", "wait"):
+        sketches: list[Sketch] = [getattr(tally, name) for tally in tallies]
+        columns[f"{name}_bins"] = array_literals.keys(
+            packed_bins.pack(sketch.counts) for sketch in sketches
+        )
+        for part in ("sum_us", "max_us"):
+            columns[f"{name}_{part}"] = array_literals.numbers(
+                min(getattr(sketch, part), _MOST_BIGINT) for sketch in sketches
+            )
+    return columns
+
+
+def _read(rows: Rows) -> list[RollupRow]:
+    return [
+        RollupRow(
+            row.bucket.astimezone(UTC), row.queue, row.kind, row.sampled, _tally(row), _waiting(row)
+        )
+        for row in rows.records()
+    ]
+
+
+def _tally(row: Any) -> Tally:
+    unpack = packed_bins.unpack
+    return Tally(
+        completed=row.completed,
+        cancelled=row.cancelled,
+        discarded=row.discarded,
+        failed=row.failed,
+        inserted=row.inserted,
+        run=Sketch(unpack(row.run_bins), sum_us=row.run_sum_us, max_us=row.run_max_us),
+        failed_run=Sketch(
+            unpack(row.failed_run_bins), sum_us=row.failed_run_sum_us, max_us=row.failed_run_max_us
+        ),
+        wait=Sketch(unpack(row.wait_bins), sum_us=row.wait_sum_us, max_us=row.wait_max_us),
+    )
+
+
+def _waiting(row: Any) -> Waiting | None:
+    if row.waiting is None:
+        return None
+    return Waiting(
+        jobs=row.waiting,
+        capped=row.waiting_capped,
+        oldest=(row.oldest_waiting_us or 0) * _MICROSECOND,
+    )
