@@ -158,10 +158,11 @@ def busiest(pairs: dict[Pair, Tally], most: int = MOST_PAIRS) -> dict[Pair, Tall
     """Return at most so many pairs apart, those with the most ends and failures; the other kinds
     are told as `OTHER` of their queue, and of queues that have none of those pairs as `OTHER` too.
     """
-    if len(pairs) <= most:
+    told = [pair for pair in pairs if pair[1] != OTHER]
+    if len(told) <= most:
         return pairs
-    ranked = sorted(pairs, key=lambda pair: (-(pairs[pair].ended + pairs[pair].failed), pair))
-    kept = {pair: pairs[pair] for pair in ranked[:most] if pair[1] != OTHER}
+    told.sort(key=lambda pair: (-(pairs[pair].ended + pairs[pair].failed), pair))
+    kept = {pair: pairs[pair] for pair in told[:most]}
     queues = {queue for queue, _ in kept}
     rest: dict[Pair, Tally] = {}
     for pair in pairs.keys() - kept.keys():

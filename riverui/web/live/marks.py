@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
-from riverui.storage.interface import MARKS, OWN_TABLES, Driver
+from riverui.storage.interface import MARKS, Driver
 from riverui.storage.interface.marks import MARK_TABLE
+from riverui.web.live.own_table import OwnTableWatch
 
 _SPAN = timedelta(days=91)
 """How far back marks are read: a day more than the longest chart."""
@@ -18,8 +19,6 @@ _MOST = 500
 """Marks that are kept in memory, the newest: more cannot be told apart in a chart."""
 _FRESH_SECONDS = 5.0
 """How long what was read is believed: as long as a person who has just made a mark may wait."""
-_WITHOUT_TABLE_SECONDS = 30.0
-"""The same where there is no table, which hardly ever changes."""
 
 
 class Marks:
@@ -28,6 +27,7 @@ class Marks:
     def __init__(self, driver: Driver, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._driver = driver
         self._clock = clock
+        self._table = OwnTableWatch(driver, MARK_TABLE, MARKS, clock=clock)
         self._marks: tuple[Mark, ...] = ()
         self._until = float("-inf")
         """Up to when (of the clock) they are believed."""
@@ -40,28 +40,26 @@ class Marks:
         """
         async with self._reading:
             if self._clock() >= self._until:
-                self._until = self._clock() + await self._look()
+                self._until = self._clock() + _FRESH_SECONDS
+                await self._look()
         return [mark for mark in self._marks if since <= mark.at < until]
 
     def expire(self) -> None:
         """Read them anew when next asked: somebody has made one here."""
         self._until = float("-inf")
 
-    async def _look(self) -> float:
-        """Read the newest marks; return for how many seconds to believe them."""
-        if not {MARKS, OWN_TABLES}.issubset(self._driver.capabilities):
-            return _WITHOUT_TABLE_SECONDS
+    async def _look(self) -> None:
+        """Read the newest marks; without a database charts go on with what they had."""
+        if not await self._table.there():
+            self._marks = ()
+            return
         now = datetime.now(UTC)
         try:
             async with self._driver.reading() as executor:
-                if MARK_TABLE.name not in await OWN_TABLES.on(executor).own_table_list():
-                    self._marks = ()
-                    return _WITHOUT_TABLE_SECONDS
                 found = await MARKS.on(executor).mark_list(
                     since=now - _SPAN, until=now + timedelta(days=1), limit=_MOST
                 )
         except DatabaseError:
-            # Charts go on with what they had.
-            return _FRESH_SECONDS
-        self._marks = tuple(reversed(found))
-        return _FRESH_SECONDS
+            self._table.ask_again()
+        else:
+            self._marks = tuple(reversed(found))

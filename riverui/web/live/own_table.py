@@ -1,0 +1,49 @@
+"""Whether a table of riverui's own is there, asked now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from riverui.errors import DatabaseError
+from riverui.storage.interface import OWN_TABLES, Capability, Driver
+from riverui.storage.interface.own_tables import OwnTable
+
+_BELIEVED_SECONDS = 30.0
+"""How long an answer is believed: so soon a running dashboard notices that somebody has made it."""
+
+
+class OwnTableWatch:
+    """Tells whether one table is there, and the part of the driver that uses it."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        table: OwnTable,
+        part: Capability[Any],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._driver = driver
+        self._table = table
+        self._possible = {part, OWN_TABLES}.issubset(driver.capabilities)
+        self._clock = clock
+        self._there = False
+        self._asked = float("-inf")
+
+    async def there(self) -> bool:
+        """Return whether it is there, as far as the database has told."""
+        if self._possible and self._clock() - self._asked >= _BELIEVED_SECONDS:
+            # Without a database nobody learns anything new.
+            with suppress(DatabaseError):
+                async with self._driver.reading() as executor:
+                    tables = await OWN_TABLES.on(executor).own_table_list()
+                self._there = self._table.name in tables
+                self._asked = self._clock()
+        return self._there
+
+    def ask_again(self) -> None:
+        """Ask the database when next asked: what it told does not hold any more."""
+        self._asked = float("-inf")
