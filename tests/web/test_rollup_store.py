@@ -1,4 +1,4 @@
-"""Stored figures: whoever writes them, how often and in what order, in the end the same is there."""
+"""Stored figures: whoever writes them, how often and in what order, the end is the same."""
 
 from __future__ import annotations
 
