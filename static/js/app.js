@@ -11,4 +11,5 @@ import "./kept.js";
 import "./copy.js";
 import "./preferences.js";
 import "./suggest.js";
+import "./charts.js";
 import "./keys.js";

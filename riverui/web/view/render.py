@@ -28,7 +28,7 @@ from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import here, url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
-from riverui.web.view import charts, format as shown, job_table, long_text, tables
+from riverui.web.view import charts, format as shown, job_table, long_text, tables, time_chart
 from riverui.web.view.compiled_templates import CompiledTemplates
 from riverui.web.view.job_table import JobTable
 from riverui.web.view.page_context import PageContext
@@ -183,6 +183,8 @@ def environment() -> Environment:
         "run_bars": run_bars,
         "stacked_bar": charts.stacked_bar,
         "state_icons": charts.STATE_ICONS,
+        "sparkline": time_chart.sparkline,
+        "time_chart": time_chart.time_chart,
     }
     env.globals |= {
         "ago": _ago,

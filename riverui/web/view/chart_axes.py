@@ -1,0 +1,143 @@
+"""Axes of charts: three round ticks for counts, shares and spans, and whole minutes for the time
+that passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from math import ceil, log, log10
+
+from riverui.domain.clock import duration
+from riverui.web.view.format import compact, number
+
+_MANTISSAS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
+"""First digits of an axis's end, half of which is round as well."""
+_SPANS = (
+    (0.001, "1 ms"),
+    (0.01, "10 ms"),
+    (0.1, "100 ms"),
+    (1.0, "1 s"),
+    (10.0, "10 s"),
+    (60.0, "1 m"),
+    (600.0, "10 m"),
+    (3_600.0, "1 h"),
+    (21_600.0, "6 h"),
+    (86_400.0, "1 d"),
+    (604_800.0, "7 d"),
+    (2_592_000.0, "30 d"),
+)
+"""Spans that an axis of times may begin and end with, in seconds."""
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_TIME_STEPS = tuple(
+    timedelta(seconds=seconds)
+    for seconds in (
+        *(minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 30)),
+        *(hours * _HOUR for hours in (1, 2, 3, 6, 12)),
+        *(days * _DAY for days in (1, 2, 7, 14, 28)),
+    )
+)
+"""How far apart labels of the time axis may stand."""
+_MOST_LABELS = 7
+"""Labels of the time axis: as many as a phone has room for."""
+
+
+class Unit(StrEnum):
+    """What the values of a chart are."""
+
+    JOBS = "jobs"
+    SECONDS = "seconds"
+    SHARE = "share"
+    """From 0 to 1, shown in per cent."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Axis:
+    """An axis of values, from its bottom to its top."""
+
+    low: float
+    top: float
+    ticks: Sequence[tuple[float, str]]
+    """Value and label of three round ticks, the lowest first."""
+    log: bool = False
+
+    def place(self, value: float) -> float:
+        """Return how far up a value stands, from 0 to 1; what is beyond an end stands there."""
+        if self.log:
+            value = max(value, self.low)
+            share = log(value / self.low) / log(self.top / self.low)
+        else:
+            share = (value - self.low) / (self.top - self.low)
+        return min(max(share, 0.0), 1.0)
+
+
+def value_axis(values: Iterable[float], unit: Unit, *, logarithmic: bool = False) -> Axis:
+    """Return the axis on which all these values have their place; times may stand on a logarithmic
+    one.
+    """
+    found = list(values)
+    if logarithmic:
+        return _log_axis([value for value in found if value > 0])
+    top = max(found, default=0.0)
+    if unit is Unit.SHARE:
+        top = min(_round_top(top * 100, least=2.0), 100.0) / 100
+    elif unit is Unit.SECONDS:
+        top = _round_top(top, least=0.002)
+    else:
+        top = _round_top(top, least=2.0)
+    return Axis(
+        low=0.0, top=top, ticks=tuple((v, value_text(v, unit)) for v in (0.0, top / 2, top))
+    )
+
+
+def value_text(value: float, unit: Unit) -> str:
+    """Return a value in words: 1,203 · 0.4 · 1.2 s · 31 %."""
+    if unit is Unit.SECONDS:
+        return duration(timedelta(seconds=value)) if value else "0 s"
+    if unit is Unit.SHARE:
+        share = value * 100
+        return f"{share:.0f} %" if share >= 9.95 or share == int(share) else f"{share:.1f} %"
+    if value == int(value):
+        return number(int(value)) if value < 100_000 else compact(int(value))
+    return f"{value:.1f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def time_ticks(start: datetime, end: datetime) -> list[tuple[float, datetime, str]]:
+    """Return where labels of the time from `start` to `end` stand (from 0 to 1), their times, and
+    their texts in UTC: hours and minutes, or month and day where they are days apart.
+    """
+    span = end - start
+    step = next((step for step in _TIME_STEPS if span / step <= _MOST_LABELS), _TIME_STEPS[-1])
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    at = epoch + -((epoch - start) // step) * step
+    found = []
+    while at < end:
+        text = f"{at:%m-%d}" if step >= timedelta(days=1) else f"{at:%H:%M}"
+        found.append(((at - start) / span, at, text))
+        at += step
+    return found
+
+
+def _round_top(value: float, *, least: float) -> float:
+    """Return the first round number from `value` on, half of which is round too."""
+    value = max(value, least)
+    power = 10.0 ** ceil(log10(value) - 1)
+    for mantissa in _MANTISSAS:
+        # Rounded, so that 0.3 and 0.1 + 0.2 are the same.
+        if round(mantissa * power, 9) >= round(value, 9):
+            return round(mantissa * power, 9)
+    return round(10 * power, 9)
+
+
+def _log_axis(values: Sequence[float]) -> Axis:
+    low, top = min(values, default=0.01), max(values, default=1.0)
+    last = len(_SPANS) - 1
+    begin = max((i for i, (span, _) in enumerate(_SPANS) if span <= low), default=0)
+    end = next((i for i, (span, _) in enumerate(_SPANS) if span >= top), last)
+    # Three ticks need two steps; the wider axis has more room where jobs get slower.
+    while end - begin < 2:
+        begin, end = (begin, end + 1) if end < last else (begin - 1, end)
+    ticks = (_SPANS[begin], _SPANS[(begin + end) // 2], _SPANS[end])
+    return Axis(low=ticks[0][0], top=ticks[2][0], ticks=ticks, log=True)
