@@ -352,6 +352,18 @@ def _others() -> Iterator[tuple[str, Case]]:
         "place in line": (lambda db: db.job_line_get("queue_1", **last), {FETCHING}, 1000),
         "queue's work": (lambda db: db.queue_work_get("queue_1", kind="k"), {FETCHING}, 1800),
         "lock of a row": (lambda db: db.job_lock_get(500), {PKEY}, 1),
+        "who runs": (lambda db: db.health_running(), {FETCHING}, 1000),
+        "overdue": (
+            lambda db: db.health_overdue(["queue_1", "queue_2"], due_before=LAST),
+            {FETCHING},
+            1000 + 200,
+        ),
+        "what waits": (
+            lambda db: db.health_waiting(["queue_1"], now=LAST, cap=1000, seen=300),
+            {FETCHING},
+            1000 + 300 + 4 * 4 * 20,
+        ),
+        "lost jobs": (lambda db: db.health_lost(), {FETCHING, PKEY}, 3 * 500 + 100),
     }
     for name, (call, indexes, reads) in simple.items():
         yield name, Case(call=call, indexes=indexes, reads=reads)

@@ -23,6 +23,7 @@ from riverui.storage.interface.driver import Driver, Executor, Transaction
 from riverui.storage.interface.engine import EngineExecutor
 from riverui.storage.interface.explanations import EXPLANATIONS, ExplanationExecutor
 from riverui.storage.interface.figures import FIGURES, FigureExecutor
+from riverui.storage.interface.health import HEALTH, HealthExecutor
 from riverui.storage.interface.indexes import REINDEXING, IndexExecutor
 from riverui.storage.interface.marks import MARKS, MarkExecutor
 from riverui.storage.interface.migrations import (
@@ -55,6 +56,7 @@ __all__ = [
     "ESTIMATES",
     "EXPLANATIONS",
     "FIGURES",
+    "HEALTH",
     "LISTENING",
     "MARKS",
     "MIGRATIONS",
@@ -78,6 +80,7 @@ __all__ = [
     "Executor",
     "ExplanationExecutor",
     "FigureExecutor",
+    "HealthExecutor",
     "IndexExecutor",
     "Listener",
     "ListeningDriver",
@@ -114,6 +117,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     EXPLANATIONS,
     PERIODIC_RUNS,
     FIGURES,
+    HEALTH,
     SERVER,
     OWN_TABLES,
     OPERATIONS,

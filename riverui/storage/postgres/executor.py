@@ -14,6 +14,7 @@ from riverui.storage.interface import (
 )
 from riverui.storage.postgres.admin.job_actions import JobActionStatements
 from riverui.storage.postgres.browse.explanations import Explanations
+from riverui.storage.postgres.browse.health import HealthStatements
 from riverui.storage.postgres.browse.job_json import JobJson
 from riverui.storage.postgres.browse.job_texts import JobTexts
 from riverui.storage.postgres.browse.jobs import JobStatements
@@ -61,8 +62,9 @@ class OptionalOperations(
     Indexes,
     ServerStatements,
     Marks,
-    Operations,
     Rollups,
+    HealthStatements,
+    Operations,
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
 
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
         interface.Executor,
         interface.ExplanationExecutor,
         interface.FigureExecutor,
+        interface.HealthExecutor,
         interface.IndexExecutor,
         interface.MarkExecutor,
         interface.NotifyExecutor,
@@ -99,4 +102,4 @@ if TYPE_CHECKING:
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 14
+        return (executor,) * 15

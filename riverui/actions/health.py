@@ -1,0 +1,220 @@
+"""Finds out whether a database's jobs are well, for pages, the API and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Protocol, TypeVar
+
+from riverui.domain.explain import LATE_AFTER
+from riverui.domain.figures import OTHER, WINDOWS, Figures, Window
+from riverui.domain.health import HealthReport, Level
+from riverui.domain.health_facts import (
+    ErrorSample,
+    HealthFacts,
+    OverdueJobs,
+    QueueWaiting,
+)
+from riverui.domain.health_late import waiting_long
+from riverui.domain.health_success import failing_kinds
+from riverui.domain.health_verdict import judge
+from riverui.domain.job_facts import Unread
+from riverui.domain.jobs import JobState
+from riverui.errors import DatabaseError
+from riverui.storage.interface import HEALTH, Driver, Executor
+from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
+
+_CAP = 1_000
+"""Jobs of each state and queue that are counted: more only matter where a queue is late."""
+_QUEUES = 200
+"""Queues that are looked at, as many as the list of queues shows."""
+_LATE = 3
+"""Queues that are looked into because their oldest job waits."""
+_KINDS = 10
+"""Kinds whose own figures are read: those that failed most, and those that late queues hold."""
+_ERRORS = 20
+"""Failed jobs whose errors are read, of the kind that failed most."""
+_ERROR = 300
+"""Characters of each of those errors."""
+_NO_FIGURES = Unread(why="Figures are not gathered here.")
+
+_Fact = TypeVar("_Fact")
+
+
+class Reader(Protocol):
+    """Tells figures, as a dashboard's collector does."""
+
+    async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
+        """Return the figures of a window, of one queue or of one kind where they are named."""
+        ...
+
+
+async def health_report(
+    driver: Driver, figures: Reader | None, *, now: datetime | None = None
+) -> HealthReport:
+    """Return the verdict on a database's jobs. `now` is for what is played in the past.
+
+    Each fact is read by bounded statements: one that cannot be read makes its checks say that they
+    cannot tell. Only where something looks wrong is there a second
+    round, and the same hour of the last week is asked for.
+    """
+    return judge(await health_facts(driver, figures, now=now))
+
+
+async def health_facts(
+    driver: Driver, figures: Reader | None, *, now: datetime | None = None
+) -> HealthFacts:
+    """Return what was found; see `health_report`."""
+    now = now or datetime.now(UTC)
+    async with _Reading(driver) as reading:
+        facts = await _closer(reading, figures, await _first(reading, figures, now))
+        report = judge(facts)
+        calm = {report.flow.level, report.success.level} <= {Level.OK, Level.UNKNOWN}
+        if figures is None or calm:
+            return facts
+        facts = await _weekly(figures, facts)
+        blamed = judge(facts).success.culprit
+        if blamed is not None and blamed.what == "kind":
+            facts = replace(facts, errors=await _errors(reading, blamed.name))
+        return facts
+
+
+class _Reading:
+    """Reads facts, all in one transaction as long as none fails: each failure costs one fact."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.capable = HEALTH in driver.capabilities
+        self._driver = driver
+        self._stack = AsyncExitStack()
+        self._executor: Executor | None = None
+
+    async def __aenter__(self) -> _Reading:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._end()
+
+    async def fact(self, read: Callable[[Executor], Awaitable[_Fact]]) -> _Fact | Unread:
+        """Return what `read` gives, or that it could not be read."""
+        try:
+            if self._executor is None:
+                self._executor = await self._stack.enter_async_context(self._driver.reading())
+            return await read(self._executor)
+        except DatabaseError as error:
+            await self._end()
+            return Unread(why=error.public)
+
+    async def _end(self) -> None:
+        self._executor = None
+        with suppress(DatabaseError):
+            await self._stack.aclose()
+
+
+async def _first(reading: _Reading, figures: Reader | None, now: datetime) -> HealthFacts:
+    hour = _NO_FIGURES if figures is None else await figures.read(WINDOWS["1h"])
+    queues = await reading.fact(lambda db: db.queue_list(cap=_CAP, limit=_QUEUES))
+    leader = await reading.fact(lambda db: db.leader_get())
+    if not reading.capable:
+        unread = Unread(why=HEALTH.missing)
+        return HealthFacts(
+            now=now,
+            queues=queues,
+            queue_cap=_CAP,
+            leader=leader,
+            running=unread,
+            overdue=unread,
+            lost=unread,
+            database=unread,
+            hour=hour,
+        )
+    overdue: OverdueJobs | Unread
+    if isinstance(queues, Unread):
+        overdue = queues
+    else:
+        # Those with jobs that only the leader makes available.
+        later = [row.queue.name for row in queues if row.scheduled or row.retryable]
+        due = now - LATE_AFTER
+        overdue = await reading.fact(lambda db: HEALTH.on(db).health_overdue(later, due_before=due))
+    return HealthFacts(
+        now=now,
+        queues=queues,
+        queue_cap=_CAP,
+        leader=leader,
+        running=await reading.fact(lambda db: HEALTH.on(db).health_running(cap=_CAP)),
+        overdue=overdue,
+        lost=await reading.fact(lambda db: HEALTH.on(db).health_lost()),
+        database=await reading.fact(lambda db: HEALTH.on(db).health_database()),
+        hour=hour,
+    )
+
+
+async def _closer(reading: _Reading, figures: Reader | None, facts: HealthFacts) -> HealthFacts:
+    """Return the facts with what is known of the queues and kinds that look wrong."""
+    late = [row.queue.name for row in waiting_long(facts)[:_LATE]]
+    waiting: dict[str, QueueWaiting | Unread] = {}
+    if late and reading.capable:
+        found = await reading.fact(lambda db: HEALTH.on(db).health_waiting(late, now=facts.now))
+        waiting = {name: found if isinstance(found, Unread) else found[name] for name in late}
+    if figures is None or isinstance(facts.hour, Unread):
+        return replace(facts, waiting=waiting)
+    kinds = _suspects(facts, waiting)
+    hour = WINDOWS["1h"]
+    return replace(
+        facts,
+        waiting=waiting,
+        queue_hours={name: await figures.read(hour, queue=name) for name in late},
+        kind_hours={name: await figures.read(hour, kind=name) for name in kinds},
+    )
+
+
+def _suspects(facts: HealthFacts, waiting: Mapping[str, QueueWaiting | Unread]) -> list[str]:
+    """Return the kinds whose own figures may tell a cause."""
+    if isinstance(facts.hour, Unread):
+        return []
+    kinds = dict.fromkeys(failing_kinds(facts.hour.pairs, _KINDS))
+    for found in waiting.values():
+        if not isinstance(found, Unread) and found.kinds:
+            kinds[max(found.kinds, key=lambda kind: found.kinds[kind].jobs)] = None
+    if not isinstance(facts.running, Unread):
+        held: dict[str, dict[str, int]] = {name: {} for name in waiting}
+        for job in facts.running.jobs:
+            if job.queue in held:
+                held[job.queue][job.kind] = held[job.queue].get(job.kind, 0) + 1
+        for counts in held.values():
+            if counts:
+                kinds[max(counts, key=lambda kind: counts[kind])] = None
+    kinds.pop(OTHER, None)
+    return list(kinds)
+
+
+async def _weekly(figures: Reader, facts: HealthFacts) -> HealthFacts:
+    """Return the facts with the same hour of the last days beside them."""
+    week = WINDOWS["7d"]
+    return replace(
+        facts,
+        week=await figures.read(week),
+        queue_weeks={name: await figures.read(week, queue=name) for name in facts.queue_hours},
+        kind_weeks={name: await figures.read(week, kind=name) for name in facts.kind_hours},
+    )
+
+
+async def _errors(reading: _Reading, kind: str) -> Sequence[ErrorSample] | Unread:
+    """Return the newest errors of a kind's failed jobs."""
+    params = JobPageParams(
+        filter=JobFilter(
+            states=(JobState.RETRYABLE, JobState.DISCARDED),
+            terms=(Term(field=Field.KIND, op=Op.EQ, values=(kind,)),),
+        ),
+        limit=_ERRORS,
+        order=JobOrder.ID_DESC,
+    )
+    page = await reading.fact(lambda db: db.job_list(params))
+    if isinstance(page, Unread):
+        return page
+    return [
+        ErrorSample(kind=row.kind, error=row.last_error[:_ERROR])
+        for row in page.rows
+        if row.last_error
+    ]

@@ -1,0 +1,177 @@
+"""What is found of a database's jobs as a whole: what riverui.domain.health_verdict is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from riverui.domain.figures import Figures
+from riverui.domain.job_facts import Unread
+from riverui.domain.queues import LeaderRow, QueueListRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningJob:
+    """A job that is running, without what came with it."""
+
+    id: int
+    queue: str
+    kind: str
+    client: str
+    """Empty where the row does not name one."""
+    attempted_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunningJobs:
+    """The jobs that are running, all of them if there are fewer than `cap`."""
+
+    jobs: Sequence[RunningJob]
+    cap: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaitingKind:
+    """Jobs of one kind among those that come next in a queue."""
+
+    jobs: int
+    retries: int
+    """Those among them that have been tried before."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueWaiting:
+    """The due jobs that come next in one queue, and who took jobs of it lately."""
+
+    jobs: int
+    """How many are due; exact below `cap`."""
+    cap: int
+    kinds: Mapping[str, WaitingKind]
+    """By kind, of those that come next; a few hundred were looked at."""
+    takers: Mapping[str, datetime]
+    """When each client took a job of this queue last; the newest few."""
+
+    @property
+    def looked_at(self) -> int:
+        """Return how many of the due jobs were looked at."""
+        return sum(kind.jobs for kind in self.kinds.values())
+
+    @property
+    def taken_at(self) -> datetime | None:
+        """Return when a job of this queue was taken last; None where that is not known."""
+        return max(self.takers.values(), default=None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OverdueJobs:
+    """Scheduled and retryable jobs that are due, and have not been made available."""
+
+    jobs: int
+    """Exact below `cap`."""
+    cap: int
+    oldest_at: datetime | None
+    """Since when the first of them has been due; None without any."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LostJob:
+    """A job that was rescued from a lost worker again and again, and is not done."""
+
+    id: int
+    queue: str
+    kind: str
+    rescues: int
+    attempted_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenTransaction:
+    """A transaction of somebody else in the same database."""
+
+    pid: int | None
+    """None of a prepared transaction, which no process holds."""
+    client: str
+    """The session's application name or user; empty where it is not told."""
+    state: str
+    """Such as `idle in transaction`."""
+    since: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatabaseState:
+    """What Postgres tells of itself that matters to a queue."""
+
+    oldest: OpenTransaction | None
+    """The transaction that has been open longest, of those that keep Postgres from cleaning up."""
+    hidden: int
+    """Sessions of which the role may see nothing."""
+    blocked: int
+    """Sessions that wait for a lock with a statement on River's tables."""
+    blocked_since: datetime | None
+    """When the first of those statements began."""
+    blocker: OpenTransaction | None
+    """Who holds the lock that the first of them waits for, where it can be told."""
+    notifications: float
+    """How full the queue of notifications is, from 0 to 1."""
+    standby: bool
+    """Whether it is a standby, which may lag behind."""
+    dead_rows: int
+    """Rows of river_job that are dead and not cleaned up yet, as Postgres estimates it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorSample:
+    """The newest error of one failed job."""
+
+    kind: str
+    error: str
+    """At most 300 characters of it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mark:
+    """A deploy, or something else that people marked on the time line."""
+
+    at: datetime
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HealthFacts:
+    """What was found at one time; what could not be read is `Unread`."""
+
+    now: datetime
+    queues: Sequence[QueueListRow] | Unread
+    queue_cap: int = 1_000
+    """Up to which jobs of a queue were counted."""
+    leader: LeaderRow | Unread | None
+    running: RunningJobs | Unread
+    overdue: OverdueJobs | Unread
+    lost: Sequence[LostJob] | Unread
+    database: DatabaseState | Unread
+    hour: Figures | Unread
+    """Of everything, in minutes."""
+    week: Figures | None = None
+    """Of everything, in steps of some hours, where so much is kept."""
+    marks: Sequence[Mark] | Unread = ()
+    """Those of the last hours."""
+
+    # Only of what looks as if something was wrong with it.
+    waiting: Mapping[str, QueueWaiting | Unread] = field(default_factory=dict)
+    """By queue."""
+    queue_hours: Mapping[str, Figures] = field(default_factory=dict)
+    queue_weeks: Mapping[str, Figures] = field(default_factory=dict)
+    kind_hours: Mapping[str, Figures] = field(default_factory=dict)
+    kind_weeks: Mapping[str, Figures] = field(default_factory=dict)
+    heartbeats: Mapping[str, datetime] = field(default_factory=dict)
+    """When clients that report themselves did so last."""
+    errors: Sequence[ErrorSample] | Unread = ()
+    """The newest errors of the kind that fails most."""
+
+    @property
+    def fresh(self) -> timedelta | None:
+        """Return how old the figures are; None where there are none."""
+        if isinstance(self.hour, Unread) or self.hour.read_at is None:
+            return None
+        return max(self.now - self.hour.read_at, timedelta(0))

@@ -1,0 +1,189 @@
+"""What is usual, and how far from it counts as trouble: the thresholds of the health report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from riverui.domain.clock import duration
+from riverui.domain.figures import Figures, Tally
+from riverui.domain.health import Level
+from riverui.domain.health_facts import HealthFacts
+from riverui.domain.job_facts import Unread
+
+RECENT = timedelta(minutes=15)
+"""What counts as now: long enough for figures not to jump, and short enough that trouble from this
+morning is not told.
+"""
+SPAN = f"{RECENT // timedelta(minutes=1)} min"
+"""RECENT in words."""
+STALE_AFTER = timedelta(minutes=5)
+"""How old figures may be before they say nothing of now; the collector reads every 10 seconds."""
+AGEING_AFTER = timedelta(minutes=1)
+"""How old figures may be before that is worth a warning: six rounds of the collector missed."""
+
+WAIT_WARN_TIMES = 3.0
+"""How many times as long as usual jobs may wait: below it lies what a busy hour makes of it."""
+WAIT_CRITICAL_TIMES = 10.0
+"""How many times as long as usual is a standstill rather than a busy hour."""
+WAIT_WARN_FLOOR = timedelta(minutes=1)
+"""Waits below it are never told, however short they usually are: nobody gets up for 20 seconds."""
+WAIT_CRITICAL_FLOOR = timedelta(minutes=10)
+"""Waits below it are never critical, however short they usually are."""
+WAIT_TRUSTED = timedelta(hours=1)
+"""The longest wait that counts as usual because it was so in the hour before: beyond it only a week
+tells.
+"""
+
+FAILING_WARN_TIMES = 2.0
+"""How many times the usual share of attempts may fail before it is told."""
+FAILING_CRITICAL_TIMES = 4.0
+"""How many times the usual share of attempts is an outage rather than a bad moment."""
+FAILING_WARN_FLOOR = 0.02
+"""The share of attempts (0 to 1) below which failures are never told: retries are for them."""
+FAILING_CRITICAL_FLOOR = 0.05
+"""The share of attempts (0 to 1) below which failures are never critical."""
+FAILING_TRUSTED = 0.20
+"""The largest share (0 to 1) that counts as usual because it was so in the hour before."""
+FEWEST_FAILURES = 10
+"""Failed attempts within RECENT from which they are told: a single job's retries make fewer."""
+
+PENDING_WARN_TIMES = 2.0
+"""How many times as many waiting jobs as usual make a late queue worth a warning."""
+PENDING_CRITICAL_TIMES = 10.0
+"""How many times as many waiting jobs as usual make a late queue critical."""
+PENDING_FLOOR = 1_000
+"""Waiting jobs below which their number alone says nothing: a worker does them in minutes."""
+
+FEWEST_ENDS = 20
+"""Jobs or attempts from which anything is called usual: with fewer, chance makes half of it."""
+FEWEST_RECENT = 5
+"""Runs of a kind from which its recent run time is told: their median stands still at five."""
+CULPRIT_SHARE = 0.5
+"""The share (0 to 1) of a trouble that its culprit owns at least."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usual:
+    """What was done in the times that now is compared with."""
+
+    tally: Tally
+    span: timedelta
+    """How long those times were together."""
+    weekly: bool
+    """Whether it is the same hour of the last days, else the hour before."""
+    waiting: int | None
+    """The median of waiting jobs; None where they were not looked at."""
+
+    @property
+    def words(self) -> str:
+        """Return which times those are."""
+        return "the same hour of the last 7 days" if self.weekly else "the 45 minutes before"
+
+
+def recent(figures: Figures | Unread | None, facts: HealthFacts) -> Tally | None:
+    """Return what was done within RECENT; None where nothing of that time is known."""
+    if figures is None or isinstance(figures, Unread):
+        return None
+    since, total, known = facts.now - RECENT, Tally(), False
+    for column in figures.columns:
+        if column.tally is not None and since - figures.window.step < column.at <= facts.now:
+            total.merge(column.tally)
+            known = True
+    return total if known else None
+
+
+def usual(hour: Figures | Unread | None, week: Figures | None, facts: HealthFacts) -> Usual | None:
+    """Return what now is compared with: the same hour of the last days, else the hour before; None
+    where too little is known of both.
+    """
+    return _weekly(week, facts) or _before(hour, facts)
+
+
+def _weekly(week: Figures | None, facts: HealthFacts) -> Usual | None:
+    if week is None:
+        return None
+    total, days, step = Tally(), 0, week.window.step
+    for column in week.columns:
+        age = facts.now - column.at
+        if column.tally is None or age < timedelta(days=1) - step or not column.finished:
+            continue
+        if age % timedelta(days=1) < step and column.tally.ended + column.tally.attempts:
+            total.merge(column.tally)
+            days += 1
+    if days < 2 or max(total.ended, total.attempts) < FEWEST_ENDS:
+        # One day alone may have been an odd one.
+        return None
+    return Usual(tally=total, span=days * step, weekly=True, waiting=None)
+
+
+def _before(hour: Figures | Unread | None, facts: HealthFacts) -> Usual | None:
+    if hour is None or isinstance(hour, Unread):
+        return None
+    total, columns, depths = Tally(), 0, []
+    for column in hour.columns:
+        if column.tally is None or column.at > facts.now - RECENT - hour.window.step:
+            continue
+        total.merge(column.tally)
+        columns += 1
+        if column.waiting is not None:
+            depths.append(column.waiting)
+    if max(total.ended, total.attempts) < FEWEST_ENDS:
+        return None
+    return Usual(
+        tally=total,
+        span=columns * hour.window.step,
+        weekly=False,
+        waiting=sorted(depths)[len(depths) // 2] if depths else None,
+    )
+
+
+def grade_wait(waited: timedelta, known: Usual | None) -> Level:
+    """Return how bad it is that a job has waited so long."""
+    normal = known.tally.wait.quantile(0.95) if known else None
+    if waited < WAIT_WARN_FLOOR:
+        return Level.OK
+    if normal is None:
+        return Level.CRITICAL if waited >= WAIT_CRITICAL_FLOOR else Level.WARN
+    if waited >= max(WAIT_CRITICAL_FLOOR, normal * WAIT_CRITICAL_TIMES):
+        return Level.CRITICAL
+    if waited >= max(WAIT_WARN_FLOOR, normal * WAIT_WARN_TIMES):
+        return Level.WARN
+    if known and not known.weekly and waited >= WAIT_TRUSTED:
+        return Level.WARN
+    return Level.OK
+
+
+def grade_failing(share: float, failures: int, known: Usual | None) -> Level:
+    """Return how bad it is that this share of attempts failed."""
+    if failures < FEWEST_FAILURES or share < FAILING_WARN_FLOOR:
+        return Level.OK
+    normal = usual_failing(known)
+    if share >= max(FAILING_CRITICAL_FLOOR, normal * FAILING_CRITICAL_TIMES):
+        return Level.CRITICAL
+    if share >= max(FAILING_WARN_FLOOR, normal * FAILING_WARN_TIMES):
+        return Level.WARN
+    if known is not None and not known.weekly and share >= FAILING_TRUSTED:
+        return Level.WARN
+    return Level.OK
+
+
+def usual_failing(known: Usual | None) -> float:
+    """Return the share of attempts that usually fails; 0 where that is not known."""
+    return (known.tally.failing or 0.0) if known else 0.0
+
+
+def ratio(now: timedelta, normal: timedelta | None) -> float:
+    """Return how many times as long something takes as usual; 0 where that is not known."""
+    return now / normal if normal else 0.0
+
+
+def usually(span: timedelta | None) -> str:
+    """Return what is usual as the end of a sentence, with its comma; empty where it is unknown."""
+    return f", usually {duration(span)}" if span is not None else ""
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent: 31 %, 0.4 %."""
+    value = share * 100
+    return f"{value:.0f} %" if value >= 10 or value == 0 else f"{value:.1f} %"

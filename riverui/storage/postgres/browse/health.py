@@ -1,0 +1,95 @@
+"""What tells whether a database's jobs are well: who works, what waits, what the server does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from riverui.domain.health_facts import (
+    DatabaseState,
+    LostJob,
+    OpenTransaction,
+    OverdueJobs,
+    QueueWaiting,
+    RunningJob,
+    RunningJobs,
+    WaitingKind,
+)
+from riverui.storage.postgres.statements import Statements
+
+
+class HealthStatements(Statements):
+    """Reading what the health report needs."""
+
+    async def health_running(self, *, cap: int = 1_000) -> RunningJobs:
+        """Return the running jobs, by queue; at most `cap`."""
+        rows = await self._rows("health_running", {"cap": cap})
+        return RunningJobs(jobs=[RunningJob(**row._asdict()) for row in rows.records()], cap=cap)
+
+    async def health_overdue(
+        self, queues: Sequence[str], *, due_before: datetime, cap: int = 1_000
+    ) -> OverdueJobs:
+        """Count the scheduled and retryable jobs of these queues that have been due since before
+        then.
+        """
+        row = await self._row(
+            "health_overdue", {"queues": list(queues), "due_before": due_before, "cap": cap}
+        )
+        return OverdueJobs(jobs=row.jobs, cap=cap, oldest_at=row.oldest_at)
+
+    async def health_waiting(
+        self, queues: Sequence[str], *, now: datetime, cap: int = 5_000, seen: int = 300
+    ) -> Mapping[str, QueueWaiting]:
+        """Return the due jobs of each of these queues, counted up to `cap`, the kinds of the `seen`
+        that come next, and who took jobs of it last.
+        """
+        named = {"queues": list(queues)}
+        counts = await self._rows("health_waiting_count", named | {"cap": cap})
+        kinds = await self._rows("health_waiting_kinds", named | {"now": now, "seen": seen})
+        takers = await self._rows("health_waiting_takers", named | {"now": now})
+        by_kind: dict[str, dict[str, WaitingKind]] = {}
+        for row in kinds.records():
+            found = WaitingKind(jobs=row.jobs, retries=row.retries)
+            by_kind.setdefault(row.queue, {})[row.kind] = found
+        by_client: dict[str, dict[str, datetime]] = {}
+        for row in takers.records():
+            by_client.setdefault(row.queue, {})[row.client] = row.taken_at
+        return {
+            row.queue: QueueWaiting(
+                jobs=row.jobs,
+                cap=cap,
+                kinds=by_kind.get(row.queue, {}),
+                takers=by_client.get(row.queue, {}),
+            )
+            for row in counts.records()
+        }
+
+    async def health_lost(self, *, limit: int = 20) -> Sequence[LostJob]:
+        """Return unfinished jobs that were rescued more than once, the most often rescued first, of
+        those that a bounded look finds.
+        """
+        rows = await self._rows("health_lost", {"limit": limit})
+        return [LostJob(**row._asdict()) for row in rows.records()]
+
+    async def health_database(self) -> DatabaseState:
+        """Return what the server tells of transactions, locks and notifications."""
+        row = await self._row("health_database")
+        return DatabaseState(
+            oldest=_open(row.open_pid, row.open_client, row.open_state, row.open_since),
+            hidden=row.hidden,
+            blocked=row.blocked,
+            blocked_since=row.blocked_since,
+            blocker=_open(
+                row.blocker_pid, row.blocker_client, row.blocker_state, row.blocker_since
+            ),
+            notifications=row.notifications,
+            standby=row.standby,
+            dead_rows=row.dead_rows,
+        )
+
+
+def _open(pid: int | None, client: str, state: str, since: Any) -> OpenTransaction | None:
+    if since is None:
+        return None
+    return OpenTransaction(pid=pid, client=client, state=state, since=since)

@@ -1,0 +1,149 @@
+-- What tells whether a database's jobs are well. Names of people and programs are cut: rows may hold anything.
+
+-- name: health_running
+select j.id, left(j.queue, 200) as queue, left(j.kind, 200) as kind,
+  coalesce(left(j.attempted_by[array_upper(j.attempted_by, 1)], 200), '') as client, j.attempted_at
+from /* schema */river_job j
+where j.state = 'running'
+order by j.queue, j.priority, j.scheduled_at
+limit :cap::bigint;
+
+-- name: health_overdue
+-- Each state and priority of each queue is a short scan at the beginning of its part of the fetching index.
+select count(*) as jobs, min(x.scheduled_at) as oldest_at
+from (
+  select d.scheduled_at
+  from unnest(:queues::text[]) as q (name)
+  cross join unnest('{scheduled,retryable}'::text[]::/* schema */river_job_state[]) as s (state)
+  cross join generate_series(1, 4) as n (priority)
+  cross join lateral (
+    select j.scheduled_at from /* schema */river_job j
+    where j.state = s.state and j.queue = q.name and j.priority = n.priority
+      and j.scheduled_at <= :due_before::timestamptz
+    order by j.scheduled_at limit 200
+  ) d
+  limit :cap::bigint
+) x;
+
+-- name: health_waiting_count
+select q.name as queue, (
+  select count(*) from (
+    select 1 from /* schema */river_job j
+    where j.state = 'available' and j.queue = q.name
+    order by j.priority limit :cap::bigint
+  ) x
+) as jobs
+from unnest(:queues::text[]) as q (name);
+
+-- name: health_waiting_kinds
+-- What comes next in River's order; a job that has been attempted comes back from a failure, a rescue or a snooze.
+select q.name as queue, left(x.kind, 200) as kind, count(*) as jobs, count(*) filter (where x.tried) as retries
+from unnest(:queues::text[]) as q (name)
+cross join lateral (
+  select j.kind, j.attempt > 0 as tried
+  from /* schema */river_job j
+  where j.state = 'available' and j.queue = q.name and j.scheduled_at <= :now::timestamptz
+  order by j.priority, j.scheduled_at
+  limit :seen::bigint
+) x
+group by q.name, left(x.kind, 200)
+order by q.name, jobs desc
+limit 1000;
+
+-- name: health_waiting_takers
+-- Of each state and priority the jobs that were due last: among them are those that were taken last. Times far away say
+-- nothing.
+select q.name as queue, left(x.client, 200) as client, max(x.attempted_at) as taken_at
+from unnest(:queues::text[]) as q (name)
+cross join unnest('{running,completed,retryable,discarded}'::text[]::/* schema */river_job_state[]) as s (state)
+cross join generate_series(1, 4) as n (priority)
+cross join lateral (
+  select j.attempted_by[array_upper(j.attempted_by, 1)] as client, j.attempted_at
+  from /* schema */river_job j
+  where j.state = s.state and j.queue = q.name and j.priority = n.priority
+  order by j.scheduled_at desc
+  limit 20
+) x
+where x.client is not null
+  and x.attempted_at between :now::timestamptz - interval '1 day' and :now::timestamptz
+group by q.name, left(x.client, 200)
+order by taken_at desc
+limit 200;
+
+-- name: health_lost
+-- Rescued jobs are tried again: they run, or wait for it. Metadata is looked into last, since it may be large.
+with tried as materialized (
+  select x.id
+  from unnest('{running,available,retryable}'::text[]::/* schema */river_job_state[]) as s (state)
+  cross join lateral (
+    select j.id, j.attempt from /* schema */river_job j
+    where j.state = s.state
+    order by j.queue, j.priority, j.scheduled_at
+    limit 500
+  ) x
+  where x.attempt > 1
+  order by x.attempt desc
+  limit 100
+)
+select j.id, left(j.queue, 200) as queue, left(j.kind, 200) as kind, (j.metadata ->> 'river:rescue_count')::int
+  as rescues, j.attempted_at
+from /* schema */river_job j
+where j.id = any(array(select t.id from tried t))
+  and case
+    when jsonb_typeof(j.metadata -> 'river:rescue_count') = 'number'
+      and j.metadata ->> 'river:rescue_count' ~ '^\d{1,6}$'
+      then (j.metadata ->> 'river:rescue_count')::int > 1
+    else false
+  end
+order by rescues desc, j.id
+limit :limit::bigint;
+
+-- name: health_database
+-- A session of which the role may see nothing has neither a beginning nor a state. Only transactions that hold a number
+-- or a snapshot keep Postgres from cleaning up; prepared ones do so without a process.
+with sessions as materialized (
+  select a.pid, coalesce(nullif(left(a.application_name, 200), ''), a.usename, '') as client, a.state, a.xact_start,
+    a.query_start, a.wait_event_type, a.backend_xid is not null or a.backend_xmin is not null as holds, a.query
+  from pg_stat_activity a
+  where a.datname = current_database() and coalesce(a.backend_type, 'client backend') = 'client backend'
+    and a.usesysid is not null and a.pid <> pg_backend_pid()
+),
+open as (
+  select s.pid, s.client, coalesce(s.state, '') as state, s.xact_start as since
+  from sessions s
+  where s.holds and s.xact_start is not null
+  union all
+  select null, left(p.gid, 200), 'prepared', p.prepared
+  from pg_prepared_xacts p
+  where p.database = current_database()
+),
+oldest as (
+  select o.pid, o.client, o.state, o.since from open o order by o.since limit 1
+),
+waiting as (
+  select s.pid, s.query_start from sessions s
+  where s.wait_event_type = 'Lock' and s.state = 'active' and s.query ilike '%river\_%'
+),
+first_waiting as materialized (
+  select w.pid, w.query_start from waiting w order by w.query_start limit 1
+),
+blocker as (
+  select s.pid, s.client, coalesce(s.state, '') as state, s.xact_start as since
+  from first_waiting f
+  cross join lateral unnest(pg_blocking_pids(f.pid)) as b (pid)
+  join sessions s on s.pid = b.pid
+  where s.xact_start is not null
+  order by s.xact_start limit 1
+)
+select
+  o.pid as open_pid, o.client as open_client, o.state as open_state, o.since as open_since,
+  (select count(*) from sessions s where s.state is null) as hidden,
+  (select count(*) from waiting) as blocked, f.query_start as blocked_since,
+  b.pid as blocker_pid, b.client as blocker_client, b.state as blocker_state, b.since as blocker_since,
+  case when pg_is_in_recovery() then 0 else pg_notification_queue_usage() end::float8 as notifications,
+  pg_is_in_recovery() as standby,
+  coalesce(pg_stat_get_dead_tuples(to_regclass('/* schema */river_job')), 0) as dead_rows
+from (select 1) as one
+left join oldest o on true
+left join first_waiting f on true
+left join blocker b on true;

@@ -1,0 +1,149 @@
+"""What tells whether a database's jobs are well, each fact on real rows."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from psycopg import AsyncConnection, sql
+
+from riverui.domain.health_facts import DatabaseState, WaitingKind
+from riverui.storage.connect import connect
+from riverui.storage.interface import HEALTH, Driver
+from tests.factory import WORKER, job, queue
+
+Connection = AsyncConnection[Any]
+
+
+def ago(**span: float) -> datetime:
+    return datetime.now(UTC) - timedelta(**span)
+
+
+async def test_who_runs(driver: Driver, connection: Connection) -> None:
+    await job(connection, "running", queue="b", attempted_by=["first", "x" * 900])
+    await job(connection, "running", queue="a", attempted_by=[])
+    await job(connection)
+    async with driver.reading() as db:
+        found = await HEALTH.on(db).health_running()
+        assert [(row.queue, row.client) for row in found.jobs] == [("a", ""), ("b", "x" * 200)]
+        assert len((await HEALTH.on(db).health_running(cap=1)).jobs) == 1
+
+
+async def test_what_is_overdue(driver: Driver, connection: Connection) -> None:
+    oldest = ago(minutes=9)
+    await job(connection, "scheduled", scheduled_at=oldest)
+    await job(connection, "retryable", scheduled_at=ago(minutes=3), priority=4)
+    await job(connection, "scheduled", scheduled_at=ago(seconds=5))
+    await job(connection, "scheduled")
+    await job(connection, "retryable", scheduled_at=ago(minutes=3), queue="other")
+    async with driver.reading() as db:
+        health = HEALTH.on(db)
+        due = ago(seconds=15)
+        found = await health.health_overdue(["default"], due_before=due)
+        assert (found.jobs, found.oldest_at) == (2, oldest)
+        both = await health.health_overdue(["default", "other", "none"], due_before=due, cap=2)
+        assert both.jobs == 2
+        none = await health.health_overdue([], due_before=due)
+        assert (none.jobs, none.oldest_at) == (0, None)
+
+
+async def test_what_waits_in_a_queue(driver: Driver, connection: Connection) -> None:
+    for n in range(4):
+        await job(connection, kind="a", attempt=n % 2, priority=1)
+    await job(connection, kind="b", priority=4)
+    await job(connection, kind="later", scheduled_at=ago(hours=-1))
+    taken = ago(minutes=2)
+    await job(connection, "completed", attempted_at=taken)
+    await job(connection, "running", attempted_at=ago(hours=2), attempted_by=["old"])
+    await job(connection, "running", attempted_at=ago(days=2), attempted_by=["ancient"])
+    await queue(connection, "empty")
+    async with driver.reading() as db:
+        now = datetime.now(UTC)
+        found = await HEALTH.on(db).health_waiting(["default", "empty"], now=now, seen=5)
+    waits = found["default"]
+    assert waits.kinds == {"a": WaitingKind(jobs=4, retries=2), "b": WaitingKind(jobs=1, retries=0)}
+    assert (waits.jobs, waits.looked_at) == (6, 5)
+    assert list(waits.takers) == [WORKER, "old"]
+    assert waits.taken_at == taken
+    assert (found["empty"].jobs, found["empty"].kinds, found["empty"].taken_at) == (0, {}, None)
+
+
+async def test_jobs_that_were_lost_again_and_again(driver: Driver, connection: Connection) -> None:
+    async def rescued(count: object, state: str = "retryable", **columns: Any) -> int:
+        metadata = {"river:rescue_count": count}
+        return await job(connection, state, attempt=9, metadata=metadata, **columns)
+
+    twice, often = await rescued(2), await rescued(5, "running")
+    for odd in (1, "7", -3, None, 2**40, 1.5):
+        await rescued(odd)
+    await rescued(4, "completed")
+    async with driver.reading() as db:
+        found = await HEALTH.on(db).health_lost()
+        assert [(row.id, row.rescues) for row in found] == [(often, 5), (twice, 2)]
+        assert len(await HEALTH.on(db).health_lost(limit=1)) == 1
+
+
+async def state(driver: Driver) -> DatabaseState:
+    async with driver.reading() as db:
+        return await HEALTH.on(db).health_database()
+
+
+async def test_a_quiet_server(driver: Driver) -> None:
+    found = await state(driver)
+    assert (found.oldest, found.blocked, found.blocker) == (None, 0, None)
+    assert not found.standby
+    assert 0 <= found.notifications < 0.5
+
+
+async def test_an_open_transaction(driver: Driver, database_url: str) -> None:
+    async with await AsyncConnection.connect(database_url, application_name="psql") as session:
+        await session.execute("select 1")
+        assert (await state(driver)).oldest is None, "it holds nothing back"
+        await session.execute("update river_queue set updated_at = now()")
+        await session.execute("select txid_current()")
+        found = (await state(driver)).oldest
+        assert found is not None
+        assert (found.pid, found.client) == (session.info.backend_pid, "psql")
+        assert found.state == "idle in transaction"
+        assert timedelta(0) <= datetime.now(UTC) - found.since < timedelta(minutes=1)
+
+
+async def test_who_holds_a_lock(driver: Driver, database_url: str, connection: Connection) -> None:
+    async with await AsyncConnection.connect(database_url, application_name="migrate") as holder:
+        pid = holder.info.backend_pid
+        await holder.execute("lock table river_job in access exclusive mode")
+        waiter = asyncio.create_task(connection.execute("delete from river_job"))
+        try:
+            found = await state(driver)
+            while not found.blocked:
+                found = await state(driver)
+        finally:
+            await holder.rollback()
+            await waiter
+    assert found.blocker is not None
+    assert (found.blocker.pid, found.blocker.client) == (pid, "migrate")
+    assert found.blocked == 1
+    assert found.blocked_since is not None
+
+
+async def test_what_a_role_may_not_see_is_counted(
+    driver: Driver, database_url: str, connection: Connection
+) -> None:
+    name = f"little_{connection.info.dbname}"
+    role = sql.Identifier(name)
+    await connection.execute(sql.SQL("create role {} login password 'secret'").format(role))
+    parts = urlsplit(database_url)
+    address = parts.netloc.rpartition("@")[2]
+    little = connect(urlunsplit(parts._replace(netloc=f"{name}:secret@{address}")))
+    try:
+        async with await AsyncConnection.connect(database_url) as session:
+            await session.execute("select txid_current()")
+            found = await state(little)
+            assert found.oldest is None
+            assert found.hidden >= 1
+            assert (await state(driver)).hidden == 0
+    finally:
+        await little.close()
+        await connection.execute(sql.SQL("drop role {}").format(role))
