@@ -364,6 +364,8 @@ def _others() -> Iterator[tuple[str, Case]]:
             1000 + 300 + 4 * 4 * 20,
         ),
         "lost jobs": (lambda db: db.health_lost(), {FETCHING, PKEY}, 3 * 500 + 100),
+        "failed jobs": (lambda db: db.failed_job_list(limit=5_000), {FETCHING, FINALIZED}, 10_200),
+        "their errors": (lambda db: db.job_error_list(range(1, 251)), {PKEY}, 500),
     }
     for name, (call, indexes, reads) in simple.items():
         yield name, Case(call=call, indexes=indexes, reads=reads)

@@ -21,6 +21,12 @@ from riverui.storage.interface.browse import ESTIMATES, BrowseExecutor
 from riverui.storage.interface.capabilities import Capability, Offering
 from riverui.storage.interface.driver import Driver, Executor, Transaction
 from riverui.storage.interface.engine import EngineExecutor
+from riverui.storage.interface.error_groups import (
+    ERROR_GROUPS,
+    ERRORS,
+    ErrorExecutor,
+    ErrorGroupExecutor,
+)
 from riverui.storage.interface.explanations import EXPLANATIONS, ExplanationExecutor
 from riverui.storage.interface.figures import FIGURES, FigureExecutor
 from riverui.storage.interface.health import HEALTH, HealthExecutor
@@ -53,6 +59,8 @@ from riverui.storage.interface.working import WORKING, WorkingDriver
 __all__ = [
     "BENCHMARKS",
     "CAPABILITIES",
+    "ERRORS",
+    "ERROR_GROUPS",
     "ESTIMATES",
     "EXPLANATIONS",
     "FIGURES",
@@ -77,6 +85,8 @@ __all__ = [
     "Capability",
     "Driver",
     "EngineExecutor",
+    "ErrorExecutor",
+    "ErrorGroupExecutor",
     "Executor",
     "ExplanationExecutor",
     "FigureExecutor",
@@ -123,6 +133,8 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     OPERATIONS,
     ROLLUPS,
     MARKS,
+    ERRORS,
+    ERROR_GROUPS,
     MIGRATIONS,
     BENCHMARKS,
 )

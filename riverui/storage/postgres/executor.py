@@ -14,6 +14,7 @@ from riverui.storage.interface import (
 )
 from riverui.storage.postgres.admin.job_actions import JobActionStatements
 from riverui.storage.postgres.browse.explanations import Explanations
+from riverui.storage.postgres.browse.failed_jobs import FailedJobStatements
 from riverui.storage.postgres.browse.health import HealthStatements
 from riverui.storage.postgres.browse.job_json import JobJson
 from riverui.storage.postgres.browse.job_texts import JobTexts
@@ -30,6 +31,7 @@ from riverui.storage.postgres.engine.job_work import JobWork
 from riverui.storage.postgres.engine.leader import Leader
 from riverui.storage.postgres.figures.figures import FigureStatements
 from riverui.storage.postgres.job_list.select import JobSelect
+from riverui.storage.postgres.own.error_groups import ErrorGroups
 from riverui.storage.postgres.own.marks import Marks
 from riverui.storage.postgres.own.operations import Operations
 from riverui.storage.postgres.own.rollups import Rollups
@@ -64,6 +66,8 @@ class OptionalOperations(
     Marks,
     Rollups,
     HealthStatements,
+    FailedJobStatements,
+    ErrorGroups,
     Operations,
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
@@ -86,6 +90,8 @@ if TYPE_CHECKING:
         executor: PostgresExecutor,
     ) -> tuple[
         interface.BenchmarkExecutor,
+        interface.ErrorExecutor,
+        interface.ErrorGroupExecutor,
         interface.Executor,
         interface.ExplanationExecutor,
         interface.FigureExecutor,
@@ -102,4 +108,4 @@ if TYPE_CHECKING:
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 15
+        return (executor,) * 17

@@ -1,0 +1,239 @@
+"""Which errors are the same: a fingerprint of what one failed attempt has left.
+
+A Python traceback counts by its type and the frames of the program itself, a panic of Go by those
+of its stack; all else by its type, where it names one, and its message without what differs from
+job to job. Better rules would make other groups of the same errors, so fingerprints name the rules
+they were made by.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+
+RULES = "fp1"
+"""What every fingerprint begins with. Other rules need another name."""
+FINGERPRINT = re.compile(r"fp[0-9]{1,3}:[0-9a-f]{16}")
+"""Fits a fingerprint."""
+METADATA_KEY = "riverui:fingerprint"
+"""The metadata key by which a job says itself which errors are the same."""
+RELEASE_KEY = "riverui:release"
+"""The metadata key that names the release of the program that worked the job last."""
+
+MOST_ERROR = 2_000
+"""Characters of a message that are looked at: what tells errors apart comes first."""
+MOST_TRACE = 8_000
+"""Characters of a trace that are looked at, half of them from its beginning (where Go's panic is)
+and half from its end (where Python's error is).
+"""
+MOST_GIVEN = 100
+"""Characters of a fingerprint that a job gives itself; a longer one is not looked at."""
+MOST_MESSAGE = 500
+"""Characters of a normalised message: enough to tell errors apart, and some lines of a page."""
+_MOST_SEGMENT = 200
+"""Characters of one part of a message, so that a long one leaves the others their place."""
+_MOST_FRAMES = 10
+"""Frames that count, the innermost ones: what calls them is the same for many errors."""
+_FEWEST_FRAMES = 2
+"""Frames of the program itself that tell an error from others; one alone is often the worker that
+runs everything.
+"""
+_MOST_NAME = 100
+"""Characters of a function's, a file's or a type's name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorSignature:
+    """What an error has in common with others of its group."""
+
+    fingerprint: str
+    """The version of the rules, a colon, and 16 hexadecimal digits."""
+    type: str
+    """The class of a Python error, `panic` of a panic of Go; empty where that is not known."""
+    message: str
+    """Without the type, what differs from job to job replaced by words such as `<number>`."""
+    frames: tuple[str, ...]
+    """The program's own frames, the innermost last: `resize.py in work`."""
+
+    @property
+    def title(self) -> str:
+        """Return type and message in one line."""
+        return ": ".join(filter(None, (self.type, self.message))) or "(no message)"
+
+
+def error_signature(error: str, trace: str = "", given: str = "") -> ErrorSignature:
+    """Return the signature of an attempt's error; `given` is the job's own fingerprint, which
+    wins. Takes time in proportion to the length of the texts, which are cut.
+    """
+    error, trace = error[:MOST_ERROR], cut_trace(trace)
+    frames = tuple(_frames(trace))
+    kind, rest = _type(error, trace)
+    message = normalised(rest)
+    if 0 < len(given) <= MOST_GIVEN:
+        basis: tuple[str, ...] = ("given", given)
+    elif len(frames) >= _FEWEST_FRAMES:
+        basis = ("frames", kind, *frames)
+    else:
+        basis = ("message", kind, message)
+    digest = sha256("\n".join(basis).encode("utf-8", "surrogatepass")).hexdigest()
+    return ErrorSignature(
+        fingerprint=f"{RULES}:{digest[:16]}", type=kind, message=message, frames=frames
+    )
+
+
+def cut_trace(trace: str) -> str:
+    """Return the trace as far as it is looked at: of a long one its beginning and its end."""
+    if len(trace) <= MOST_TRACE:
+        return trace
+    half = MOST_TRACE // 2
+    return f"{trace[:half]}\n…\n{trace[-half:]}"
+
+
+# Each alternative begins only where a word does, and takes what it has taken for good (`++`): so
+# the time that they take grows with the text's length alone, whatever it holds.
+_WORD = r"(?<![A-Za-z0-9_])"
+_TOP = (
+    "com|net|org|io|dev|app|cloud|info|biz|edu|gov|internal|local|localdomain|lan|svc|example|test"
+    "|invalid|eu|uk|de|fr|nl|es|it|ch|at|be|pl|se|no|dk|fi|ie|pt|cz|us|ca|au|nz|jp|cn|in|br|mx|ru"
+)
+_PARTS = {
+    "kept": (
+        # A status is worth telling apart.
+        r"(?i:(?<![A-Za-z0-9])(?:status(?:\ code)?|http|sqlstate)[ :=/(]{1,3}[0-9][0-9A-Z]{2,4}+)"
+        r"(?![A-Za-z0-9.])"
+    ),
+    "email": rf"{_WORD}(?<![.+%-])[\w.+%-]{{1,64}}+@[\w-]{{1,63}}+(?:\.[\w-]{{1,63}}+){{0,8}}+",
+    "url": r"(?<![A-Za-z])[A-Za-z][A-Za-z0-9+.-]{1,20}+://[^\s\"'`<>\\,;]*+",
+    "host": (
+        rf"(?i:{_WORD}(?<![.-])(?:(?:(?!(?:{_TOP})(?![\w.-]))[a-z0-9_-]{{1,63}}+\.){{1,10}}+"
+        rf"(?:{_TOP})|localhost)(?![\w-])\.?+(?::[0-9]{{1,5}}+)?+)"
+    ),
+    "ip": (
+        rf"{_WORD}(?:[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}(?:/[0-9]{{1,2}}|:[0-9]{{1,5}})?(?!\w)"
+        r"|(?i:(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}"
+        r"|(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?)"
+        r"(?!\w|:\w))"
+    ),
+    "uuid": rf"(?i:{_WORD}[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\b)",
+    "hash": (
+        r"(?i:(?<![A-Za-z0-9])"
+        r"(?:[0-9a-f]{128}|[0-9a-f]{96}|[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{32})(?![A-Za-z0-9]))"
+    ),
+    "date": (
+        rf"{_WORD}(?:[0-9]{{4}}[-/][0-9]{{1,2}}[-/][0-9]{{1,2}}"
+        r"(?:[T\ ][0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?)?"
+        r"(?:\ ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?(?:\ [A-Z]{3,4})?(?:\ m=[+-][0-9.]{1,20})?"
+        r"|(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),?\ )?[0-9]{1,2}[\ -]"
+        r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}[\ -][0-9]{4}"
+        r"(?:\ [0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:\ (?:GMT|UTC|[+-][0-9]{4}))?)?"
+        r"|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,9})?)?Z?)(?![A-Za-z0-9])"
+    ),
+    "duration": (
+        r"(?<![A-Za-z0-9])(?:[0-9]{1,15}+(?:\.[0-9]{1,15}+)?(?:ns|us|µs|μs|ms|s|m|h|d)){1,6}+"
+        r"(?![A-Za-z0-9])"
+    ),
+    "hex": (
+        r"(?i:(?<![A-Za-z0-9])(?:0x[0-9a-f]++"
+        r"|(?=[0-9]{0,127}+[a-f])(?=[a-f]{0,127}+[0-9])[0-9a-f]{7,127}+)(?![A-Za-z0-9]))"
+    ),
+    "id": (
+        r"(?<![A-Za-z0-9])(?=[A-Za-z]{0,63}+[0-9])(?=[0-9]{0,63}+[A-Za-z])"
+        r"(?=[A-Za-z]{0,63}+[0-9]{1,63}+[A-Za-z]{1,63}+[0-9])[A-Za-z0-9]{12,}+"
+    ),
+    "number": r"(?<![A-Za-z0-9])[+-]?[0-9]++(?:[.,][0-9]++)*+(?:[eE][+-]?[0-9]++)?+(?![A-Za-z0-9])",
+    "str": r"\"[^\"\n]*+\"|`[^`\n]*+`|(?<!\w)'[^'\n]*+'(?!\w)|“[^”\n]*+”|‘[^’\n]*+’|«[^»\n]*+»",
+}
+"""What is replaced, by the word that takes its place; where several fit, the first does."""
+_PARAMETER = re.compile("|".join(f"(?P<{name}>{part})" for name, part in _PARTS.items()))
+
+_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202f\u2060-\u2069\ufeff]+")
+"""White space, and what is not seen."""
+
+
+def normalised(message: str) -> str:
+    """Return a message in one line, what differs from job to job replaced by `<number>`, `<str>`
+    and the like.
+
+    Go's wrapped errors, `send: dial tcp: connection refused`, keep all their parts.
+    """
+    text = _PARAMETER.sub(_replacement, _SPACE.sub(" ", message[:MOST_ERROR]).strip())
+    if len(text) > _MOST_SEGMENT:
+        segments = (segment[:_MOST_SEGMENT].rstrip() for segment in text.split(": "))
+        text = ": ".join(segments)
+    return text[:MOST_MESSAGE]
+
+
+def _replacement(found: re.Match[str]) -> str:
+    return found[0] if found.lastgroup == "kept" else f"<{found.lastgroup}>"
+
+
+_TYPE = re.compile(r"((?:[A-Za-z_]\w{0,99}+\.){0,20}+)([A-Za-z_]\w{0,99}+)(?=:|\s|$)")
+_NAMED = re.compile(
+    r"(?:[A-Za-z_]\w{0,99}+\.){0,20}+([A-Z]\w{0,99}"
+    r"(?:Error|Exception|Exit|Interrupt|Timeout|Warning|Fault|NotFound|Denied))(?::|$)"
+)
+"""What nobody but Python begins a message with."""
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def _type(error: str, trace: str) -> tuple[str, str]:
+    """Return an error's type, and what else its message says."""
+    if _TRACEBACK in trace:
+        found = _TYPE.match(error)
+        if found and (error[found.end() :].startswith(":") or found.end() == len(error)):
+            return found[2], error[found.end() + 1 :].strip()
+    if found := _NAMED.match(error):
+        return found[1], error[found.end() :].strip()
+    if _TRACEBACK not in trace and _GO_FRAME.search(trace):
+        return "panic", error
+    return "", error
+
+
+_PYTHON_FRAME = re.compile(
+    r'^[ |+]{0,40}+File "([^"\n]{1,1000})", line [0-9]+, in ([^\n]{1,200})', re.M
+)
+_GO_FRAME = re.compile(r"^([^\s(][^\n\t]{0,999}+)\n\t([^\n]{1,1000}):[0-9]+", re.M)
+_PYTHON_LIBRARY = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python[0-9.]*[/\\]|^<", re.I
+)
+_GO_LIBRARY = re.compile(r"/go/src/|/pkg/mod/|/vendor/|@v[0-9]|/libexec/src/|/riverqueue/river")
+_GO_STANDARD = re.compile(
+    r"(?:bufio|bytes|compress|container|context|crypto|database|encoding|errors|fmt|hash|html|image"
+    r"|internal|io|log|maps|math|mime|net|os|panic|reflect|regexp|runtime|slices|sort|strconv"
+    r"|strings|sync|syscall|testing|text|time|unicode|unsafe)[./(]"
+)
+"""Packages of Go itself, which a build with -trimpath shows without their place."""
+_GO_NAME = re.compile(r"(?:[^/\n(]*+/)*+")
+_GO_ARGUMENTS = re.compile(r"\((?!\*)[^\n]*$")
+_GO_CLOSURE = re.compile(r"\.func[0-9.]++")
+
+
+def _frames(trace: str) -> Iterator[str]:
+    """Yield the program's own frames of a trace, the innermost last."""
+    before = ""
+    found = list(_python_frames(trace) if _TRACEBACK in trace else _go_frames(trace))
+    for frame in found[-_MOST_FRAMES:]:
+        if frame != before:
+            yield frame
+        before = frame
+
+
+def _python_frames(trace: str) -> Iterator[str]:
+    """Yield the frames of the error that was raised last; of a group of errors, its own."""
+    text = trace.partition("+-+-")[0].rpartition(_TRACEBACK)[2]
+    for path, function in _PYTHON_FRAME.findall(text):
+        if not _PYTHON_LIBRARY.search(path):
+            name = re.split(r"[/\\]", path)[-1]
+            yield f"{name[:_MOST_NAME]} in {function.strip()[:_MOST_NAME]}"
+
+
+def _go_frames(trace: str) -> Iterator[str]:
+    """Yield the frames of a stack of Go, which names the innermost first."""
+    found = _GO_FRAME.findall(trace)
+    for function, path in reversed(found):
+        if _GO_LIBRARY.search(path) or _GO_STANDARD.match(function):
+            continue
+        name = _GO_CLOSURE.sub(".func", _GO_ARGUMENTS.sub("", function))
+        yield _GO_NAME.sub("", name, count=1)[:_MOST_NAME]

@@ -1,0 +1,44 @@
+"""Reading failed jobs by their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from riverui.domain.error_groups import FailedJobPlace, JobErrorRow
+from riverui.domain.fingerprints import MOST_ERROR, MOST_TRACE
+from riverui.domain.jobs import JobState
+from riverui.storage.interface.error_groups import FailedJobs
+from riverui.storage.postgres.job_list.rows import go_time
+from riverui.storage.postgres.statements import Statements
+
+
+class FailedJobStatements(Statements):
+    """Reading failed jobs."""
+
+    async def failed_job_list(self, *, limit: int) -> FailedJobs:
+        """Find the newest failed jobs; see ErrorExecutor."""
+        rows = (await self._rows("failed_job_list", {"limit": limit})).records()
+        return FailedJobs(
+            places=[FailedJobPlace(row.id, row.attempt) for row in rows],
+            more=bool(rows and rows[0].more),
+        )
+
+    async def job_error_list(self, ids: Collection[int]) -> Sequence[JobErrorRow]:
+        """Return what the last attempt of each of these jobs has left; see ErrorExecutor."""
+        values = {"ids": list(ids), "error_length": MOST_ERROR, "trace_length": MOST_TRACE}
+        return [
+            JobErrorRow(
+                id=row.id,
+                state=JobState(row.state),
+                attempt=row.attempt,
+                kind=row.kind,
+                queue=row.queue,
+                worker=row.worker,
+                release=row.release,
+                at=go_time(row.error_at) or row.at,
+                error=row.error,
+                trace=row.trace,
+                given=row.given,
+            )
+            for row in (await self._rows("job_error_list", values)).records()
+        ]
