@@ -173,6 +173,10 @@ class OutsideJob(RiveruiError):
     """This works only inside a running job, or in its middleware and hooks."""
 
 
+class AttemptLost(RiveruiError):
+    """The job was rescued from this attempt, and another one is under way."""
+
+
 class JobTimedOut(RiveruiError, TimeoutError):
     """The job timed out."""
 

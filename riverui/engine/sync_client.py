@@ -14,9 +14,9 @@ from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import Pilot
-from riverui.engine.work.context import completion_of
+from riverui.engine.work.context import completed_row, completion_of
 from riverui.engine.work.worker import Job
-from riverui.errors import ConfigError, InsertError, NotFound
+from riverui.errors import ConfigError, InsertError
 from riverui.storage.connect import sync_driver_of
 from riverui.storage.interface import Driver, SyncDriver, SyncExecutor
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
@@ -117,14 +117,14 @@ class SyncClient:
         """Complete the job that a synchronous worker is at, inside its transaction: see
         `job_complete_tx`.
 
-        ValueError for a job that is not running, NotFound for one that was deleted, ConfigError
-        where a feature takes part in how jobs end: that needs the asyncio client.
+        ValueError for a job that is not running, NotFound for one that was deleted, AttemptLost for
+        one that was rescued from this attempt and is worked again, ConfigError where a feature
+        takes part in how jobs end: that needs the asyncio client.
         """
         if self._inserts.pilot.ends:
             raise ConfigError("A feature takes part in how jobs end, which needs the async client.")
         change = completion_of(job, self._clock())
-        if not self.driver.adopt(tx).job_set_state_many([change]):
-            raise NotFound(f"Job not found: {job.id}.")
+        completed_row(job, self.driver.adopt(tx).job_set_state_many([change]))
 
     def close(self) -> None:
         """Give back connections that it opened itself."""

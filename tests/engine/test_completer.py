@@ -127,6 +127,34 @@ async def test_everything_is_written_at_the_end(bench: Bench) -> None:
     assert await bench.states() == ["completed"] * 20
 
 
+@pytest.mark.parametrize("well", [False, True])
+async def test_a_job_rescued_from_an_attempt_is_ended_by_the_next_one_alone(
+    bench: Bench, *, well: bool
+) -> None:
+    """In whichever order they end, and whether in one statement or in two."""
+    attempts = await bench.attempts(3)
+    await bench.play.rows("update river_job set attempt = 2 returning id")
+    later = [bench.ended(attempt.row._replace(attempt=2)) for attempt in attempts]
+
+    def end(attempt: Attempt) -> None:
+        if well:
+            bench.completer.succeed(attempt)
+        else:
+            row, now = attempt.row, attempt.ended_at
+            bench.completer.settle(attempt, outcome.discarded(row, now, None, "{}"))
+
+    end(attempts[0])
+    await bench.play.until(lambda: not bench.completer.waiting)
+    assert await bench.states() == ["running"] * 3
+    end(later[1])
+    bench.completer.succeed(attempts[1])
+    bench.completer.settle(attempts[1], outcome.completed(attempts[1].row, datetime.now(UTC), None))
+    end(attempts[2])
+    end(later[2])
+    await bench.close()
+    assert await bench.states() == ["running", *["completed" if well else "discarded"] * 2]
+
+
 async def test_the_newest_outcome_of_a_job_counts(bench: Bench) -> None:
     first, second, third = await bench.attempts(3)
     now = datetime.now(UTC)

@@ -18,7 +18,7 @@ from riverui.engine.work.context import (
     record_output,
 )
 from riverui.engine.work.worker import Job
-from riverui.errors import NotFound, OutsideJob
+from riverui.errors import AttemptLost, NotFound, OutsideJob
 from tests.engine.conftest import Playground, Task
 from tests.odd_rows import insert_odd_rows
 
@@ -174,6 +174,19 @@ async def test_completion_that_cannot_be(play: Playground) -> None:
                 await job_complete_tx(tx, done)
             await tx.execute("delete from river_job")
             with pytest.raises(NotFound):
+                await job_complete_tx(tx, job)
+            await tx.rollback()
+
+    assert (await play.work(work))["state"] == "completed"
+
+
+async def test_completion_by_an_attempt_that_the_job_was_rescued_from(play: Playground) -> None:
+    """What was done in its transaction is not done twice."""
+
+    async def work(job: Job[Task]) -> None:
+        async with await psycopg.AsyncConnection.connect(play.database_url) as tx:
+            await tx.execute("update river_job set attempt = 2")
+            with pytest.raises(AttemptLost):
                 await job_complete_tx(tx, job)
             await tx.rollback()
 

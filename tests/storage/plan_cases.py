@@ -4,8 +4,8 @@ it may read.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,32 +29,18 @@ from riverui.storage.interface.params import (
     Term,
 )
 from riverui.storage.postgres.executor import PostgresExecutor
+from tests.storage.client_plans import client_cases
+from tests.storage.plan_case import FETCHING, FINALIZED, PKEY, Call, Case
 
 ROWS = 200_000
 """Jobs in the table: as many as make a scan of it stand out from what an index reads."""
 WINDOW = 20_000
 """Rows that a list may look at where no index serves its filter."""
 
-PKEY = "river_job_pkey"
-FETCHING = "river_job_prioritized_fetching_index"
-FINALIZED = "river_job_state_and_finalized_at_index"
 KIND = "river_job_kind"
 ARGS = "river_job_args_index"
 METADATA = "river_job_metadata_index"
 UNIQUE = "river_job_unique_idx"
-
-Call = Callable[[PostgresExecutor], Awaitable[Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """A call, the indexes that its statements may use of river_job, and how many of its rows it may
-    read.
-    """
-
-    call: Call
-    indexes: set[str]
-    reads: int
 
 
 def _list(
@@ -597,4 +583,4 @@ def _old(before: datetime) -> JobDeleteBeforeParams:
     )
 
 
-CASES = {**dict(_cases()), **dict(_api_cases())}
+CASES = {**dict(_cases()), **dict(_api_cases()), **client_cases(ROWS)}

@@ -282,6 +282,28 @@ async def test_complete_ignores_a_wish_to_cancel(way: Way) -> None:
     assert list(await way.executor.job_complete_many([], [])) == []
 
 
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_complete_only_at_the_attempt_that_went_well(
+    way: Way, *, mixed: bool, at_once: bool
+) -> None:
+    """Rescued from its first worker and at work again, a job is not ended by that one."""
+    attempts = [1, 2, 3] if mixed else [1, 1, 1]
+    again = [await way.make.job("running", attempt=each + 1) for each in attempts]
+    still = [await way.make.job("running", attempt=each) for each in attempts]
+    asked = [*again[::-1], *still[::-1]]
+    times = [NOW] * 6 if at_once else [NOW + timedelta(seconds=n) for n in range(6)]
+    before = [await way.make.row(job_id) for job_id in again]
+    done = await way.executor.job_complete_many(
+        asked, times, of_attempts=[*attempts[::-1], *attempts[::-1]]
+    )
+    assert sorted(done) == still
+    assert [await way.make.row(job_id) for job_id in again] == before
+    for job_id, at in zip(still[::-1], times[3:], strict=True):
+        row = await way.make.row(job_id)
+        assert (row["state"], row["finalized_at"]) == ("completed", at)
+
+
 # Any ending
 
 
@@ -292,6 +314,31 @@ async def _end(way: Way, *changes: JobSetStateParams) -> dict[int, JobRow]:
     for row in rows:
         assert row == await way.executor.job_row_get(row.id)
     return {row.id: row for row in rows}
+
+
+async def test_an_attempt_that_is_not_the_jobs_any_more_leaves_it_as_it_is(way: Way) -> None:
+    """Its metadata too: they are the next attempt's now."""
+    again = await way.make.job("running", attempt=2, metadata={"mine": 1})
+    still = await way.make.job("running", attempt=2, metadata={"mine": 1})
+    waiting = await way.make.job("retryable", attempt=2, metadata={"mine": 1})
+    before = {job_id: await way.make.row(job_id) for job_id in (again, still, waiting)}
+    ends = [
+        JobSetStateParams(
+            job_id,
+            JobState.RETRYABLE,
+            error=ERROR,
+            scheduled_at=NOW,
+            metadata='{"mine": 2}',
+            of_attempt=1 if job_id == again else 2,
+        )
+        for job_id in before
+    ]
+    rows = await _end(way, *ends)
+    assert [row.state for row in rows.values()] == ["running", "retryable", "retryable"]
+    await _changed(way, again, before[again])
+    # As River's statement does: the job is not worked again yet.
+    await _changed(way, waiting, before[waiting], metadata={"mine": 2})
+    assert (await way.make.row(still))["metadata"] == {"mine": 2}
 
 
 async def _changed(way: Way, job_id: int, before: DictRow, **columns: Any) -> None:

@@ -23,7 +23,8 @@ from riverui.storage.sql import Pieces, number, parse, read_blocks
 from tests.conftest import create_database, drop_database, with_database
 from tests.drivers import connect
 from tests.pro_tables import PRO_TABLES
-from tests.storage.plan_cases import CASES, PKEY, ROWS, Case
+from tests.storage.plan_case import PKEY, Case
+from tests.storage.plan_cases import CASES, ROWS
 
 Statement = tuple[str, str, Sequence[Any]]
 

@@ -120,15 +120,19 @@ class Completer:
             # Features are shown every end alike.
             self.settle(attempt, completed(attempt.row, attempt.ended_at, None))
             return
-        plain = self._plain
-        if self._changes:
-            self._changes.pop(attempt.row.id, None)
-        plain[attempt.row.id] = attempt
+        plain, job_id = self._plain, attempt.row.id
+        if self._changes or job_id in plain:
+            if self._is_late(attempt):
+                return
+            self._changes.pop(job_id, None)
+        plain[job_id] = attempt
         if len(plain) == 1 or len(plain) == self._at_once or len(plain) >= self._crowded:
             self._hasten()
 
     def settle(self, attempt: Attempt, ended: Outcome) -> None:
         """Take in how an attempt ended."""
+        if self._is_late(attempt):
+            return
         self._plain.pop(attempt.row.id, None)
         self._changes[attempt.row.id] = attempt, ended
         self._hasten()
@@ -156,6 +160,16 @@ class Completer:
         self._stop_by = self._loop.time() + seconds
         self._resume.set()
         self._wake_up.set()
+
+    def _is_late(self, attempt: Attempt) -> bool:
+        """Return whether a later attempt at the same job has ended already: the job was rescued
+        from this one, whose outcome counts no more.
+        """
+        job_id = attempt.row.id
+        later = self._plain.get(job_id)
+        if later is None and job_id in self._changes:
+            later = self._changes[job_id][0]
+        return later is not None and later.row.attempt > attempt.row.attempt
 
     def _hasten(self) -> None:
         if self.waiting >= self._at_once:
@@ -222,8 +236,9 @@ class Completer:
             ended_at = [last] * len(ids)
         else:
             ended_at = [attempt.ended_at for attempt in attempts]
+        of_attempts = [attempt.row.attempt for attempt in attempts]
         return await self._connection.call(
-            lambda executor: executor.job_complete_many(ids, ended_at)
+            lambda executor: executor.job_complete_many(ids, ended_at, of_attempts=of_attempts)
         )
 
     async def _set_states(self, changes: Sequence[tuple[Attempt, Outcome]]) -> Sequence[JobRow]:

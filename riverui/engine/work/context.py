@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from riverui.domain.jobs import OUTPUT, JobState
+from riverui.domain.jobs import OUTPUT, JobRow, JobState
 from riverui.engine.pilot import JobEnd
 from riverui.engine.work import attempt as at_work
 from riverui.engine.work.attempt import Attempt, OwnClient
 from riverui.engine.work.metadata_json import json_text
 from riverui.engine.work.worker import A, Job
-from riverui.errors import NotFound, OutsideJob
+from riverui.errors import AttemptLost, NotFound, OutsideJob
 from riverui.storage.interface.engine_params import JobSetStateParams
 
 MOST_OUTPUT_BYTES = 32 * 1024 * 1024
@@ -95,16 +96,25 @@ async def job_complete_tx(tx: object, job: Job[A]) -> Job[A]:
 
     Once that commits the job stays completed, whatever happens to the rest of the attempt. `tx` is
     what `insert_tx` takes. ValueError for a job that is not running, NotFound for one that was
-    deleted.
+    deleted, AttemptLost for one that was rescued from this attempt and is worked again.
     """
     client = own_client()
     completion = completion_of(job, client.clock())
     executor = await client.driver.adopt(tx)
     end = JobEnd(job.row, completion)
     rows = await client.pilot.set_state_if_running_many(executor, [end])
+    return Job(completed_row(job, rows), job.args)
+
+
+def completed_row(job: Job[Any], rows: Sequence[JobRow]) -> JobRow:
+    """Return the row of a job that was just completed. NotFound where it is gone, AttemptLost where
+    another attempt at it is under way.
+    """
     if not rows:
         raise NotFound(f"Job not found: {job.id}.")
-    return Job(rows[0], job.args)
+    if rows[0].state is JobState.RUNNING and rows[0].attempt != job.attempt:
+        raise AttemptLost
+    return rows[0]
 
 
 def _unended_attempt() -> Attempt:
@@ -122,6 +132,7 @@ def completion_of(job: Job[Any], now: datetime) -> JobSetStateParams:
         raise ValueError("Only a running job can be completed.")
     return JobSetStateParams(
         id=job.id,
+        of_attempt=job.attempt,
         state=JobState.COMPLETED,
         finalized_at=now,
         metadata=running_attempt().metadata(),

@@ -48,7 +48,11 @@ class Outcome(NamedTuple):
 def completed(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
     """Return the outcome of an attempt that went well."""
     params = JobSetStateParams(
-        id=row.id, state=JobState.COMPLETED, finalized_at=now, metadata=metadata
+        id=row.id,
+        of_attempt=row.attempt,
+        state=JobState.COMPLETED,
+        finalized_at=now,
+        metadata=metadata,
     )
     return Outcome(params, EventKind.JOB_COMPLETED)
 
@@ -58,6 +62,7 @@ def snoozed(row: JobRow, now: datetime, metadata: str | None, duration: timedelt
     soon = duration <= SCHEDULER_INTERVAL
     params = JobSetStateParams(
         id=row.id,
+        of_attempt=row.attempt,
         state=JobState.AVAILABLE if soon else JobState.SCHEDULED,
         attempt=row.attempt - 1,
         scheduled_at=now + duration,
@@ -72,6 +77,7 @@ def interrupted(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
     """
     params = JobSetStateParams(
         id=row.id,
+        of_attempt=row.attempt,
         state=JobState.AVAILABLE,
         attempt=max(row.attempt - 1, 0),
         scheduled_at=now,
@@ -83,7 +89,12 @@ def interrupted(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
 def cancelled(row: JobRow, now: datetime, metadata: str | None, error: str) -> Outcome:
     """Return the outcome of a job that is not to be attempted again."""
     params = JobSetStateParams(
-        id=row.id, state=JobState.CANCELLED, finalized_at=now, error=error, metadata=metadata
+        id=row.id,
+        of_attempt=row.attempt,
+        state=JobState.CANCELLED,
+        finalized_at=now,
+        error=error,
+        metadata=metadata,
     )
     return Outcome(params, EventKind.JOB_CANCELLED)
 
@@ -91,7 +102,12 @@ def cancelled(row: JobRow, now: datetime, metadata: str | None, error: str) -> O
 def discarded(row: JobRow, now: datetime, metadata: str | None, error: str) -> Outcome:
     """Return the outcome of a last attempt that failed."""
     params = JobSetStateParams(
-        id=row.id, state=JobState.DISCARDED, finalized_at=now, error=error, metadata=metadata
+        id=row.id,
+        of_attempt=row.attempt,
+        state=JobState.DISCARDED,
+        finalized_at=now,
+        error=error,
+        metadata=metadata,
     )
     return Outcome(params, EventKind.JOB_FAILED)
 
@@ -103,6 +119,7 @@ def failed(
     soon = retry_at - now <= SCHEDULER_INTERVAL
     params = JobSetStateParams(
         id=row.id,
+        of_attempt=row.attempt,
         state=JobState.AVAILABLE if soon else JobState.RETRYABLE,
         scheduled_at=retry_at,
         error=error,

@@ -73,12 +73,16 @@ class WorkExecutor(Protocol):
         ...
 
     async def job_complete_many(
-        self, ids: Sequence[int], finalized_at: Sequence[datetime]
+        self,
+        ids: Sequence[int],
+        finalized_at: Sequence[datetime],
+        *,
+        of_attempts: Sequence[int] | None = None,
     ) -> Sequence[int]:
-        """Make those of the jobs that still run completed; return their ids. See
-        job_set_state_many.
+        """Make those of the jobs that still run completed, where `of_attempts` is given only those
+        that are still at that attempt; return their ids. See job_set_state_many.
 
-        Fastest where the times are one and the same object.
+        Fastest where the times are one and the same object, and the attempts equal.
         """
         ...
 

@@ -76,6 +76,10 @@ class JobSetStateParams(NamedTuple):
     scheduled_at: datetime | None = None
     metadata: str | None = None
     """JSON text of an object to merge, whatever state the job is in by then."""
+    of_attempt: int | None = None
+    """Only where the job is still at this attempt, its metadata too; None for whichever. A job that
+    was rescued and is worked again is not ended by its first worker.
+    """
 
 
 class JobRescueParams(NamedTuple):

@@ -31,6 +31,8 @@ from riverui.storage.sql import EMPTY, Fragment
 
 _ATTEMPTED_BY = Fragment("job_attempted_by")
 _AT_ONCE = Fragment("job_finalized_at_once")
+_OF_ATTEMPT = Fragment("job_complete_of_attempt")
+_OF_ATTEMPTS = Fragment("job_complete_of_attempts")
 
 
 class JobWork(Statements):
@@ -94,26 +96,33 @@ class JobWork(Statements):
         return next(iter(job_rows(rows)), None)
 
     async def job_complete_many(
-        self, ids: Sequence[int], finalized_at: Sequence[datetime]
+        self,
+        ids: Sequence[int],
+        finalized_at: Sequence[datetime],
+        *,
+        of_attempts: Sequence[int] | None = None,
     ) -> Sequence[int]:
         """Make still running jobs completed, with nothing else written; return their ids."""
         if not ids:
             return []
-        at = finalized_at[0]
-        if finalized_at[-1] is at and finalized_at.count(at) == len(ids):
-            rows = await self._prepared(
-                "job_complete_many",
-                {"ids": array_literals.numbers(ids), "finalized_at": at},
-                finalized_at=_AT_ONCE,
-            )
+        at, attempts = finalized_at[0], of_attempts or (0,) * len(ids)
+        at_once = finalized_at[-1] is at and finalized_at.count(at) == len(ids)
+        equal = attempts.count(attempts[0]) == len(ids)
+        if not (at_once and equal):
+            given = dict(zip(ids, zip(finalized_at, attempts, strict=True), strict=True))
+            ids = sorted(given)
+            finalized_at = [given[job_id][0] for job_id in ids]
+            attempts = [given[job_id][1] for job_id in ids]
+        values: dict[str, Any] = {"ids": array_literals.numbers(ids)}
+        slots = {}
+        if at_once:
+            values["finalized_at"], slots["finalized_at"] = at, _AT_ONCE
         else:
-            pairs = sorted(dict(zip(ids, finalized_at, strict=True)).items())
-            parameters = {
-                "ids": array_literals.numbers([job_id for job_id, _ in pairs]),
-                "finalized_at": array_literals.instants([at for _, at in pairs]),
-            }
-            rows = await self._prepared("job_complete_many", parameters)
-        return rows.values()
+            values["finalized_at"] = array_literals.instants(finalized_at)
+        if of_attempts is not None:
+            slots["attempts"] = _OF_ATTEMPT if equal else _OF_ATTEMPTS
+            values["attempts"] = attempts[0] if equal else array_literals.numbers(attempts)
+        return (await self._prepared("job_complete_many", values, **slots)).values()
 
     async def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
         """Change jobs as River's JobSetStateIfRunningMany does; return the rows as they are
@@ -169,6 +178,7 @@ def set_state_many(changes: Sequence[JobSetStateParams]) -> Steps[Rows]:
         "errors": array_literals.optional_texts([change.error for change in changes]),
         "scheduled_at": array_literals.instants([change.scheduled_at for change in changes]),
         "metadata": array_literals.optional_texts([change.metadata for change in changes]),
+        "of_attempts": array_literals.numbers([change.of_attempt for change in changes]),
     }
     return (
         yield Statement(

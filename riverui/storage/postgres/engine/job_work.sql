@@ -84,26 +84,34 @@ returning /* columns: */ j.id /* :columns */;
 -- River: JobSetStateIfRunningMany for jobs of which nothing else is to be written. The ids come in order, so that each
 -- job's time is found by its place among them, which costs less than a join. The state's comparison is dressed up so
 -- that no plan looks for the jobs among all the running ones.
--- Slot: finalized_at (the same for all).
+-- Slots: finalized_at (the same for all), attempts (only those still at the attempt that went well).
 update /* schema */river_job j
 set state = 'completed',
   finalized_at =
     /* finalized_at: */ (:finalized_at::timestamptz[])[width_bucket(j.id, :ids::bigint[])] /* :finalized_at */
-where j.id = any(:ids::bigint[]) and (j.state = 'running') is true
+where j.id = any(:ids::bigint[]) and (j.state = 'running') is true /* attempts */
 returning j.id;
 
 -- part: job_finalized_at_once (job_complete_many.finalized_at)
 :finalized_at::timestamptz;
 
+-- part: job_complete_of_attempt (job_complete_many.attempts)
+-- All at the same attempt, as most are.
+and j.attempt = :attempts::int;
+
+-- part: job_complete_of_attempts (job_complete_many.attempts)
+and j.attempt = (:attempts::int[])[width_bucket(j.id, :ids::bigint[])];
+
 -- name: job_set_state_many
--- River: JobSetStateIfRunningMany. A job that somebody has asked to cancel meanwhile is not worked again.
+-- River: JobSetStateIfRunningMany. A job that somebody has asked to cancel meanwhile is not worked again, and one that
+-- is at another attempt by now stays as it is.
 with given as materialized (
   select u.id, u.state::/* schema */river_job_state as state, u.finalized_at, u.attempt, u.error, u.scheduled_at,
-    u.metadata
+    u.metadata, u.of_attempt
   from unnest(
     :ids::bigint[], :states::text[], :finalized_at::timestamptz[], :attempts::int[], :errors::jsonb[],
-    :scheduled_at::timestamptz[], :metadata::jsonb[]
-  ) as u (id, state, finalized_at, attempt, error, scheduled_at, metadata)
+    :scheduled_at::timestamptz[], :metadata::jsonb[], :of_attempts::int[]
+  ) as u (id, state, finalized_at, attempt, error, scheduled_at, metadata, of_attempt)
 ),
 changed as (
   update /* schema */river_job j
@@ -139,6 +147,7 @@ changed as (
     metadata = coalesce(/* metadata: */ j.metadata /* :metadata */ || g.metadata, j.metadata)
   from given g
   where j.id = g.id and (j.state = 'running' or g.metadata is not null)
+    and (g.of_attempt is null or j.attempt = g.of_attempt)
   returning /* columns: */ j.id /* :columns */
 )
 select /* columns: */ j.id /* :columns */
