@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from tests.storage.plan_case import PKEY, Case
+from riverui.storage.interface.clients import ClientLife, DeadClient
+from tests.storage.plan_case import FETCHING, FINALIZED, PKEY, Case
 
 
 def client_cases(rows: int) -> Mapping[str, Case]:
     """Return the cases by name, for a table of so many jobs."""
     now = datetime.now(UTC)
+    dead = DeadClient(
+        life=ClientLife(id="worker_1", registered_at=now - timedelta(days=9)),
+        host="",
+        pid=0,
+        silent_since=now,
+        attempted_before=now,
+    )
     some = list(range(1, 1001))
     return {
         "complete at an attempt": Case(
@@ -22,5 +30,20 @@ def client_cases(rows: int) -> Mapping[str, Case]:
             call=lambda x: x.job_complete_many(some, [now] * 1000, of_attempts=some),
             indexes={PKEY},
             reads=2 * 1000,
+        ),
+        "clients seen": Case(
+            call=lambda x: x.client_seen_list(cap=2000, newest=500, held=5, limit=500),
+            indexes={FETCHING, FINALIZED},
+            reads=rows // 1000 + 60 + 2 * 500,
+        ),
+        "held jobs": Case(
+            call=lambda x: x.job_get_held(dead, after_id=0, limit=50),
+            indexes={FETCHING, PKEY},
+            reads=rows // 1000 + 60,
+        ),
+        "first held job": Case(
+            call=lambda x: x.job_first_held(dead, after_id=0),
+            indexes={FETCHING},
+            reads=rows // 1000 + 60,
         ),
     }

@@ -19,6 +19,7 @@ from riverui.storage.interface.admin import AdminExecutor
 from riverui.storage.interface.benchmarks import BENCHMARKS, BenchmarkExecutor
 from riverui.storage.interface.browse import ESTIMATES, BrowseExecutor
 from riverui.storage.interface.capabilities import Capability, Offering
+from riverui.storage.interface.clients import CLIENTS, ClientExecutor
 from riverui.storage.interface.driver import Driver, Executor, Transaction
 from riverui.storage.interface.engine import EngineExecutor
 from riverui.storage.interface.error_groups import (
@@ -59,6 +60,7 @@ from riverui.storage.interface.working import WORKING, WorkingDriver
 __all__ = [
     "BENCHMARKS",
     "CAPABILITIES",
+    "CLIENTS",
     "ERRORS",
     "ERROR_GROUPS",
     "ESTIMATES",
@@ -83,6 +85,7 @@ __all__ = [
     "BenchmarkExecutor",
     "BrowseExecutor",
     "Capability",
+    "ClientExecutor",
     "Driver",
     "EngineExecutor",
     "ErrorExecutor",
@@ -121,6 +124,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     NOTIFYING,
     REINDEXING,
     TRANSACTION_STATUS,
+    CLIENTS,
     WORKFLOWS,
     SUGGESTIONS,
     ESTIMATES,

@@ -31,6 +31,7 @@ from riverui.storage.postgres.engine.job_work import JobWork
 from riverui.storage.postgres.engine.leader import Leader
 from riverui.storage.postgres.figures.figures import FigureStatements
 from riverui.storage.postgres.job_list.select import JobSelect
+from riverui.storage.postgres.own.clients import Clients
 from riverui.storage.postgres.own.error_groups import ErrorGroups
 from riverui.storage.postgres.own.marks import Marks
 from riverui.storage.postgres.own.operations import Operations
@@ -68,6 +69,7 @@ class OptionalOperations(
     HealthStatements,
     FailedJobStatements,
     ErrorGroups,
+    Clients,
     Operations,
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
@@ -92,6 +94,7 @@ if TYPE_CHECKING:
         interface.BenchmarkExecutor,
         interface.ErrorExecutor,
         interface.ErrorGroupExecutor,
+        interface.ClientExecutor,
         interface.Executor,
         interface.ExplanationExecutor,
         interface.FigureExecutor,
@@ -108,4 +111,4 @@ if TYPE_CHECKING:
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 17
+        return (executor,) * 18

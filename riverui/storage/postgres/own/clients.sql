@@ -1,0 +1,163 @@
+-- Clients at work: their signs of life, and the jobs of those that gave none for too long.
+
+-- name: client_register
+insert into /* schema */riverui_client as c (
+  id, started_at, heartbeat_interval, host, pid, language, version, release, queues, running, loop_lag, memory
+)
+values (
+  :id::text, least(:started_at::timestamptz, clock_timestamp()),
+  make_interval(secs => :heartbeat_interval::float8), :host::text, :pid::bigint, :language::text, :version::text,
+  :release::text, :queues::text::jsonb, :running::int, :loop_lag::float8, :memory::bigint
+)
+returning c.registered_at;
+
+-- name: client_heartbeat
+-- One who was declared dead changes nothing. The others are few: with each sign of life goes a look at all of them.
+with beaten as (
+  update /* schema */riverui_client c
+  set heartbeat_at = clock_timestamp(), queues = :queues::text::jsonb, running = :running::int,
+    loop_lag = :loop_lag::float8, memory = :memory::bigint
+  where c.id = :id::text and c.registered_at = :registered_at::timestamptz and c.declared_dead_at is null
+  returning c.id
+)
+select exists (select from beaten) as alive,
+  (
+    select extract(epoch from min(
+      case
+        when o.declared_dead_at is null then o.heartbeat_at + :dead_after::float8 * o.heartbeat_interval
+        else o.declared_dead_at + make_interval(secs => :unrescued::float8)
+      end
+    ) - clock_timestamp())::float8
+    from /* schema */riverui_client o
+    where o.rescued_at is null and (o.id, o.registered_at) <> (:id::text, :registered_at::timestamptz)
+  ) as due_in;
+
+-- name: client_delete
+delete from /* schema */riverui_client c
+where c.id = :id::text and c.registered_at = :registered_at::timestamptz
+returning c.id;
+
+-- name: client_declare_dead
+-- The row is locked, looked at once more and changed: a sign of life comes before that, or is refused afterwards.
+with silent as materialized (
+  select c.id, c.registered_at
+  from /* schema */riverui_client c
+  where c.rescued_at is null /* terms */
+    and case
+      when c.declared_dead_at is null
+        then c.heartbeat_at + :after::float8 * c.heartbeat_interval < clock_timestamp()
+      else c.declared_dead_at + make_interval(secs => :unrescued::float8) < clock_timestamp()
+    end
+  order by c.heartbeat_at
+  limit 1
+  for update skip locked
+)
+update /* schema */riverui_client c
+set declared_dead_at = coalesce(c.declared_dead_at, clock_timestamp()), declared_dead_by = left(:by::text, 200)
+from silent s
+where c.id = s.id and c.registered_at = s.registered_at
+returning c.id, c.registered_at, c.host, c.pid, c.heartbeat_at,
+  least(
+    c.declared_dead_at,
+    (
+      select min(o.registered_at) from /* schema */riverui_client o
+      where o.id = c.id and o.registered_at > c.registered_at
+    )
+  ) as attempted_before;
+
+-- part: client_of_id (client_declare_dead.terms)
+and c.id = :of_id::text;
+
+-- name: client_rescued
+update /* schema */riverui_client c
+set rescued_at = clock_timestamp(), rescued = c.rescued + :jobs::int
+where c.id = :id::text and c.registered_at = :registered_at::timestamptz and c.declared_dead_at is not null
+returning c.id;
+
+-- name: client_delete_dead_before
+delete from /* schema */riverui_client c
+where (c.id, c.registered_at) in (
+  select o.id, o.registered_at from /* schema */riverui_client o
+  where o.declared_dead_at < :before::timestamptz
+  limit :limit::bigint
+  for update skip locked
+)
+returning c.id;
+
+-- name: client_list
+select c.id, c.registered_at, c.started_at, c.heartbeat_at,
+  extract(epoch from c.heartbeat_interval)::float8 as heartbeat_interval, c.host, c.pid, c.language, c.version,
+  c.release, c.queues::text as queues, c.running, c.loop_lag, c.memory, c.declared_dead_at, c.declared_dead_by,
+  c.rescued_at, c.rescued, clock_timestamp() as now
+from /* schema */riverui_client c
+order by c.declared_dead_at is not null, c.declared_dead_at desc, c.heartbeat_at, c.id
+limit :limit::bigint;
+
+-- name: client_seen_list
+-- The last entry of `attempted_by` is who works the job now, or worked it last. Arrays far longer than River's hundred
+-- would have to be unpacked whole.
+with running as materialized (
+  select r.id, r.kind, r.queue, r.attempted_at, left(r.attempted_by[array_upper(r.attempted_by, 1)], 100) as client
+  from (
+    select j.id, j.kind, j.queue, j.attempted_at, j.attempted_by from /* schema */river_job j
+    where j.state = 'running'
+    limit :cap::bigint
+  ) r
+  where pg_column_size(r.attempted_by) <= 32768
+),
+ranked as materialized (
+  select r.id, r.kind, r.queue, r.attempted_at, r.client,
+    row_number() over (partition by r.client order by r.attempted_at, r.id) as place
+  from running r
+),
+seen as materialized (
+  select r.client, r.queue, r.attempted_at, true as held from running r
+  union all
+  select left(d.attempted_by[array_upper(d.attempted_by, 1)], 100), d.queue, d.attempted_at, false
+  from (
+    select j.queue, j.attempted_at, j.attempted_by from /* schema */river_job j
+    where j.state = 'completed' and j.finalized_at is not null
+    order by j.finalized_at desc
+    limit :newest::bigint
+  ) d
+  where pg_column_size(d.attempted_by) <= 32768
+)
+select s.client as id, count(*) filter (where s.held) as running, max(s.attempted_at) as seen_at,
+  (array_agg(distinct s.queue order by s.queue))[:10] as queues,
+  array(select r.id from ranked r where r.client = s.client and r.place <= :held::bigint order by r.place) as job_ids,
+  array(select r.kind from ranked r where r.client = s.client and r.place <= :held::bigint order by r.place) as kinds,
+  array(
+    select r.queue from ranked r where r.client = s.client and r.place <= :held::bigint order by r.place
+  ) as job_queues,
+  array(
+    select r.attempted_at from ranked r where r.client = s.client and r.place <= :held::bigint order by r.place
+  ) as attempted_at
+from seen s
+where s.client is not null
+group by s.client
+order by s.client
+limit :limit::bigint;
+
+-- name: job_get_held
+-- As job_get_stuck does: running jobs are few. What the client took since it was declared dead, or what a later client of
+-- the same id has, is not its own any more.
+with running as materialized (
+  select j.id
+  from /* schema */river_job j
+  where j.state = 'running' and j.id > :after_id::bigint
+    and j.attempted_at >= :registered_at::timestamptz and j.attempted_at < :attempted_before::timestamptz
+    and j.attempted_by[array_upper(j.attempted_by, 1)] = :client_id::text
+),
+held as materialized (
+  select r.id from running r order by r.id limit :limit::bigint
+)
+/* rows: */
+select /* columns: */ j.id /* :columns */
+from /* schema */river_job j
+where j.id = any(array(select h.id from held h)) and (j.state = 'running') is true
+order by j.id
+/* :rows */;
+
+-- part: job_first_held (job_get_held.rows)
+-- Ends job_get_held for who only wants to know the ids.
+select h.id from held h;
