@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ _LEVELS = {
     "warn": logging.WARNING,
     "error": logging.ERROR,
 }
+_PLAIN = re.compile(r"[A-Za-z0-9._:/+~@-]+")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 """What every record carries; anything else was given as `extra` and is told."""
 
@@ -62,6 +64,4 @@ class JsonFormatter(logging.Formatter):
 
 def _plain(value: object) -> str:
     text = str(value)
-    if text and all(char.isalnum() or char in "-._:/+~@" for char in text) and text.isascii():
-        return text
-    return json.dumps(text)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)

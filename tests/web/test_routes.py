@@ -274,6 +274,6 @@ def test_the_table_is_asked_in_its_order_wherever_it_is_entered() -> None:
         for method in ("GET", "POST"):
             scope = {"type": "http", "method": method, "path": path, "root_path": ""}
             fits = [route for route in app.routes if route.matches(scope)[0] is Match.FULL]
-            near = app.router.near(path)
+            near = app.router.table.near(path)
             found = [route for route in near if route.matches(scope)[0] is Match.FULL]
             assert found == fits or not near, path

@@ -31,6 +31,8 @@ class Access(Viewer):
     rights: frozenset[str] = EVERYTHING
 
 
+_ANYBODY = Access()
+
 Decision = Access | Response | None
 Authenticate = Callable[[HTTPConnection], Decision | Awaitable[Decision]]
 """What a host app may give: who is asking and what they may. None refuses; a Response (say, a
@@ -43,7 +45,7 @@ def everybody(connection: HTTPConnection) -> Access:
     """Let anyone do anything: the host app, the network or the loopback interface decides who
     reaches us.
     """
-    return Access()
+    return _ANYBODY
 
 
 async def decide(

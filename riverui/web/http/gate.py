@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
-from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from riverui.errors import BadRequest, Forbidden
@@ -23,7 +23,7 @@ from riverui.web.http import problems, refresh
 from riverui.web.http.admission import Admission
 from riverui.web.http.paths import Urls
 from riverui.web.http.request_context import CONTEXT, RequestContext
-from riverui.web.http.routes import GuardedRoute
+from riverui.web.http.routes import GuardedRoute, RouteTable
 from riverui.web.http.urls import PATH_SAFE, is_api, own_path
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.refreshes import Refreshes
@@ -49,6 +49,8 @@ HEADERS = {
 _SHOWN = 200
 """Characters of a header that a message repeats."""
 _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_NAMES = frozenset(name for name, _ in _RAW_HEADERS)
+_REQUEST_ID = b"x-request-id"
 
 
 class GateMiddleware:
@@ -74,7 +76,7 @@ class GateMiddleware:
         self._metrics = metrics
         self._refreshes = refreshes
         self._urls = Urls(routes)
-        self._public = tuple(route for route in routes if route.right == PUBLIC)
+        self._table = RouteTable(routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or refuse it where the gate does."""
@@ -88,6 +90,11 @@ class GateMiddleware:
         # From here on `path` begins with `root_path`, as Starlette's router expects, whatever the
         # host made of them.
         scope = {**scope, CONTEXT: context, "path": root + path, "root_path": root}
+        route, app = None, self._app
+        if found := self._table.find(scope, path):
+            route, added = found
+            scope.update(added)
+            app = route.handle
         request = Request(scope, receive, send)
         cors = self._cors_headers(request, path)
         status, began, place = 0, time.monotonic(), None
@@ -101,24 +108,18 @@ class GateMiddleware:
                     place.leave()
                 if status < 400 and request.method not in SAFE_METHODS:
                     self._refreshes.expire()
-                headers = MutableHeaders(raw=message.setdefault("headers", []))
-                present = {name for name, _ in headers.raw}
-                headers.raw.extend(pair for pair in _RAW_HEADERS if pair[0] not in present)
-                headers["X-Request-Id"] = context.id
-                headers.update(cors)
-                if cors:
-                    headers.append("Vary", "Origin")
+                message["headers"] = self._headers(message.get("headers", ()), context.id, cors)
             await send(message)
 
         try:
             preflight = bool(cors) and request.method == "OPTIONS"
-            answer = await self._instead(request, scope, preflight=preflight)
+            answer = await self._instead(request, scope, route, preflight=preflight)
             if answer is None and context.access is not None:
                 answer = await refresh.answer(request, self._app, self._refreshes, self._admission)
                 # Changes are few, and their bodies may be long in coming.
                 if answer is None and request.method in SAFE_METHODS:
                     place = await self._admission.enter()
-            await (answer or self._app)(scope, receive, send_with_headers)
+            await (answer or app)(scope, receive, send_with_headers)
         except Exception as error:
             if status:
                 raise
@@ -129,13 +130,15 @@ class GateMiddleware:
                 place.leave()
             self._metrics.answered(request.method, context.route, status, time.monotonic() - began)
 
-    async def _instead(self, request: Request, scope: Scope, *, preflight: bool) -> ASGIApp | None:
+    async def _instead(
+        self, request: Request, scope: Scope, route: GuardedRoute | None, *, preflight: bool
+    ) -> ASGIApp | None:
         """Return an answer in place of the route's own, or None when the request may go on."""
         if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
             raise BadRequest("The address holds a NUL character, which Postgres cannot store.")
         if preflight:
             return Response(status_code=204)
-        if any(route.matches(scope)[0] is Match.FULL for route in self._public):
+        if route is not None and route.right == PUBLIC:
             return None
         check_host(request, self._hosts)
         changes, token = request.method not in SAFE_METHODS, is_token(request)
@@ -150,14 +153,32 @@ class GateMiddleware:
         scope[CONTEXT].access = decision
         return None
 
+    def _headers(
+        self, given: Iterable[tuple[bytes, bytes]], id: str, cors: Mapping[str, str]
+    ) -> list[tuple[bytes, bytes]]:
+        """Return an answer's headers with those that every answer has."""
+        raw = list(given)
+        present = {name for name, _ in raw}
+        if present.isdisjoint(_NAMES):
+            raw += _RAW_HEADERS
+        else:
+            raw += [pair for pair in _RAW_HEADERS if pair[0] not in present]
+        if _REQUEST_ID in present:
+            raw = [pair for pair in raw if pair[0] != _REQUEST_ID]
+        raw.append((_REQUEST_ID, id.encode("latin-1")))
+        if cors:
+            headers = MutableHeaders(raw=raw)
+            headers.update(cors)
+            headers.append("Vary", "Origin")
+        return raw
+
     def _cors_headers(self, request: HTTPConnection, path: str) -> dict[str, str]:
         """Return what lets the configured origins read the API (and nothing else)."""
+        origins = self._config.cors_origins
+        if not origins or not path.startswith("/api/"):
+            return {}
         origin = request.headers.get("origin")
-        if (
-            origin is None
-            or origin not in self._config.cors_origins
-            or not path.startswith("/api/")
-        ):
+        if origin is None or origin not in origins:
             return {}
         return {
             "Access-Control-Allow-Headers": "Authorization, Content-Type",

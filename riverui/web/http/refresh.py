@@ -27,6 +27,7 @@ HEADER = "riverui-live"
 A person who wants to see what is new, and a region after an action, do not send it.
 """
 
+_LIVE = HEADER.encode()
 _LONGEST = max(LIVE_SECONDS)
 _VARY = (b"vary", f"{VARY}, Accept-Encoding".encode())
 _OWN = frozenset({b"content-length", b"retry-after", b"vary"})
@@ -99,6 +100,8 @@ def _kept(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 def _seconds(request: Request) -> float | None:
     """Return every how many seconds a live region asks; None where nobody says so."""
+    if not any(name == _LIVE for name, _ in request.scope["headers"]):
+        return None
     said = request.headers.get(HEADER)
     if said is None or request.method != "GET" or not said.isascii() or not said.isdecimal():
         return None

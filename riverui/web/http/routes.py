@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match, Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from riverui.errors import NotFound, SignInNeeded
@@ -32,14 +32,15 @@ class GuardedRoute(Route):
         super().__init__(path, handler, methods=[method], name=name)
         self.method = method
         self.right = right
+        # What a handler raises is told at the gate: Starlette's own wrapping would only add to it.
+        self.app = _answering(handler)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Return whether the address fits.
 
         The `$` of Starlette's pattern would let a newline follow, which only a name may end with.
         """
-        _, path = own_path(scope)
-        if path.endswith("\n") and not self.path_regex.fullmatch(path):
+        if scope["path"].endswith("\n") and not self.path_regex.fullmatch(own_path(scope)[1]):
             return Match.NONE, {}
         return super().matches(scope)
 
@@ -57,13 +58,21 @@ class GuardedRoute(Route):
         await self.app(scope, receive, send)
 
 
-class GuardedRouter(Router):
+def _answering(handler: Handler) -> ASGIApp:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        answer = await handler(Request(scope, receive, send))
+        await answer(scope, receive, send)
+
+    return app
+
+
+class RouteTable:
     """Finds the route of a request among those that begin like its address, rather than try all of
     them; in the order of the table, as Starlette's router does.
     """
 
-    def __init__(self, routes: Sequence[GuardedRoute], **options: Any) -> None:
-        super().__init__(routes, **options)
+    def __init__(self, routes: Sequence[GuardedRoute]) -> None:
+        self._routes = routes
         begun = [(route, route.path.partition("{")[0]) for route in routes]
         self._near = {
             head: tuple(
@@ -80,18 +89,36 @@ class GuardedRouter(Router):
         """
         return self._near.get(_head(path), ())
 
+    def find(self, scope: Scope, path: str) -> tuple[GuardedRoute, Scope] | None:
+        """Return the first route that fits a request whole, and what it adds to the scope; None
+        where none does. `path` is that of the scope without its root path.
+        """
+        for route in self.near(path) or self._routes:
+            # Nearly all that do not fit are told by this.
+            if route.path_regex.match(path):
+                match, found = route.matches(scope)
+                if match is Match.FULL:
+                    return route, {**found, "route": route}
+        return None
+
+
+class GuardedRouter(Router):
+    """Starlette's router with a RouteTable."""
+
+    def __init__(self, routes: Sequence[GuardedRoute], **options: Any) -> None:
+        super().__init__(routes, **options)
+        self.table = RouteTable(routes)
+
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer by the first route that fits whole; all else is told as Starlette tells it."""
         if scope["type"] == "http":
             # The gate has seen to it that the path begins with the root path.
-            for route in self.near(scope["path"][len(scope["root_path"]) :]):
-                match, found = route.matches(scope)
-                if match is Match.FULL:
-                    scope.setdefault("router", self)
-                    scope["route"] = route
-                    scope.update(found)
-                    await route.handle(scope, receive, send)
-                    return
+            found = self.table.find(scope, scope["path"][len(scope["root_path"]) :])
+            if found is not None:
+                route, added = found
+                scope.update(added)
+                await route.handle(scope, receive, send)
+                return
         await super().app(scope, receive, send)
 
 
