@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
 import psycopg
@@ -152,7 +153,7 @@ class PostgresDriver:
         """
         limit = timeout or self._page_timeout
         if can_pipeline():
-            return self._reading(limit)
+            return _Reading(self, limit)
         return self._executing(PostgresExecutor, ", read only", limit)
 
     def transaction(
@@ -230,26 +231,6 @@ class PostgresDriver:
         await self._pool.close()
 
     @asynccontextmanager
-    async def _reading(self, limit: timedelta) -> AsyncIterator[PostgresExecutor]:
-        settings = ReadSettings(*self._milliseconds(limit))
-        async with self._ready(limit) as connection:
-            self._read_only = read_only(connection)
-            prepared = await self._pool.prepared(connection)
-            executor = PostgresExecutor(
-                connection,
-                self._queries,
-                self._schema,
-                self._watch,
-                limits=self._limits,
-                limit=limit.total_seconds(),
-                prepares=prepared is not None,
-                reading=settings,
-                prepared=prepared,
-            )
-            await self._find_schema(executor)
-            yield executor
-
-    @asynccontextmanager
     async def _executing(
         self, kind: type[_Kind], access: str, limit: timedelta
     ) -> AsyncIterator[_Kind]:
@@ -301,45 +282,20 @@ class PostgresDriver:
 
     @asynccontextmanager
     async def _pooled(self) -> AsyncIterator[Connection]:
-        """Lend a connection of the pool's, unless the task was cancelled while it waited for one.
-
-        Before Python 3.12 `asyncio.wait_for`, in which psycopg's pool waits, gives its result and
-        forgets a cancellation that comes in the same moment.
+        """Lend a connection of the pool's, unless the task was cancelled while it waited for
+        one.
         """
         task = asyncio.current_task()
         cancelled = task.cancelling() if task else 0
         async with self._pool.connection() as connection:
-            if task and task.cancelling() > cancelled:
-                raise asyncio.CancelledError
+            _end_if_cancelled(task, cancelled)
             yield connection
 
     @asynccontextmanager
     async def _autocommitting(self, limit: timedelta) -> AsyncIterator[PostgresExecutor]:
-        async with self._ready(limit, oldest=_OLDEST_FOR_ENGINES) as connection:
+        async with _Ready(self, limit, oldest=_OLDEST_FOR_ENGINES) as connection:
             prepares = await self._pool.prepares(connection)
             yield self._executor(connection, limit, bounded=False, prepares=prepares)
-
-    @asynccontextmanager
-    async def _ready(
-        self, limit: timedelta, *, oldest: int = _OLDEST_MIGRATION
-    ) -> AsyncIterator[Connection]:
-        """Lend a connection that the server has not ended, as far as can be told without asking."""
-        try:
-            for attempt in range(self._pool.size + 1):
-                async with self._pooled() as connection:
-                    if is_closed_by_server(connection) and attempt < self._pool.size:
-                        await connection.close()
-                        await self._pool.reachability.check(since=time.monotonic())
-                        continue
-                    self._database = connection.info.dbname
-                    yield connection
-                    return
-        except PoolTimeout as error:
-            raise await self._unavailable() from error
-        except SchemaMissing as error:
-            raise await self._schema_error(error, limit, oldest=oldest) from error
-        except psycopg.Error as error:
-            raise translate(error) from error
 
     @asynccontextmanager
     async def _in_session(self, limit: timedelta) -> AsyncIterator[PostgresExecutor]:
@@ -444,3 +400,122 @@ class PostgresDriver:
         """
         async with ClientTimeout(connection, 0, grace=self._limits.grace_seconds):
             await AsyncRawCursor(connection).execute(statement, prepare=False)
+
+
+class _Ready(AbstractAsyncContextManager[Connection]):
+    """Lends a connection that the server has not ended, as far as can be told without asking."""
+
+    __slots__ = ("_driver", "_lent", "_limit", "_oldest")
+
+    def __init__(
+        self, driver: PostgresDriver, limit: timedelta, *, oldest: int = _OLDEST_MIGRATION
+    ) -> None:
+        self._driver = driver
+        self._limit = limit
+        self._oldest = oldest
+
+    async def __aenter__(self) -> Connection:
+        try:
+            return await self._take()
+        except Exception as error:
+            if (told := await self._told(error)) is None:
+                raise
+            raise told from error
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        try:
+            await self._lent.__aexit__(kind, error, trace)
+        except Exception as failed:
+            if (told := await self._told(failed)) is None:
+                raise
+            raise told from failed
+        if isinstance(error, Exception) and (told := await self._told(error)) is not None:
+            raise told from error
+        return None
+
+    async def _take(self) -> Connection:
+        pool = self._driver._pool
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task else 0
+        for last in range(pool.size, -1, -1):
+            self._lent = pool.connection()
+            connection = await self._lent.__aenter__()
+            try:
+                _end_if_cancelled(task, cancelled)
+                if not last or not is_closed_by_server(connection):
+                    self._driver._database = connection.info.dbname
+                    return connection
+                await connection.close()
+                await self._driver._pool.reachability.check(since=time.monotonic())
+            except BaseException as error:
+                await self._lent.__aexit__(type(error), error, error.__traceback__)
+                raise
+            await self._lent.__aexit__(None, None, None)
+        raise AssertionError("the last connection is lent as it is")
+
+    async def _told(self, error: Exception) -> Exception | None:
+        """Return what a failure is for who asked; None where it is none of the database's."""
+        if isinstance(error, PoolTimeout):
+            return await self._driver._unavailable()
+        if isinstance(error, SchemaMissing):
+            return await self._driver._schema_error(error, self._limit, oldest=self._oldest)
+        return translate(error) if isinstance(error, psycopg.Error) else None
+
+
+class _Reading(AbstractAsyncContextManager[PostgresExecutor]):
+    """Lends a connection on which each statement is a read-only transaction of its own: a class,
+    as several generators around one another take three times as long.
+    """
+
+    __slots__ = ("_driver", "_limit", "_ready")
+
+    def __init__(self, driver: PostgresDriver, limit: timedelta) -> None:
+        self._driver = driver
+        self._limit = limit
+        self._ready = _Ready(driver, limit)
+
+    async def __aenter__(self) -> PostgresExecutor:
+        driver, limit = self._driver, self._limit
+        connection = await self._ready.__aenter__()
+        try:
+            driver._read_only = read_only(connection)
+            prepared = await driver._pool.prepared(connection)
+            executor = PostgresExecutor(
+                connection,
+                driver._queries,
+                driver._schema,
+                driver._watch,
+                limits=driver._limits,
+                limit=limit.total_seconds(),
+                prepares=prepared is not None,
+                reading=ReadSettings(*driver._milliseconds(limit)),
+                prepared=prepared,
+            )
+            await driver._find_schema(executor)
+        except BaseException as error:
+            await self._ready.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return executor
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._ready.__aexit__(kind, error, trace)
+
+
+def _end_if_cancelled(task: asyncio.Task[Any] | None, before: int) -> None:
+    """Raise CancelledError where a task was cancelled while it waited for a connection.
+
+    Before Python 3.12 `asyncio.wait_for`, in which psycopg's pool waits, gives its result and
+    forgets a cancellation that comes in the same moment.
+    """
+    if task and task.cancelling() > before:
+        raise asyncio.CancelledError

@@ -148,7 +148,7 @@ class _Lent:
     async def __aexit__(self, *error: object) -> None:
         connection = self._connection
         try:
-            if connection.info.transaction_status != TransactionStatus.IDLE:
+            if connection.pgconn.transaction_status != TransactionStatus.IDLE:
                 with suppress(psycopg.Error):
                     await connection.rollback()
         finally:

@@ -60,11 +60,15 @@ class ReadSettings(NamedTuple):
         What is prepared is planned once unless the plan depends on its parameters: the planner
         would else compare costs that it cannot know.
         """
-        limits = (self.statement, self.lock, self.idle)
-        allowed = (b"on" if allowed else b"off" for allowed in (self.bitmaps, self.scans))
         once = prepare and not self.replan
-        plans = b"force_generic_plan" if once else b"force_custom_plan"
-        return [*(b"%d" % limit for limit in limits), *allowed, plans]
+        return [
+            b"%d" % self.statement,
+            b"%d" % self.lock,
+            b"%d" % self.idle,
+            b"on" if self.bitmaps else b"off",
+            b"on" if self.scans else b"off",
+            b"force_generic_plan" if once else b"force_custom_plan",
+        ]
 
 
 def can_pipeline() -> bool:

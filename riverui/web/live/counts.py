@@ -130,6 +130,8 @@ class Counts:
         """Tells seconds since some moment, without ever going back."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._counts: Mapping[JobState, Count] | None = None
+        self._settled: tuple[Snapshot | None, object] = (None, None)
+        """What programs are answered until the next count, and the counts that it is made of."""
         self._counted = -1e9
         self._due = 0.0
         self._cost = 0.0
@@ -168,9 +170,15 @@ class Counts:
         Where counting is cheap and jobs are not many, the figures are those of the moment of
         asking, whoever changed them.
         """
+        settled, of = self._settled
+        if settled and of is self._counts and self._clock() < self._due:
+            self._looked = self._clock()
+            return settled
+        anew = False
         if self._cost <= self._limits.cheap_seconds and self._error is None:
             known = self._snapshot().total()
-            if known is None or known.value < self._limits.cheap_jobs:
+            anew = known is None or known.value < self._limits.cheap_jobs
+            if anew:
                 await self._catch_up()
         snapshot = await self.get()
         counts = snapshot.counts or {}
@@ -180,6 +188,8 @@ class Counts:
                 self._finishing = asyncio.create_task(self._finish())
             await _wait(self._finishing, self._config.page_timeout.total_seconds())
             return self._snapshot()
+        if not anew:
+            self._settled = snapshot, self._counts
         return snapshot
 
     def expire(self) -> None:
@@ -329,6 +339,7 @@ class Counts:
             log.info("could not count %s jobs exactly: %s", state.value, error)
         now = self._clock()
         self._exact[state] = replace(found, tried=now, seconds=now - started)
+        self._settled = (None, None)
 
     async def _count_matching(self, key: str, filter: JobFilter) -> None:
         started = self._clock()

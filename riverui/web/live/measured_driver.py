@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from types import TracebackType
 from typing import Any, TypeVar
 
 from riverui.storage.interface import Driver, Executor, Transaction
@@ -37,13 +38,42 @@ class MeasuredDriver:
         """Return the driver's own transaction, measured."""
         return self._measured("write", self._driver.transaction(timeout=timeout))
 
-    @asynccontextmanager
-    async def _measured(
+    def _measured(
         self, access: str, transaction: AbstractAsyncContextManager[_Executor]
-    ) -> AsyncIterator[_Executor]:
-        started = time.monotonic()
+    ) -> AbstractAsyncContextManager[_Executor]:
+        return _Measured(transaction, access, self._note)
+
+
+class _Measured(AbstractAsyncContextManager[_Executor]):
+    """One transaction that is measured."""
+
+    __slots__ = ("_access", "_note", "_started", "_transaction")
+
+    def __init__(
+        self,
+        transaction: AbstractAsyncContextManager[_Executor],
+        access: str,
+        note: Callable[[str, float], None],
+    ) -> None:
+        self._transaction = transaction
+        self._access = access
+        self._note = note
+
+    async def __aenter__(self) -> _Executor:
+        self._started = time.monotonic()
         try:
-            async with transaction as executor:
-                yield executor
+            return await self._transaction.__aenter__()
+        except BaseException:
+            self._note(self._access, time.monotonic() - self._started)
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        try:
+            return await self._transaction.__aexit__(kind, error, trace)
         finally:
-            self._note(access, time.monotonic() - started)
+            self._note(self._access, time.monotonic() - self._started)
