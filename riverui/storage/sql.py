@@ -32,6 +32,8 @@ _SCHEMA_LENGTH = 46
 """Characters of a schema's name: what Postgres's 63 bytes for a channel name leave beside River's
 longest topic.
 """
+_MOST_TEXTS = 512
+"""Statements whose text is kept, before all are written again; see _MOST_COLUMNS."""
 _MOST_COLUMNS = 512
 """Texts of SQL whose columns are remembered, before all are read again: more than the statements
 that come again and again, so that only those made for one filter are forgotten.
@@ -236,6 +238,27 @@ class _Writer:
         self._written.append(f"${self._numbers[key]}")
 
 
+def _shape(fragment: Fragment, owners: list[Fragment], seen: dict[int, int]) -> Hashable:
+    """Return what the text of a fragment depends on: all but its values. `owners` gets the
+    fragments that may have some, each once, and `seen` their places in it by their identity.
+    """
+    if fragment.fixed is not None and owners:
+        return fragment.fixed
+    place = seen.setdefault(id(fragment), len(owners))
+    if place == len(owners):
+        owners.append(fragment)
+    source: Hashable = fragment.source
+    if not isinstance(fragment.source, str):
+        source = tuple(
+            [
+                _shape(piece, owners, seen) if isinstance(piece, Fragment) else piece
+                for piece in fragment.source
+            ]
+        )
+    slots = [(name, _shape(part, owners, seen)) for name, part in fragment.slots.items()]
+    return source, place, (*fragment.values,), (*slots,)
+
+
 @lru_cache(maxsize=512)
 def number(text: str) -> tuple[str, tuple[str, ...]]:
     """Return a block's text with `$1`, `$2`, … for its parameters, and their names in that
@@ -251,7 +274,7 @@ class Queries:
 
     def __init__(self, files: Iterable[Path], schema: str | None) -> None:
         self._texts: dict[str, str] = {}
-        self._ready: dict[Hashable, tuple[str, tuple[str, ...]]] = {}
+        self._ready: dict[Hashable, tuple[str, tuple[tuple[int, str], ...]]] = {}
         self._columns: dict[str, tuple[str, ...]] = {}
         for file in files:
             blocks = read_blocks(qualify(file.read_text(encoding="utf-8"), schema))
@@ -274,20 +297,21 @@ class Queries:
         """Return a statement's SQL with numbered parameters, and their values in that order.
 
         KeyError for an unknown block or slot, and for a parameter without a value. The SQL is kept
-        for the next time where only the statement itself has values: there are as many of those as
-        closed pieces can be combined by the code.
+        for the next time that fragments of the same shape come with other values.
         """
-        ready = self._ready.get(statement.key) if statement.key is not None else None
+        owners: list[Fragment] = []
+        shape = _shape(statement, owners, {})
+        ready = self._ready.get(shape)
         if ready is None:
             writer = _Writer(self._blocks, self._slots)
             writer.write(statement)
-            if statement.key is None:
-                return writer.text, [owner.values[name] for owner, name in writer.parameters]
-            ready = writer.text, tuple(name for _, name in writer.parameters)
-            self._ready[statement.key] = ready
-        text, names = ready
-        values = statement.values
-        return text, [values[name] for name in names]
+            places = {id(owner): place for place, owner in enumerate(owners)}
+            parameters = tuple((places[id(owner)], name) for owner, name in writer.parameters)
+            if len(self._ready) >= _MOST_TEXTS:
+                self._ready.clear()
+            ready = self._ready[shape] = writer.text, parameters
+        text, parameters = ready
+        return text, [owners[place].values[name] for place, name in parameters]
 
     def columns(self, text: str, read: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
         """Return the names of the columns that a statement's SQL gives, `read` from its first

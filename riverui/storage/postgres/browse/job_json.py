@@ -5,7 +5,8 @@ from __future__ import annotations
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.params import EVERY, JobCursor, JobJsonPage, JobPageParams
 from riverui.storage.postgres.job_list.plan import WHOLE_FINALIZED, JobListPlan, JobListPlans
-from riverui.storage.sql import Fragment
+from riverui.storage.postgres.rows import Rows
+from riverui.storage.sql import EMPTY, Fragment
 
 _STATES = [state.value for state in JobState]
 
@@ -24,17 +25,19 @@ class JobJson(JobListPlans):
         if plan is None:
             return JobJsonPage(jobs="", last=None)
         values = {**plan.values, "args": args, "states": _STATES}
-        row = (await self._listed("job_json_list", plan, values, **_jobs(plan))).first()
-        if row.written < row.found:
+        rows = await self._listed("job_json_list", plan, values, **_jobs(plan))
+        jobs = rows.column("job")
+        if None in jobs:
             return None
         last = None
-        if row.found > params.limit:
-            last = JobCursor(at=None if plan.by_id else row.last_at, id=row.last_id)
-        return JobJsonPage(jobs=row.jobs or "", last=last)
+        if len(rows) > params.limit > 0:
+            row = Rows(rows[params.limit - 1 :], rows.names).first()
+            last = JobCursor(at=None if plan.by_id else row.at, id=row.id)
+        return JobJsonPage(jobs=",".join(jobs[: params.limit]), last=last)
 
 
 def _jobs(plan: JobListPlan) -> dict[str, Fragment]:
     """Return what fills the slots of the block: ended jobs need not be read twice."""
     if plan.whole is None or plan.whole.source != WHOLE_FINALIZED:
         return dict(plan.slots)
-    return {"jobs": Fragment("job_json_finalized", **plan.whole.slots)}
+    return {"jobs": Fragment("job_json_finalized", **plan.whole.slots), "known": EMPTY}

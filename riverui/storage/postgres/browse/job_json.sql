@@ -1,76 +1,70 @@
 -- Pages of jobs as one text of JSON, in which times and all else stand as the JSON API has them.
 
 -- name: job_json_list
--- `written` is less than `found` where a job is not plain: the whole page has to be read in another way then. The rows
--- come in their order, and the last one only tells that there are more.
-select count(*) as found, count(j.job) as written,
-  string_agg(j.job, ',') filter (where j.place <= :limit::bigint) as jobs,
-  max(j.id) filter (where j.place = :limit::bigint) as last_id,
-  max(j.at) filter (where j.place = :limit::bigint) as last_at
+-- `job` is null where a job is not plain: the whole page has to be read in another way then. The rows come in their
+-- order, and one more than asked for only tells that there are more.
+select r.id, r.at,
+  case
+    when octet_length(a.args) <= :args::int
+      /* known: */ and r.state::text = any(:states::text[]) /* :known */
+      -- Within Python's calendar.
+      and least(r.created_at, r.scheduled_at, r.attempted_at, r.finalized_at) >= '0001-01-01 00:00:00+00'
+      and greatest(r.created_at, r.scheduled_at, r.attempted_at, r.finalized_at) < '10000-01-01 00:00:00+00'
+      and case
+        when r.attempted_by is null or r.attempted_by = '{}' then true
+        when pg_column_size(r.attempted_by) <= 8000 and array_ndims(r.attempted_by) = 1
+          and cardinality(r.attempted_by) <= 100
+        then array_position(r.attempted_by, null) is null and (
+          pg_column_size(r.attempted_by) <= 512
+          or (select max(length(e)) from unnest(r.attempted_by) as e) <= 1000
+        )
+      end
+      and case
+        when r.tags is null or r.tags = '{}' then true
+        when pg_column_size(r.tags) <= 8000 and array_ndims(r.tags) = 1 and cardinality(r.tags) <= 100
+        then array_position(r.tags, null) is null
+      end
+    then concat(
+      '{"id":', r.id,
+      ',"args":', to_json(a.args),
+      ',"attempt":', r.attempt,
+      ',"attempted_at":', coalesce(replace(to_json(r.attempted_at)::text, '+00:00', 'Z'), 'null'),
+      ',"attempted_by":', coalesce(to_json(r.attempted_by)::text, '[]'),
+      ',"created_at":', replace(to_json(r.created_at)::text, '+00:00', 'Z'),
+      ',"finalized_at":', coalesce(replace(to_json(r.finalized_at)::text, '+00:00', 'Z'), 'null'),
+      ',"kind":', to_json(r.kind),
+      ',"max_attempts":', r.max_attempts,
+      ',"priority":', r.priority,
+      ',"queue":', to_json(r.queue),
+      ',"scheduled_at":', replace(to_json(r.scheduled_at)::text, '+00:00', 'Z'),
+      ',"state":"', r.state,
+      '","tags":', coalesce(to_json(r.tags)::text, '[]'),
+      '}'
+    )
+  end as job
 from (
-  select r.id, r.at, row_number() over () as place,
-    case
-      when octet_length(a.args) <= :args::int
-        and r.state::text = any(:states::text[])
-        -- Within Python's calendar.
-        and least(r.created_at, r.scheduled_at, r.attempted_at, r.finalized_at) >= '0001-01-01 00:00:00+00'
-        and greatest(r.created_at, r.scheduled_at, r.attempted_at, r.finalized_at) < '10000-01-01 00:00:00+00'
-        and case
-          when r.attempted_by is null or r.attempted_by = '{}' then true
-          when pg_column_size(r.attempted_by) <= 8000 and array_ndims(r.attempted_by) = 1
-            and cardinality(r.attempted_by) <= 100
-          then array_position(r.attempted_by, null) is null and (
-            pg_column_size(r.attempted_by) <= 512
-            or (select max(length(e)) from unnest(r.attempted_by) as e) <= 1000
-          )
-        end
-        and case
-          when r.tags is null or r.tags = '{}' then true
-          when pg_column_size(r.tags) <= 8000 and array_ndims(r.tags) = 1 and cardinality(r.tags) <= 100
-          then array_position(r.tags, null) is null
-        end
-      then concat(
-        '{"id":', r.id,
-        ',"args":', to_json(a.args),
-        ',"attempt":', r.attempt,
-        ',"attempted_at":', coalesce(replace(to_json(r.attempted_at)::text, '+00:00', 'Z'), 'null'),
-        ',"attempted_by":', coalesce(to_json(r.attempted_by)::text, '[]'),
-        ',"created_at":', replace(to_json(r.created_at)::text, '+00:00', 'Z'),
-        ',"finalized_at":', coalesce(replace(to_json(r.finalized_at)::text, '+00:00', 'Z'), 'null'),
-        ',"kind":', to_json(r.kind),
-        ',"max_attempts":', r.max_attempts,
-        ',"priority":', r.priority,
-        ',"queue":', to_json(r.queue),
-        ',"scheduled_at":', replace(to_json(r.scheduled_at)::text, '+00:00', 'Z'),
-        ',"state":"', r.state,
-        '","tags":', coalesce(to_json(r.tags)::text, '[]'),
-        '}'
-      )
-    end as job
+  /* jobs: */
+  select j.id, w.at, j.args, j.attempt, j.attempted_at, j.attempted_by, j.created_at, j.finalized_at, j.kind,
+    j.max_attempts, j.priority, j.queue, j.scheduled_at, j.state, j.tags
   from (
-    /* jobs: */
-    select j.id, w.at, j.args, j.attempt, j.attempted_at, j.attempted_by, j.created_at, j.finalized_at, j.kind,
-      j.max_attempts, j.priority, j.queue, j.scheduled_at, j.state, j.tags
+    select w.id, w.at
     from (
-      select w.id, w.at
-      from (
-        /* scans: */
-        select j.id, j.created_at as at, true as matched, false as ended from /* schema */river_job j
-        order by j.id limit :limit::bigint + 1
-        /* :scans */
-      ) w
-      order by /* by_time: */ w.at /* desc */, /* :by_time */ w.id /* desc */
-      limit :limit::bigint + 1
+      /* scans: */
+      select j.id, j.created_at as at, true as matched, false as ended from /* schema */river_job j
+      order by j.id limit :limit::bigint + 1
+      /* :scans */
     ) w
-    join /* schema */river_job j on j.id = w.id
     order by /* by_time: */ w.at /* desc */, /* :by_time */ w.id /* desc */
-    /* :jobs */
-  ) r
-  -- Written once. Of large ones, which may unpack to a hundred times as much, nothing is read.
-  cross join lateral (
-    select case when pg_column_size(r.args) <= 20000 then r.args::text end as args offset 0
-  ) a
-) j;
+    limit :limit::bigint + 1
+  ) w
+  join /* schema */river_job j on j.id = w.id
+  order by /* by_time: */ w.at /* desc */, /* :by_time */ w.id /* desc */
+  /* :jobs */
+) r
+-- Written once. Of large ones, which may unpack to a hundred times as much, nothing is read.
+cross join lateral (
+  select case when pg_column_size(r.args) <= 20000 then r.args::text end as args offset 0
+) a;
 
 -- part: job_json_finalized (job_json_list.jobs)
 -- Ended jobs in the order of their index, to the end if need be: the planner decides by the terms whether to follow it
