@@ -61,6 +61,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
         return ask_health(config, values.text("healthcheck"))
     dashboard_config = DashboardConfig(
         api_timeout=values.span("api_timeout"),
+        charts=values.switch("charts"),
         cors_origins=values.words("cors_origins"),
         env_color=values.text("env_color"),
         env_name=values.text("env_name"),

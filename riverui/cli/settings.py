@@ -271,6 +271,15 @@ SETTINGS = (
         help="Job lists start without the arguments; each viewer can show them.",
     ),
     Setting(
+        name="charts",
+        group="Look",
+        env="RIVERUI_CHARTS",
+        flag="--charts",
+        metavar="on|off",
+        default="on",
+        help="Figures over time, read out of the rows of jobs while somebody looks at them.",
+    ),
+    Setting(
         name="log_level",
         group="Logs",
         env="RIVER_LOG_LEVEL",

@@ -5,7 +5,7 @@ kind. Charts, the health report and the pages of kinds are made of it, wherever 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from riverui.domain.sketch import Sketch
@@ -85,6 +85,12 @@ class Tally:
     def failing(self) -> float | None:
         """Return the share of attempts that failed, from 0 to 1; None without any."""
         return self.failed / self.attempts if self.attempts else None
+
+    def copy(self) -> Tally:
+        """Return a tally of the same, to be changed by itself."""
+        return replace(
+            self, run=self.run.copy(), failed_run=self.failed_run.copy(), wait=self.wait.copy()
+        )
 
     def merge(self, other: Tally) -> None:
         """Count all that another has counted."""

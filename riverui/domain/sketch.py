@@ -74,6 +74,10 @@ class Sketch:
         self.sum_us += microseconds * n
         self.max_us = max(self.max_us, microseconds)
 
+    def copy(self) -> Sketch:
+        """Return a sketch of the same, to be changed by itself."""
+        return Sketch(self.counts, sum_us=self.sum_us, max_us=self.max_us)
+
     def merge(self, other: Sketch) -> None:
         """Count all that another sketch has counted."""
         for found, n in other.counts.items():

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from riverui.domain.jobs import JobState
+from riverui.domain.jobs import FINALIZED, JobState
+from riverui.domain.sketch import Sketch
 from riverui.storage.interface.capabilities import Capability
 
 
@@ -32,20 +33,18 @@ class FigureClock:
 
 
 class EndedTally(NamedTuple):
-    """Jobs of one queue and kind that ended alike and took about as long."""
+    """Jobs of one queue and kind that ended alike."""
 
     place: int
     """The slice's."""
     queue: str
     kind: str
     state: JobState
-    waits: bool
-    """Whether the spans are waits; else they are runs. Every job is counted once under each."""
-    bin: int | None
-    """As `domain.sketch.bin_of` tells it; None where the span is not known."""
     jobs: int
-    sum_us: int
-    max_us: int
+    run: Sketch
+    """Of those whose last attempt's run is known; empty for cancelled ones."""
+    wait: Sketch
+    """Of those whose wait for that attempt is known."""
 
 
 class FailedAttempt(NamedTuple):
@@ -106,10 +105,14 @@ class FigureExecutor(Protocol):
         ...
 
     async def job_ended_failure_list(
-        self, slices: Sequence[TimeSlice], *, limit: int = 20_000
+        self,
+        slices: Sequence[TimeSlice],
+        *,
+        states: Sequence[JobState] = tuple(FINALIZED),
+        limit: int = 20_000,
     ) -> Sequence[FailedAttempt]:
-        """Return failed attempts of jobs that ended in these spans, of `limit` jobs at most and the
-        last ten of each, whenever they began.
+        """Return failed attempts of jobs that ended in these spans and states, of `limit` jobs at
+        most and the last ten of each, whenever they began.
         """
         ...
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.figures import OTHER, Figures, Window
+from riverui.domain.jobs import JobState
 from riverui.errors import RiveruiError
 from riverui.storage.interface import FIGURES, Driver, FigureExecutor
 from riverui.storage.interface.figures import InsertedTally
@@ -17,9 +18,11 @@ from riverui.web.config import DashboardConfig
 from riverui.web.live import figure_windows
 from riverui.web.live.cancelling import cancel_all
 from riverui.web.live.figure_buckets import DAY, PART, TEN, Bucket, Buckets
-from riverui.web.live.figure_slices import Pace, cells_of, slices
+from riverui.web.live.figure_slices import Pace, Turn, cells_of, slices
 
 log = logging.getLogger("riverui.figures")
+
+_FAILED = (JobState.CANCELLED, JobState.DISCARDED)
 
 OFF = "Charts are switched off (RIVERUI_CHARTS)."
 """Told in place of figures where they are not to be gathered."""
@@ -39,6 +42,10 @@ class CollectorLimits:
     """After which rows are taken as all there: what is newer is read again. River's clients write
     what ended within seconds, and their clocks are that close.
     """
+    commit_seconds: float = 3.0
+    """From the end of a job until its row tells of it, as it mostly is: a client's batch, and its
+    clock. What takes longer is found when the time has settled.
+    """
     slice_seconds: float = 0.05
     """Of the database's time, for one slice of the past."""
     share: float = 0.01
@@ -53,12 +60,16 @@ class CollectorLimits:
     """Failed attempts that are remembered, so that none is counted twice: of an hour in which 14
     fail a second.
     """
+    long_attempts_seconds: float = 60.0
+    """From one look for failed attempts that took longer than time takes to settle to the next."""
     inserted_ids: int = 20_000
     """New ids between two ticks, up to which the rows are looked at: 2,000 jobs a second. Of more,
     only the number of ids is told.
     """
     waiting_cap: int = 10_000
     """Available jobs that are counted of each queue."""
+    windows: int = 16
+    """Windows that are remembered until more is known: those that are looked at over and over."""
     timeout: timedelta = timedelta(seconds=2)
     """For each statement."""
     most_rest_seconds: float = 300.0
@@ -84,6 +95,11 @@ class Collector:
         self._buckets = Buckets(pairs=limits.pairs, attempts=limits.attempts)
         self._live = Pace(limits.share)
         self._past = Pace(limits.share)
+        self._new_attempts = Turn(limits.tick_seconds, limits.share, clock)
+        self._long_attempts = Turn(limits.long_attempts_seconds, limits.share, clock)
+        self._waiting = Turn(limits.tick_seconds, limits.share, clock)
+        self._attempts_since = 0.0
+        """The database's clock when failed attempts were last read; 0 before the first time."""
         self._slice_parts = 6
         self._rows_since = 0.0
         """Before which no completed job is left."""
@@ -102,6 +118,9 @@ class Collector:
         self._due = 0.0
         self._failures = 0
         self._trouble = ""
+        self._settled = figure_windows.Settled(limits.pairs)
+        self._kept: dict[tuple[Window, str, str], tuple[tuple[int, float, str], Figures]] = {}
+        """Windows that were told lately, the newest last, and what they were made of."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._first: asyncio.Event | None = None
@@ -130,16 +149,28 @@ class Collector:
         """Return what is known just now, without reading anything."""
         if not self._buckets.read_until:
             return figure_windows.empty(window, datetime.now(UTC), trouble=self._trouble)
-        return figure_windows.window_of(
+        now = self._now()
+        state = (self._buckets.version, now // 1, self._trouble)
+        key = (window, queue, kind)
+        if (kept := self._kept.get(key)) is not None and kept[0] == state:
+            return kept[1]
+        figures = figure_windows.window_of(
             self._buckets,
+            self._settled,
             window,
-            self._now(),
+            now,
             queue=queue,
             kind=kind,
             pairs=self._limits.pairs,
-            since=self._rows_since,
+            since=self._rows_since if window.span > timedelta(hours=1) else 0.0,
             trouble=self._trouble,
+            complete=not self._gaps,
         )
+        self._kept.pop(key, None)
+        self._kept[key] = (state, figures)
+        while len(self._kept) > self._limits.windows:
+            del self._kept[next(iter(self._kept))]
+        return figures
 
     async def close(self) -> None:
         """Stop reading."""
@@ -225,19 +256,23 @@ class Collector:
         buckets.enter(now, back=self._limits.settle_seconds)
         self._read_clock, self._read_tick = self._clock(), now
         if now < before - self._limits.settle_seconds:
-            before, self._ids, self._gaps, self._known_rows_since = 0.0, [], [], False
+            before, self._ids, self._gaps = 0.0, [], []
+            self._known_rows_since, self._attempts_since = False, 0.0
         await self._read_ends(executor, now, before)
         await self._read_inserted(executor, now, clock.last_id)
-        await self._read_unfinished(executor, now, before)
-        waiting = await executor.queue_waiting_list(cap=self._limits.waiting_cap)
-        buckets.add_waiting(waiting, now=now, cap=self._limits.waiting_cap)
+        await self._read_unfinished(executor, now)
+        await self._read_waiting(executor, now)
 
     async def _read_ends(self, executor: FigureExecutor, now: float, before: float) -> None:
-        """Read the parts that were not over at the last tick, and the one before those."""
+        """Read the parts that were not over at the last tick. Of jobs that ended well, failed
+        attempts are read when the time has settled: mostly they have been seen before.
+        """
         newest = int(now) // PART * PART
-        oldest = int(now - self._limits.settle_seconds) // PART * PART
+        limits = self._limits
+        oldest = int(now - limits.settle_seconds) // PART * PART
         if before:
-            oldest = max(oldest, min(int(before) // PART * PART, newest) - PART)
+            before = min(before, now) - limits.commit_seconds
+            oldest = max(oldest, int(before) // PART * PART)
         spans = []
         for start in range(oldest, newest + PART, PART):
             bucket = self._buckets.minute(start)
@@ -246,7 +281,7 @@ class Collector:
                 spans += slices(bucket, [part], sampling=self._live.sampling, place=start)
         sampling, started = self._live.sampling, self._clock()
         rows = await executor.job_ended_tally_list(spans)
-        failed = await executor.job_ended_failure_list(spans)
+        failed = await executor.job_ended_failure_list(spans, states=_FAILED)
         self._live.note(self._clock() - started, now - oldest)
         cells = cells_of(rows, times=sampling)
         for span in {span.place for span in spans}:
@@ -266,7 +301,9 @@ class Collector:
         first = self._ids[0]
         came = await self._inserted(executor, now, first, self._ids[-1], most)
         arriving = await self._inserted(executor, now, self._ids[-1], last_id, most)
-        self._buckets.arrive(came, arriving, first=False)
+        self._buckets.forget_growing()
+        self._buckets.insert(came)
+        self._buckets.insert(arriving, growing=True)
         self._ids = [self._ids[-1], max(last_id, self._ids[-1])]
 
     async def _inserted(
@@ -283,13 +320,28 @@ class Collector:
         )
         return list(page.tallies)
 
-    async def _read_unfinished(self, executor: FigureExecutor, now: float, before: float) -> None:
-        # Attempts are told by when they began: those of the whole hour at first, then the new ones.
-        since = self._buckets.first_minute(now)
-        if before:
-            since = max(since, int(before - self._limits.settle_seconds))
-        failed = await executor.job_unfinished_failure_list(datetime.fromtimestamp(since, UTC))
+    async def _read_unfinished(self, executor: FigureExecutor, now: float) -> None:
+        """Read the attempts that failed of jobs that go on. They are told by when they began: now
+        and then those that took long are looked for too, back to the oldest minute.
+        """
+        oldest = self._buckets.first_minute(now)
+        wide, new = self._long_attempts.due, self._new_attempts.due
+        if not (wide or new) and self._attempts_since:
+            return
+        since = oldest
+        if not wide:
+            since = max(oldest, int(self._attempts_since - self._limits.settle_seconds))
+        with self._long_attempts.measured() if wide else self._new_attempts.measured():
+            failed = await executor.job_unfinished_failure_list(datetime.fromtimestamp(since, UTC))
+        self._attempts_since = now
         self._buckets.add_failures(failed)
+
+    async def _read_waiting(self, executor: FigureExecutor, now: float) -> None:
+        if self._waiting.due:
+            cap = self._limits.waiting_cap
+            with self._waiting.measured():
+                waiting = await executor.queue_waiting_list(cap=cap)
+            self._buckets.add_waiting(waiting, now=now, cap=cap)
 
     async def _read_past(self, executor: FigureExecutor) -> bool:
         buckets, limits = self._buckets, self._limits
@@ -327,7 +379,7 @@ class Collector:
         for start, (bucket, parts) in chosen.items():
             buckets.keep(bucket)
             bucket.settle(parts, cells.get(start, {}), sampling, most=limits.pairs)
-        buckets.add_failures(failed, sampling)
+        buckets.add_failures(failed, sampling, settled=True)
         buckets.version += 1
         return True
 

@@ -48,6 +48,7 @@ class Bucket:
     __slots__ = (
         "failed",
         "final",
+        "growing",
         "inserted",
         "live",
         "packed",
@@ -74,6 +75,8 @@ class Bucket:
         """What ended in other parts, by the part's number."""
         self.failed: dict[Pair, int] = {}
         self.inserted: dict[Pair, int] = {}
+        self.growing: dict[Pair, int] = {}
+        """The newest of those that were inserted, counted anew by each tick."""
         self.waiting: dict[str, Waiting] = {}
         """By queue; under the empty name all queues together."""
         self.sampled = 1
@@ -168,27 +171,28 @@ class Bucket:
         for pair, n in self.failed.items():
             if _fits(pair, queue, kind):
                 _cell(cells, pair).failed += n
-        for pair, n in self.inserted.items():
+        for pair, n in (*self.inserted.items(), *self.growing.items()):
             if _fits(pair, queue, kind):
                 _cell(cells, pair).inserted += n
 
     def tally(self, *, queue: str = "", kind: str = "") -> Tally:
         """Return all of it together, of one queue or kind where they are named."""
-        total = Tally()
+        total, cells = Tally(), Cells()
         if self.total is not None and not (queue or kind):
             total.merge(self.total)
         else:
-            cells: Cells = {}
             self.merge_ended(cells, queue=queue, kind=kind)
             for tally in cells.values():
                 total.merge(tally)
-        for pair, n in self.failed.items():
-            if _fits(pair, queue, kind):
-                total.failed += n
-        for pair, n in self.inserted.items():
-            if _fits(pair, queue, kind):
-                total.inserted += n
+        total.failed += _sum(self.failed, queue, kind)
+        total.inserted += _sum(self.inserted, queue, kind) + _sum(self.growing, queue, kind)
         return total
+
+
+def _sum(counts: Mapping[Pair, int], queue: str, kind: str) -> int:
+    if not (queue or kind):
+        return sum(counts.values())
+    return sum(n for pair, n in counts.items() if _fits(pair, queue, kind))
 
 
 def _fits(pair: Pair, queue: str, kind: str) -> bool:
@@ -213,8 +217,9 @@ def fold(cells: Cells, most: int) -> Cells:
     """
     if len(cells) <= most:
         return cells
-    ranked = sorted(cells, key=lambda pair: -(cells[pair].ended + cells[pair].failed))
-    kept = {pair: cells[pair] for pair in ranked[:most] if pair[1] != OTHER}
+    named = [pair for pair in cells if pair[1] != OTHER]
+    named.sort(key=lambda pair: -(cells[pair].ended + cells[pair].failed))
+    kept = {pair: cells[pair] for pair in named[:most]}
     queues = _queues(kept)
     for pair in cells.keys() - kept.keys():
         _cell(kept, _rest(pair, queues)).merge(cells[pair])
@@ -258,8 +263,10 @@ class Buckets:
         self._attempts = attempts
         self._seen: dict[int, set[int]] = {}
         """The failed attempts that were counted, by minute."""
-        self._arriving: list[tuple[int, Pair, int]] = []
-        """What was last counted as inserted and may still grow: minute, pair, jobs."""
+        self._forgot = 0
+        """The newest minute of which the failed attempts are not remembered any more: they would
+        be counted twice, so no more are.
+        """
 
     def first_minute(self, now: float) -> int:
         """Return when the oldest minute begins that is kept apart."""
@@ -284,7 +291,8 @@ class Buckets:
         more than `back` seconds.
         """
         if now < self.read_until - back:
-            self.minutes, self.tens, self._seen, self._arriving = {}, {}, {}, []
+            self.minutes, self.tens, self._seen = {}, {}, {}
+            self._forgot = 0
         self.read_until = now
         self.version += 1
         first = self.first_minute(now)
@@ -311,51 +319,54 @@ class Buckets:
         """Keep a bucket of which something is known now."""
         (self.minutes if bucket.seconds == MINUTE else self.tens)[bucket.start] = bucket
 
-    def add_failures(self, attempts: Iterable[FailedAttempt], weight: int = 1) -> int:
-        """Count each attempt once, where its minute is kept; return how many are new."""
-        first, new = self.first_minute(self.read_until), 0
+    def add_failures(
+        self, attempts: Iterable[FailedAttempt], weight: int = 1, *, settled: bool = False
+    ) -> None:
+        """Count failed attempts by when they began, each `weight` times; those of the minutes that
+        are kept once, however often they are told. Older ones are counted where they are told by
+        jobs whose end has `settled`, as those are read once.
+        """
+        first, here = self.first_minute(self.read_until), set[int]()
         for attempt in attempts:
             at = attempt.at.timestamp()
-            if not first <= at < self.read_until + MINUTE:
-                continue
-            bucket = self.minute(at)
-            seen = self._seen.setdefault(bucket.start, set())
             # A number below 2^32 stands for the attempt, whatever a row says.
             name = attempt.id << 32 | attempt.attempt & 0xFFFFFFFF
-            if name in seen:
+            if not self.read_until - DAY <= at < self.read_until + MINUTE or name in here:
                 continue
-            seen.add(name)
-            new += 1
+            here.add(name)
+            if at >= first:
+                bucket = self.minute(at)
+                if bucket.start <= self._forgot or name in self._seen.get(bucket.start, ()):
+                    continue
+                self._seen.setdefault(bucket.start, set()).add(name)
+            elif settled:
+                bucket = self.ten(at)
+            else:
+                continue
             pair = (attempt.queue, attempt.kind)
             bucket.failed[pair] = bucket.failed.get(pair, 0) + weight
-        return new
+            limit_counts(bucket.failed, self._pairs)
+        while sum(map(len, self._seen.values())) > self._attempts:
+            self._forgot = min(self._seen)
+            del self._seen[self._forgot]
 
-    def arrive(
-        self, came: Sequence[InsertedTally], arriving: Sequence[InsertedTally], *, first: bool
-    ) -> None:
-        """Count the jobs that came for good, and those whose number may still grow in place of the
-        ones that were told so the last time; with `first` none were.
+    def insert(self, came: Iterable[InsertedTally], *, growing: bool = False) -> None:
+        """Count jobs that came, where their minute is kept; with `growing` until `forget_growing`,
+        as there may be more of them.
         """
-        if not first:
-            for start, pair, n in self._arriving:
-                if (bucket := self.minutes.get(start)) is not None:
-                    bucket.inserted[pair] = bucket.inserted.get(pair, 0) - n
-        self._arriving = []
-        self.insert(came)
-        for tally in arriving:
-            self._arriving.append(
-                (int(tally.at.timestamp()), (tally.queue, tally.kind), tally.jobs)
-            )
-        self.insert(arriving)
-
-    def insert(self, came: Iterable[InsertedTally]) -> None:
-        """Count jobs that came, where their minute is kept."""
         first = self.first_minute(self.read_until)
         for at, queue, kind, jobs in came:
             start = int(at.timestamp())
             if first <= start < self.read_until + MINUTE:
-                counts = self.minute(start).inserted
+                bucket = self.minute(start)
+                counts = bucket.growing if growing else bucket.inserted
                 counts[queue, kind] = counts.get((queue, kind), 0) + jobs
+                limit_counts(counts, self._pairs)
+
+    def forget_growing(self) -> None:
+        """Forget the jobs that are to be counted again."""
+        for bucket in self.minutes.values():
+            bucket.growing.clear()
 
     def add_waiting(self, found: Sequence[QueueWaiting], *, now: float, cap: int) -> None:
         """Count what waits just now."""

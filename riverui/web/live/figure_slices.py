@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import groupby
 
 from riverui.domain.figures import Tally
 from riverui.domain.jobs import JobState
+from riverui.domain.sketch import Sketch
 from riverui.storage.interface.figures import EndedTally, TimeSlice
 from riverui.web.live.figure_buckets import PART, Bucket, Cells
 
@@ -37,6 +39,32 @@ class Pace:
             self.sampling = 1
 
 
+class Turn:
+    """When something is read again: after a while, or later where it takes long."""
+
+    def __init__(self, seconds: float, share: float, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._share = share
+        """Of the time that passes, which reading it may take."""
+        self._clock = clock
+        self._at = 0.0
+
+    @property
+    def due(self) -> bool:
+        """Return whether it is time."""
+        return self._clock() >= self._at
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """Measure a reading; the next turn comes after it."""
+        started = self._clock()
+        yield
+        ended = self._clock()
+        # A little early, so that a tick that comes in time finds it due.
+        rest = max(self._seconds * 0.9, (ended - started) / self._share)
+        self._at = started + rest
+
+
 def slices(bucket: Bucket, parts: Iterable[int], *, sampling: int, place: int) -> list[TimeSlice]:
     """Return the spans to read for parts of a bucket: those that touch as one, or in samples one
     second of each part. That second goes round, so that what happens at whole minutes is met no
@@ -59,28 +87,27 @@ def slices(bucket: Bucket, parts: Iterable[int], *, sampling: int, place: int) -
 def cells_of(rows: Sequence[EndedTally], *, times: int) -> dict[int, Cells]:
     """Return what the rows of a reading add up to, by place; all counts `times` as many."""
     places: dict[int, Cells] = {}
-    for place, queue, kind, state, waits, found, jobs, sum_us, max_us in rows:
+    for place, queue, kind, state, jobs, run, wait in rows:
         cells = places.setdefault(place, {})
         if (tally := cells.get((queue, kind))) is None:
             tally = cells[queue, kind] = Tally()
-        n = jobs * times
-        if not waits:
-            if state is JobState.COMPLETED:
-                tally.completed += n
-                sketch = tally.run
-            elif state is JobState.DISCARDED:
-                tally.discarded += n
-                sketch = tally.failed_run
-            else:
-                tally.cancelled += n
-                continue
+        tally.wait.merge(_times(wait, times))
+        if state is JobState.COMPLETED:
+            tally.completed += jobs * times
+            tally.run.merge(_times(run, times))
+        elif state is JobState.DISCARDED:
+            tally.discarded += jobs * times
+            tally.failed_run.merge(_times(run, times))
         else:
-            sketch = tally.wait
-        if found is not None:
-            sketch.counts[found] = sketch.counts.get(found, 0) + n
-            sketch.sum_us += sum_us * times
-            sketch.max_us = max(sketch.max_us, max_us)
+            tally.cancelled += jobs * times
     return places
+
+
+def _times(sketch: Sketch, times: int) -> Sketch:
+    if times == 1:
+        return sketch
+    counts = {found: n * times for found, n in sketch.counts.items()}
+    return Sketch(counts, sum_us=sketch.sum_us * times, max_us=sketch.max_us)
 
 
 def _at(seconds: int) -> datetime:

@@ -30,8 +30,32 @@ def empty(window: Window, now: datetime, *, trouble: str = "") -> Figures:
     )
 
 
+class Settled:
+    """What the buckets of a window hold that do not change any more, added up once for all that ask
+    until another one is complete.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        """Pairs that are told apart in a window: twice as many are while it is added up."""
+        self._kept: dict[str, tuple[Sequence[Bucket], Cells]] = {}
+
+    def cells(self, window: Window, buckets: Sequence[Bucket]) -> Cells:
+        """Return the ends of these complete buckets, to be changed at will."""
+        found, cells = self._kept.get(window.name, ((), Cells()))
+        if found != buckets:
+            cells = Cells()
+            for bucket in buckets:
+                bucket.merge_ended(cells)
+                if len(cells) > 10 * self._most:
+                    cells = fold(cells, 2 * self._most)
+            self._kept[window.name] = (buckets, cells)
+        return {pair: tally.copy() for pair, tally in cells.items()}
+
+
 def window_of(
     buckets: Buckets,
+    settled: Settled,
     window: Window,
     now: float,
     *,
@@ -40,9 +64,12 @@ def window_of(
     pairs: int,
     since: float,
     trouble: str,
+    complete: bool,
 ) -> Figures:
-    """Return a window up to this time. Before `since` there are no rows, so nothing is known."""
-    columns, cells = [], Cells()
+    """Return a window up to this time. Before `since` there are no rows, so nothing is known.
+    `complete` tells whether everything was read but what ended.
+    """
+    columns, cells, used = [], Cells(), list[Bucket]()
     known = window.span <= timedelta(seconds=DAY)
     oldest: int | None = None
     for start, last in _starts(window, now):
@@ -51,9 +78,17 @@ def window_of(
         if found is not None and oldest is None:
             oldest = start
         columns.append(_column(found, start, queue, kind, finished=not last))
-        for bucket in found or ():
+        used += found or ()
+    if queue or kind:
+        for bucket in used:
             bucket.merge_ended(cells, queue=queue, kind=kind)
-            bucket.merge_counts(cells, queue=queue, kind=kind)
+    else:
+        cells = settled.cells(window, [bucket for bucket in used if bucket.complete])
+        for bucket in used:
+            if not bucket.complete:
+                bucket.merge_ended(cells)
+    for bucket in used:
+        bucket.merge_counts(cells, queue=queue, kind=kind)
     return Figures(
         window=window,
         columns=columns,
@@ -61,6 +96,7 @@ def window_of(
         read_at=_at(buckets.read_until),
         since=None if oldest is None else _at(oldest),
         complete=known
+        and complete
         and all(column.tally is not None or column.at.timestamp() < since for column in columns),
         source=SOURCE,
         trouble=trouble,

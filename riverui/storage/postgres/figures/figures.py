@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import log
 
 from riverui.domain.clock import FIRST, LAST
 from riverui.domain.figures import OTHER
-from riverui.domain.jobs import JobState
-from riverui.domain.sketch import FIRST_BIN, GAMMA, LAST_BIN
+from riverui.domain.jobs import FINALIZED, JobState
+from riverui.domain.sketch import FIRST_BIN, GAMMA, LAST_BIN, Sketch
 from riverui.storage.interface.figures import (
     EndedTally,
     FailedAttempt,
@@ -49,31 +50,34 @@ class FigureStatements(Statements):
             "pairs": pairs,
             "other": OTHER,
         }
-        rows = (await self._rows("job_ended_tally_list", values)).columns()
-        return list(
-            map(
-                EndedTally,
-                rows["place"],
-                rows["queue"],
-                rows["kind"],
-                map(JobState, rows["state"]),
-                rows["waits"],
-                rows["bin"],
-                rows["jobs"],
-                [spent or 0 for spent in rows["sum_us"]],
-                [longest or 0 for longest in rows["max_us"]],
+        rows = await self._rows("job_ended_tally_list", values)
+        return [
+            EndedTally(
+                row.place,
+                row.queue,
+                row.kind,
+                JobState(row.state),
+                row.jobs,
+                _sketch(row.run_bins, row.run_sum, row.run_max),
+                _sketch(row.wait_bins, row.wait_sum, row.wait_max),
             )
-        )
+            for row in rows.records()
+        ]
 
     async def job_ended_failure_list(
-        self, slices: Sequence[TimeSlice], *, limit: int = 20_000
+        self,
+        slices: Sequence[TimeSlice],
+        *,
+        states: Sequence[JobState] = tuple(FINALIZED),
+        limit: int = 20_000,
     ) -> Sequence[FailedAttempt]:
-        """Return failed attempts of jobs that ended in these spans, of `limit` jobs at most and the
-        last ten of each, whenever they began.
+        """Return failed attempts of jobs that ended in these spans and states, of `limit` jobs at
+        most and the last ten of each, whenever they began.
         """
         if not slices:
             return []
-        values = {**_ranges(slices), "limit": limit}
+        told = [state.value for state in states]
+        values = {**_ranges(slices), "states": told, "limit": limit}
         return _attempts(await self._rows("job_ended_failure_list", values))
 
     async def job_unfinished_failure_list(
@@ -111,6 +115,11 @@ class FigureStatements(Statements):
         """Return when the first job was completed since then that is still there."""
         row = await self._row("job_first_completed_at", {"since": instant(since)})
         return None if row is None else row.at
+
+
+def _sketch(bins: bytes | None, sum_us: int | None, max_us: int | None) -> Sketch:
+    counts = {FIRST_BIN + found: n for found, n in Counter(bins or b"").items()}
+    return Sketch(counts, sum_us=sum_us or 0, max_us=max_us or 0)
 
 
 def _ranges(slices: Sequence[TimeSlice]) -> dict[str, str]:

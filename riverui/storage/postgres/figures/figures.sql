@@ -5,63 +5,70 @@ select clock_timestamp() as now, coalesce((select max(j.id) from /* schema */riv
 
 -- name: job_ended_tally_list
 -- One range of River's partial index on (state, finalized_at) for each slice and state. The look at `attempt` is always
--- true: it keeps the planner from expecting more rows than it would group by hashing. Runs and waits are grouped apart:
--- grouped together, there would be nearly a group a job. Times that are infinite, or lack, have no span.
-with spans as materialized (
-  select r.place, s.state, j.queue, j.kind,
-    case when s.state <> 'cancelled' and isfinite(j.attempted_at)
-      then greatest(round(date_part('epoch', j.finalized_at - j.attempted_at) * 1e6), 0)
-    end as run_us,
-    case
-      when isfinite(j.attempted_at) and isfinite(j.scheduled_at)
-          and (s.state <> 'cancelled' or j.attempted_at >= j.scheduled_at)
-        then greatest(round(date_part('epoch', j.attempted_at - j.scheduled_at) * 1e6), 0)
-    end as wait_us
+-- true: it keeps the planner from expecting more rows than it would group by hashing. Each span is told as one byte,
+-- its bin counted from the first: grouped by bins, there would be nearly a group a job. Times that are infinite, or
+-- lack, have no span.
+with ended as materialized (
+  select r.place, s.state, j.queue, j.kind, count(*) as jobs,
+    sum(j.run_us) as run_sum, max(j.run_us) as run_max,
+    string_agg(
+      set_byte('\x00'::bytea, 0, case
+        when j.run_us <= 1 then 0
+        when j.run_us > 1
+          then least(greatest(ceil(ln(j.run_us) / :log_gamma::float8), :first::int), :last::int)::int - :first::int
+      end),
+      ''::bytea
+    ) as run_bins,
+    sum(j.wait_us) as wait_sum, max(j.wait_us) as wait_max,
+    string_agg(
+      set_byte('\x00'::bytea, 0, case
+        when j.wait_us <= 1 then 0
+        when j.wait_us > 1
+          then least(greatest(ceil(ln(j.wait_us) / :log_gamma::float8), :first::int), :last::int)::int - :first::int
+      end),
+      ''::bytea
+    ) as wait_bins
   from unnest(:places::text::bigint[], :since::text::timestamptz[], :until::text::timestamptz[])
     as r (place, since, until)
   cross join unnest('{cancelled,completed,discarded}'::text[]::/* schema */river_job_state[]) as s (state)
   cross join lateral (
-    select j.queue, j.kind, j.finalized_at, j.attempted_at, j.scheduled_at
+    select j.queue, j.kind,
+      case when s.state <> 'cancelled' and isfinite(j.attempted_at)
+        then greatest(round(date_part('epoch', j.finalized_at - j.attempted_at) * 1e6), 0)
+      end as run_us,
+      case
+        when isfinite(j.attempted_at) and isfinite(j.scheduled_at)
+            and (s.state <> 'cancelled' or j.attempted_at >= j.scheduled_at)
+          then greatest(round(date_part('epoch', j.attempted_at - j.scheduled_at) * 1e6), 0)
+      end as wait_us
     from /* schema */river_job j
     where j.state = s.state and j.finalized_at >= r.since and j.finalized_at < r.until and mod(j.attempt, 1) = 0
     offset 0
   ) j
-),
-binned as materialized (
-  select x.place, x.state, x.queue, x.kind, false as waits,
-    case when x.run_us <= 1 then :first::int
-      else least(greatest(ceil(ln(x.run_us) / :log_gamma::float8), :first::int), :last::int)
-    end as bin,
-    count(*) as jobs, sum(x.run_us) as sum_us, max(x.run_us) as max_us
-  from spans x
-  group by x.place, x.state, x.queue, x.kind, bin
-  union all
-  select x.place, x.state, x.queue, x.kind, true as waits,
-    case when x.wait_us <= 1 then :first::int
-      else least(greatest(ceil(ln(x.wait_us) / :log_gamma::float8), :first::int), :last::int)
-    end as bin,
-    count(*) as jobs, sum(x.wait_us) as sum_us, max(x.wait_us) as max_us
-  from spans x
-  group by x.place, x.state, x.queue, x.kind, bin
+  group by r.place, s.state, j.queue, j.kind
 ),
 pairs as materialized (
-  select b.queue, b.kind
-  from binned b
-  where not b.waits
-  group by b.queue, b.kind
-  order by sum(b.jobs) desc, b.queue, b.kind
+  select e.queue, e.kind
+  from ended e
+  group by e.queue, e.kind
+  order by sum(e.jobs) desc, e.queue, e.kind
   limit :pairs::bigint
 ),
 queues as materialized (
   select distinct p.queue from pairs p
 )
-select b.place, b.state::text as state, left(coalesce(q.queue, :other::text), 200) as queue,
-  left(coalesce(p.kind, :other::text), 200) as kind, b.waits, b.bin::int as bin, sum(b.jobs)::bigint as jobs,
-  least(sum(b.sum_us), 9e18)::bigint as sum_us, least(max(b.max_us), 9e18)::bigint as max_us
-from binned b
-left join pairs p on p.queue = b.queue and p.kind = b.kind
-left join queues q on q.queue = b.queue
-group by 1, 2, 3, 4, 5, 6;
+select e.place, e.state::text as state, left(coalesce(q.queue, :other::text), 200) as queue,
+  left(coalesce(p.kind, :other::text), 200) as kind, sum(e.jobs)::bigint as jobs,
+  least(coalesce(sum(e.run_sum), 0), 9e18)::bigint as run_sum,
+  least(coalesce(max(e.run_max), 0), 9e18)::bigint as run_max,
+  string_agg(e.run_bins, ''::bytea) as run_bins,
+  least(coalesce(sum(e.wait_sum), 0), 9e18)::bigint as wait_sum,
+  least(coalesce(max(e.wait_max), 0), 9e18)::bigint as wait_max,
+  string_agg(e.wait_bins, ''::bytea) as wait_bins
+from ended e
+left join pairs p on p.queue = e.queue and p.kind = e.kind
+left join queues q on q.queue = e.queue
+group by 1, 2, 3, 4;
 
 -- name: job_ended_failure_list
 -- Those of the same ranges that were tried more than once, or given up. The last attempt of a discarded job is known
@@ -70,7 +77,7 @@ with ended as materialized (
   select s.state, j.id, j.attempt, j.attempted_at, j.queue, j.kind,
     case when j.attempt > 1 then j.errors end as errors
   from unnest(:since::text::timestamptz[], :until::text::timestamptz[]) as r (since, until)
-  cross join unnest('{cancelled,completed,discarded}'::text[]::/* schema */river_job_state[]) as s (state)
+  cross join unnest(:states::text[]::/* schema */river_job_state[]) as s (state)
   cross join lateral (
     select j.id, j.attempt, j.attempted_at, j.queue, j.kind, j.errors
     from /* schema */river_job j
