@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from riverui.domain.sketch import FIRST_BIN, GAMMA, LAST_BIN, Sketch, bin_of
 
 ERROR = 0.05
+"""Share of a span by which a percentile may be off: half of what separates two bins."""
 FLOOR = 1_081
 """Microseconds of the longest span of the first bin."""
 TOP = int(GAMMA ** (LAST_BIN - 1))

@@ -1,4 +1,4 @@
-"""What a statement on river_job may read of it: see test_plans."""
+"""What a test of a plan holds a call to."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from riverui.storage.postgres.executor import PostgresExecutor
 PKEY = "river_job_pkey"
 FETCHING = "river_job_prioritized_fetching_index"
 FINALIZED = "river_job_state_and_finalized_at_index"
+KIND = "river_job_kind"
+ARGS = "river_job_args_index"
+METADATA = "river_job_metadata_index"
+UNIQUE = "river_job_unique_idx"
 
 Call = Callable[[PostgresExecutor], Awaitable[Any]]
 

@@ -30,17 +30,23 @@ from riverui.storage.interface.params import (
 )
 from riverui.storage.postgres.executor import PostgresExecutor
 from tests.storage.client_plans import client_cases
-from tests.storage.plan_case import FETCHING, FINALIZED, PKEY, Call, Case
+from tests.storage.figure_cases import figure_cases
+from tests.storage.plan_case import (
+    ARGS,
+    FETCHING,
+    FINALIZED,
+    KIND,
+    METADATA,
+    PKEY,
+    UNIQUE,
+    Call,
+    Case,
+)
 
 ROWS = 200_000
 """Jobs in the table: as many as make a scan of it stand out from what an index reads."""
 WINDOW = 20_000
 """Rows that a list may look at where no index serves its filter."""
-
-KIND = "river_job_kind"
-ARGS = "river_job_args_index"
-METADATA = "river_job_metadata_index"
-UNIQUE = "river_job_unique_idx"
 
 
 def _list(
@@ -583,4 +589,4 @@ def _old(before: datetime) -> JobDeleteBeforeParams:
     )
 
 
-CASES = {**dict(_cases()), **dict(_api_cases()), **client_cases(ROWS)}
+CASES = {**dict(_cases()), **dict(_api_cases()), **client_cases(ROWS), **figure_cases()}
