@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, Response
 
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import PLAIN, JobPilot
@@ -22,7 +22,7 @@ from riverui.storage.interface import Driver
 from riverui.web import assets
 from riverui.web.api import routes as api
 from riverui.web.api.time_limits import ApiTimeLimits
-from riverui.web.auth.access import PUBLIC, SIGNED_IN
+from riverui.web.auth.access import PUBLIC
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.auth.sign_in import SignIn
 from riverui.web.config import DashboardConfig
@@ -36,7 +36,6 @@ from riverui.web.http.paths import Urls
 from riverui.web.http.probe import Probe
 from riverui.web.http.routes import GuardedRoute, GuardedRouter, check_rights, not_found
 from riverui.web.http.static import StaticFiles
-from riverui.web.http.urls import url
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.collector import Collector
 from riverui.web.live.counts import Counts
@@ -62,7 +61,6 @@ def route_table(health: HealthChecks, static: StaticFiles) -> tuple[GuardedRoute
     one needs a right that no section brings.
     """
     table = (
-        GuardedRoute("GET", "/", "root", SIGNED_IN, root),
         GuardedRoute("GET", "/robots.txt", "robots", PUBLIC, robots),
         *(route for section in SECTIONS for route in section.routes),
         GuardedRoute("GET", "/static/{hash}/{path:river_rest}", "static", PUBLIC, static.show),
@@ -183,11 +181,6 @@ def build_app(
     )
     app.state.dashboard = dashboard
     return app
-
-
-async def root(request: Request) -> Response:
-    """Lead to the job list."""
-    return RedirectResponse(url(request, "jobs.index"), status_code=302)
 
 
 async def robots(request: Request) -> Response:

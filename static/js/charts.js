@@ -1,4 +1,4 @@
-/* Charts: what a column shows stands beside the pointer, the finger or the focus; arrow keys go from column to column. */
+/* Charts: what a column shows stands beside pointer, finger or focus; arrow keys go from column to column. */
 import { all, put, root } from "./dom.js";
 import { clock } from "./times.js";
 
@@ -7,6 +7,8 @@ tip.className = "chart-tip";
 tip.hidden = true;
 tip.setAttribute("aria-hidden", "true"); // each column has the same as its name
 document.body.append(tip);
+const place = new CSSStyleSheet(); // where it stands
+document.adoptedStyleSheets.push(place);
 
 let shown = null; // the column that the tip stands at
 let firstTap = false; // a finger points at a column that was not shown before: its link is for the second tap
@@ -36,7 +38,7 @@ function show(column) {
   }));
   const box = shown.getBoundingClientRect();
   const left = Math.max(8, Math.min(box.x + box.width / 2 - tip.offsetWidth / 2, innerWidth - tip.offsetWidth - 8));
-  tip.style.translate = `${left}px ${Math.max(8, box.y - tip.offsetHeight - 6)}px`;
+  place.replaceSync(`.chart-tip { translate: ${left}px ${Math.max(8, box.y - tip.offsetHeight - 6)}px; }`);
 }
 
 function follow({ target, clientX }) {

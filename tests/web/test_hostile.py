@@ -23,6 +23,7 @@ TRAVERSAL = "../../etc/passwd?x=1#y"
 NASTY = (MARKUP, BIDI, TRAVERSAL)
 
 FOLLOWED = (
+    "/figures/",
     "/jobs",
     "/queues",
     "/operations",

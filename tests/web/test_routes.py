@@ -49,6 +49,7 @@ def path(entry: GuardedRoute, **params: object) -> str:
         "id": 1,
         "job_id": 1,
         "attempt": 1,
+        "chart": "ended",
         "field": "args",
         "name": "default",
     }

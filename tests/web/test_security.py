@@ -42,7 +42,7 @@ def app_with(*entries: GuardedRoute, **options: object) -> Starlette:
     ("method", "path", "headers", "status"),
     [
         ("GET", "/help", {}, 200),
-        ("GET", "/", {}, 302),
+        ("GET", "/", {}, 200),
         ("GET", "/nothing", {}, 404),
         ("GET", "/nothing", {"HX-Request": "true"}, 404),
         ("POST", "/help", {}, 405),

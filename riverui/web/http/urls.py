@@ -104,10 +104,11 @@ def _mount(asked: str, path: str) -> str:
 
 def is_api(request: HTTPConnection) -> bool:
     """Return whether a program asks: everything under /api speaks JSON, errors too, and so do those
-    of /metrics.
+    of /metrics and of the files of charts.
     """
     path = own_path(request.scope)[1]
-    return path.startswith("/api/") or path == "/metrics"
+    file = path.startswith("/figures/") and path.endswith((".json", ".csv"))
+    return path.startswith("/api/") or path == "/metrics" or file
 
 
 def local_path(request: HTTPConnection, text: str | None, *, default: str) -> str:

@@ -19,12 +19,12 @@ from riverui.web.sections import (
 )
 
 SECTIONS: tuple[Section, ...] = (
+    overview.SECTION,
     jobs.SECTION,
     queues.SECTION,
     periodic.SECTION,
     operations.SECTION,
     about.SECTION,
-    overview.SECTION,
     marks.SECTION,
     workflows.SECTION,
     river_ui.SECTION,

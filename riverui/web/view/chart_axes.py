@@ -11,7 +11,7 @@ from enum import StrEnum
 from math import ceil, log, log10
 
 from riverui.domain.clock import duration
-from riverui.web.view.format import compact, number
+from riverui.web.view.format import compact, number, percent
 
 _MANTISSAS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
 """First digits of an axis's end, half of which is round as well."""
@@ -97,8 +97,7 @@ def value_text(value: float, unit: Unit) -> str:
     if unit is Unit.SECONDS:
         return duration(timedelta(seconds=value)) if value else "0 s"
     if unit is Unit.SHARE:
-        share = value * 100
-        return f"{share:.0f} %" if share >= 9.95 or share == int(share) else f"{share:.1f} %"
+        return percent(value)
     if value == int(value):
         return number(int(value)) if value < 100_000 else compact(int(value))
     return f"{value:.1f}" if value >= 0.1 else f"{value:.2g}"

@@ -204,6 +204,12 @@ def beyond_calendar(at: datetime) -> str:
     return {FIRST: "before 1 AD", LAST: "never"}.get(at, "")
 
 
+def percent(share: float) -> str:
+    """Return a share from 0 to 1 in per cent, with a decimal below ten: 31 % · 0.4 %."""
+    value = share * 100
+    return f"{value:.0f} %" if value >= 9.95 or value == int(value) else f"{value:.1f} %"
+
+
 def _one_unit(seconds: int) -> str:
     if seconds < 60:
         return f"{seconds} s"

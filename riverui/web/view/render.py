@@ -171,6 +171,7 @@ def environment() -> Environment:
         "log": long_text.log,
         "newest_error": shown.newest_error,
         "number": shown.number,
+        "percent": shown.percent,
         "plain": shown.plain,
         "setting": shown.setting,
         "short": shown.short,

@@ -8,8 +8,5 @@ from riverui.web.sections.marks import api
 SECTION = Section(
     name="marks",
     api=api.ENDPOINTS,
-    rights={
-        "figures.read": "see figures and charts",
-        "marks.write": "mark deploys in charts",
-    },
+    rights={"marks.write": "mark deploys in charts"},
 )

@@ -1,12 +1,23 @@
-"""What there is, how much of it, and figures: for front ends and monitoring."""
+"""What there is, how much of it, and figures: the front page, charts, front ends and monitoring."""
 
 from __future__ import annotations
 
+from riverui.web.auth.access import SIGNED_IN
+from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.overview import api, metrics
+from riverui.web.sections.overview import api, chart, index, metrics
+from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
     name="overview",
+    navigation=NavEntry(
+        label="Overview", route="root", right="figures.read", icon="activity", keys="g o"
+    ),
+    routes=(
+        # It leads those without the right to the list of jobs, rather than nowhere.
+        GuardedRoute("GET", "/", "root", SIGNED_IN, index.index),
+        GuardedRoute("GET", "/figures/{chart}", "overview.chart", "figures.read", chart.show),
+    ),
     api=(*api.ENDPOINTS, metrics.ENDPOINT),
-    rights={"metrics.read": "read Prometheus metrics"},
+    rights={"figures.read": "see figures and charts", "metrics.read": "read Prometheus metrics"},
 )

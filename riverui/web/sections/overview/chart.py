@@ -1,0 +1,147 @@
+"""One chart: as a page, and as a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.domain.figures import Figures, Window
+from riverui.errors import BadRequest, NotFound
+from riverui.web.api import serializers
+from riverui.web.http.context import dashboard
+from riverui.web.http.urls import only
+from riverui.web.search.figure_addresses import (
+    FILES,
+    WindowChoice,
+    chart_files,
+    chart_url,
+    jobs_link,
+    read_window,
+    window_choices,
+)
+from riverui.web.view.chart_data import TimeChart
+from riverui.web.view.figure_charts import CHARTS, FigureChart, chart_marks
+from riverui.web.view.render import respond
+
+_MOST_NAME = 1_000
+"""Characters of a name in an address, which each column's link repeats."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChartShow:
+    """One chart."""
+
+    template: ClassVar[str] = "overview/chart.html"
+    fragments: ClassVar[Mapping[str, str]] = {"figures": "overview/_chart.html"}
+
+    title: str
+    queue: str
+    """Of which jobs it is; empty for all queues."""
+    kind: str
+    chart: TimeChart
+    figures: Figures
+    windows: tuple[WindowChoice, ...]
+    self_url: str
+
+
+async def show(request: Request) -> Response:
+    """Answer with a chart, or with the same as JSON or CSV. Raises NotFound where there is none of
+    that name.
+    """
+    only(request, "window", "queue", "kind")
+    name, _, file = request.path_params["chart"].partition(".")
+    if name not in CHARTS or (file and file not in FILES):
+        raise NotFound(f"Chart not found. The charts are {', '.join(CHARTS)}.")
+    queue, kind = (_name(request, what) for what in ("queue", "kind"))
+    drawn, window = CHARTS[name], read_window(request)
+    figures = await dashboard(request).figures.read(window, queue=queue, kind=kind)
+    if file:
+        written = _json(drawn, figures, queue, kind) if file == "json" else _csv(drawn, figures)
+        if file == "csv":
+            told = f'attachment; filename="{name}-{window.name}.csv"'
+            written.headers["Content-Disposition"] = told
+        return written
+    marks = await dashboard(request).marks.read(figures.columns[0].at, datetime.now(UTC))
+    chart = drawn.of(
+        figures,
+        marks=chart_marks(marks),
+        link=jobs_link(request, queue=queue, kind=kind),
+        files=chart_files(request, name, window, queue=queue, kind=kind),
+    )
+
+    def address(other: Window) -> str:
+        return chart_url(request, name, other, queue=queue, kind=kind)
+
+    return respond(
+        request,
+        ChartShow(
+            title=drawn.title(figures),
+            queue=queue,
+            kind=kind,
+            chart=chart,
+            figures=figures,
+            windows=window_choices(window, address),
+            self_url=address(window),
+        ),
+    )
+
+
+def _name(request: Request, what: str) -> str:
+    name = request.query_params.get(what, "")
+    if len(name) > _MOST_NAME:
+        raise BadRequest(f"There is no {what} of such a name.")
+    return name
+
+
+def _rows(chart: FigureChart, figures: Figures) -> Sequence[Mapping[str, object]]:
+    """Return a mapping for each column, with the names of the series."""
+    series = chart.series(figures.columns)
+    return [
+        {
+            "at": serializers.instant(column.at),
+            "finished": column.finished,
+            "sampled": column.sampled,
+            **{one.name: one.values[n] for one in series},
+            **{f"{one.name}_capped": one.is_capped(n) for one in series if one.capped},
+        }
+        for n, column in enumerate(figures.columns)
+    ]
+
+
+def _json(chart: FigureChart, figures: Figures, queue: str, kind: str) -> Response:
+    return serializers.reply(
+        {
+            "chart": chart.name,
+            "unit": chart.unit.value,
+            "window": figures.window.name,
+            "step": int(figures.window.step.total_seconds()),
+            "queue": queue or None,
+            "kind": kind or None,
+            "read_at": serializers.optional_instant(figures.read_at),
+            "since": serializers.optional_instant(figures.since),
+            "complete": figures.complete,
+            "source": figures.source,
+            "trouble": figures.trouble or None,
+            "columns": _rows(chart, figures),
+        }
+    )
+
+
+def _cell(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _csv(chart: FigureChart, figures: Figures) -> Response:
+    """Return times and numbers alone, which no spreadsheet takes for a formula."""
+    rows, text = _rows(chart, figures), io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]))
+    writer.writeheader()
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    return Response(text.getvalue(), media_type="text/csv; charset=utf-8")

@@ -1,0 +1,298 @@
+"""The front page: what was done lately, how long it took, and where to look."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from riverui.domain.figures import OTHER, Figures, Tally, Window
+from riverui.domain.marks import Mark
+from riverui.domain.queues import QueueListRow
+from riverui.errors import DatabaseError
+from riverui.storage.interface.params import Field
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.problems import error_page
+from riverui.web.http.urls import only, url
+from riverui.web.live.operation_run import Operation, OperationStatus
+from riverui.web.search import query
+from riverui.web.search.addresses import jobs_url
+from riverui.web.search.figure_addresses import (
+    WindowChoice,
+    chart_files,
+    chart_url,
+    jobs_link,
+    read_window,
+    window_choices,
+    with_window,
+)
+from riverui.web.view.chart_data import TimeChart
+from riverui.web.view.facts import fact
+from riverui.web.view.figure_charts import CHARTS, chart_marks
+from riverui.web.view.page_parts import Problem
+from riverui.web.view.render import respond
+
+log = logging.getLogger("riverui.web")
+
+_CHARTS = ("ended", "wait", "run")
+_QUEUES_READ = 201
+"""Queues that are looked at: as many as the list of queues has, and one more."""
+_QUEUE_CAP = 1_000
+"""Counts of one queue are exact up to this, as in the list of queues."""
+_QUEUES = 8
+"""Queues that are shown, the worst first."""
+_KINDS = 8
+"""Kinds in each table."""
+_HAPPENINGS = 8
+"""Things that happened lately."""
+_LATE = timedelta(seconds=15)
+"""How long a job may wait before its queue needs a look: three rounds of a client that polls."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChartCard:
+    """A chart with its title and its own address."""
+
+    title: str
+    url: str
+    chart: TimeChart
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueNeed:
+    """A queue that needs a look."""
+
+    row: QueueListRow
+    url: str
+    wait: timedelta | None
+    """95 of 100 jobs that ended in the window had waited no longer; None where none tells."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindShare:
+    """What one kind took of the window."""
+
+    kind: str
+    """Empty for all kinds that are not told apart."""
+    url: str
+    """Its jobs; empty where they cannot be listed."""
+    ended: int
+    spent: timedelta
+    """How long its completed and failed attempts ran together, as far as is known."""
+    run: timedelta | None
+    """95 of 100 completed jobs ran no longer."""
+    failed: int
+    failing: float | None
+    """The share of attempts that failed."""
+    share: float
+    """Of what the first of its table has, from 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Happening:
+    """Something that somebody did lately."""
+
+    at: datetime
+    icon: str
+    name: str
+    """A queue's name; empty where it is about none."""
+    words: str
+    url: str
+    """Where to read more; empty where there is nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OverviewIndex:
+    """The front page."""
+
+    template: ClassVar[str] = "overview/index.html"
+    fragments: ClassVar[Mapping[str, str]] = {"overview": "overview/_overview.html"}
+
+    figures: Figures
+    charts: tuple[ChartCard, ...]
+    windows: tuple[WindowChoice, ...]
+    queues: tuple[QueueNeed, ...] | None
+    """None where they cannot be told, or the viewer may not see queues."""
+    queue_cap: int
+    spent: tuple[KindShare, ...]
+    """The kinds that took most time."""
+    failing: tuple[KindShare, ...]
+    """The kinds that failed most often."""
+    happenings: tuple[Happening, ...]
+    self_url: str
+    problem: Problem | None
+    """Why queues are missing."""
+
+
+async def index(request: Request) -> Response:
+    """Answer with the front page; lead viewers who may not see figures to the list of jobs."""
+    if not access(request).may("figures.read"):
+        return RedirectResponse(url(request, "jobs.index"), status_code=302)
+    only(request, "window")
+    board, window = dashboard(request), read_window(request)
+    figures = await board.figures.read(window)
+    marks = await board.marks.read(figures.columns[0].at, datetime.now(UTC))
+    queues, problem = await _queues(request)
+    cap = min(board.config.count_cap, _QUEUE_CAP)
+
+    def address(other: Window) -> str:
+        return with_window(url(request, "root"), other)
+
+    return respond(
+        request,
+        OverviewIndex(
+            figures=figures,
+            charts=tuple(_card(request, name, figures, marks) for name in _CHARTS),
+            windows=window_choices(window, address),
+            queues=None if queues is None else tuple(_needs(request, queues, figures)),
+            queue_cap=cap,
+            spent=_kinds(request, figures, lambda tally: _spent(tally).total_seconds()),
+            failing=_kinds(request, figures, lambda tally: tally.failed),
+            happenings=tuple(await _happenings(request, queues or (), marks)),
+            self_url=address(window),
+            problem=problem,
+        ),
+    )
+
+
+def _card(request: Request, name: str, figures: Figures, marks: Sequence[Mark]) -> ChartCard:
+    drawn, window = CHARTS[name], figures.window
+    files = chart_files(request, name, window)
+    return ChartCard(
+        title=drawn.title(figures),
+        url=chart_url(request, name, window),
+        chart=drawn.of(figures, link=jobs_link(request), files=files, marks=chart_marks(marks)),
+    )
+
+
+async def _queues(request: Request) -> tuple[Sequence[QueueListRow] | None, Problem | None]:
+    """Return all queues, as many as the list of queues has; None, and why, where they cannot be
+    read.
+    """
+    if not access(request).may("queues.read"):
+        return None, None
+    board = dashboard(request)
+    cap = min(board.config.count_cap, _QUEUE_CAP)
+    found = await fact(
+        board.driver, lambda executor: executor.queue_list(cap=cap, limit=_QUEUES_READ)
+    )
+    if isinstance(found, DatabaseError):
+        told = error_page(request, found)[1]
+        return None, Problem(title=told.title, detail=told.detail)
+    return found, None
+
+
+def _needs(request: Request, rows: Sequence[QueueListRow], figures: Figures) -> Iterator[QueueNeed]:
+    """Yield the queues in which jobs wait for long, the longest first."""
+    waits = _merged(figures, lambda queue, kind: queue)
+    found = []
+    for row in rows:
+        since = row.oldest_waiting_at
+        waited = (figures.read_at or since) - since if since else timedelta(0)
+        if since and (waited > _LATE or row.queue.paused_at or not row.queue.served):
+            found.append((since, row))
+    for _, row in sorted(found, key=lambda pair: (pair[0], pair[1].queue.name))[:_QUEUES]:
+        name = row.queue.name
+        tally = waits.get(name)
+        yield QueueNeed(
+            row=row,
+            url=url(request, "queues.show", name=name),
+            wait=tally.wait.quantile(0.95) if tally else None,
+        )
+
+
+def _merged(figures: Figures, key: Callable[[str, str], str]) -> dict[str, Tally]:
+    """Return what was done by queue or by kind."""
+    found: dict[str, Tally] = {}
+    for (queue, kind), tally in figures.pairs.items():
+        found.setdefault(key(queue, kind), Tally()).merge(tally)
+    return found
+
+
+def _spent(tally: Tally) -> timedelta:
+    return timedelta(microseconds=tally.run.sum_us + tally.failed_run.sum_us)
+
+
+def _kinds(
+    request: Request, figures: Figures, measure: Callable[[Tally], float]
+) -> tuple[KindShare, ...]:
+    """Return the kinds with the most of something."""
+    found = [
+        (measure(tally), kind, tally)
+        for kind, tally in _merged(figures, lambda queue, kind: kind).items()
+        if measure(tally)
+    ]
+    found.sort(key=lambda line: (-line[0], line[1]))
+    may = access(request).may("jobs.read")
+    return tuple(
+        KindShare(
+            kind="" if kind == OTHER else kind,
+            url=jobs_url(request, (query.equal(Field.KIND, kind),))
+            if may and kind != OTHER
+            else "",
+            ended=tally.ended,
+            spent=_spent(tally),
+            run=tally.run.quantile(0.95),
+            failed=tally.failed,
+            failing=tally.failing,
+            share=value / found[0][0],
+        )
+        for value, kind, tally in found[:_KINDS]
+    )
+
+
+async def _happenings(
+    request: Request, queues: Sequence[QueueListRow], marks: Sequence[Mark]
+) -> list[Happening]:
+    """Return what somebody did lately, the newest first: queues that were paused, marks such as
+    deploys, and actions on all matching jobs.
+    """
+    found = [
+        Happening(
+            at=row.queue.paused_at,
+            icon="pause",
+            name=row.queue.name,
+            words="paused",
+            url=url(request, "queues.show", name=row.queue.name),
+        )
+        for row in queues
+        if row.queue.paused_at
+    ]
+    found += [
+        Happening(at=mark.at, icon="flag", name="", words=_mark_words(mark), url=mark.url)
+        for mark in marks
+    ]
+    if access(request).may("jobs.read"):
+        try:
+            store = await dashboard(request).operation_store()
+            listed = await store.page(limit=_HAPPENINGS)
+        except DatabaseError:
+            # The page says already that the database does not answer.
+            log.debug("the newest operations could not be read")
+        else:
+            found += [_operation(request, operation) for operation in listed.operations]
+    return sorted(found, key=lambda happening: happening.at, reverse=True)[:_HAPPENINGS]
+
+
+def _mark_words(mark: Mark) -> str:
+    return f"{mark.label} by {mark.user[:60]}" if mark.user else mark.label
+
+
+def _operation(request: Request, operation: Operation) -> Happening:
+    n = operation.changed + operation.requested
+    jobs = f"{n:,} job{'' if n == 1 else 's'} {operation.verb.done}"
+    by = f" by {operation.user[:60]}" if operation.user else ""
+    status = "" if operation.status is OperationStatus.DONE else f" ({operation.status.value})"
+    return Happening(
+        at=operation.started_at,
+        icon="list-checks",
+        name="",
+        words=f"{jobs}{by}{status}",
+        url=url(request, "operations.show", id=operation.id),
+    )

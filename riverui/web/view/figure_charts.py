@@ -1,0 +1,225 @@
+"""The charts that are made of figures: what ended, what waited and ran how long, what came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from riverui.domain import marks as domain
+from riverui.domain.figures import FigureColumn, Figures, Tally
+from riverui.domain.sketch import Sketch
+from riverui.web.view.chart_axes import Unit
+from riverui.web.view.chart_data import Mark, Series, Shape, TimeChart
+
+JobsLink = Callable[[datetime, datetime], str]
+"""Returns the address of the list of the jobs that ended from one time until before another."""
+
+_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
+"""Seconds of the units that steps of columns are told in."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FigureChart:
+    """A chart that any figures can be shown as."""
+
+    name: str
+    """Names it in addresses."""
+    label: str
+    """What it shows, in words that go on with how long a column is where `counts`."""
+    summary: str
+    """The same as a sentence, for the documents."""
+    unit: Unit
+    series: Callable[[Sequence[FigureColumn]], Sequence[Series]]
+
+    @property
+    def counts(self) -> bool:
+        """Return whether it counts jobs, so that a column has as many as it is long."""
+        return self.unit is Unit.JOBS
+
+    def title(self, figures: Figures) -> str:
+        """Return what it shows: Ended per 10 minutes."""
+        return f"{self.label} per {step_words(figures.window.step)}" if self.counts else self.label
+
+    def of(
+        self,
+        figures: Figures,
+        *,
+        link: JobsLink | None = None,
+        files: Sequence[tuple[str, str]] = (),
+        marks: Sequence[Mark] = (),
+    ) -> TimeChart:
+        """Return the chart of these figures, its columns with the links that `link` gives."""
+        columns, window = figures.columns, figures.window
+        return TimeChart(
+            name=self.name,
+            label=f"{self.title(figures)}, {window.label}",
+            start=columns[0].at,
+            step=window.step,
+            series=self.series(columns),
+            unit=self.unit,
+            log=self.unit is Unit.SECONDS,
+            links=[link(column.at, column.at + window.step) for column in columns] if link else (),
+            known=[column.tally is not None or column.waiting is not None for column in columns],
+            sampled=[column.sampled for column in columns],
+            unfinished=not columns[-1].finished,
+            marks=marks,
+            files=files,
+            nothing=nothing_words(figures),
+        )
+
+
+def chart_marks(marks: Iterable[domain.Mark]) -> Sequence[Mark]:
+    """Return marks as charts show them, those of earlier times first."""
+    return [
+        Mark(at=mark.at, label=mark.label, url=mark.url)
+        for mark in sorted(marks, key=lambda mark: mark.at)
+    ]
+
+
+def step_words(step: timedelta) -> str:
+    """Return how long a column is: minute, 10 minutes, 2 hours, day."""
+    seconds = int(step.total_seconds())
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
+    return unit if seconds == size else f"{seconds // size} {unit}s"
+
+
+def nothing_words(figures: Figures) -> str:
+    """Return why a chart of these figures has nothing to show."""
+    if any(column.tally is not None for column in figures.columns):
+        return "Nothing of the kind in this time."
+    if figures.trouble:
+        return "There are no figures."
+    return "No figures of this time yet." if figures.read_at else "Figures are being read."
+
+
+def each(
+    columns: Iterable[FigureColumn], value: Callable[[Tally], float | None]
+) -> list[float | None]:
+    """Return a value of each column; None where nothing is known."""
+    return [None if column.tally is None else value(column.tally) for column in columns]
+
+
+def percentiles(
+    columns: Sequence[FigureColumn], of: Callable[[Tally], Sketch], q: float
+) -> list[float | None]:
+    """Return a percentile of each column in seconds; None where no job tells."""
+
+    def value(tally: Tally) -> float | None:
+        found = of(tally).quantile(q)
+        return None if found is None else found.total_seconds()
+
+    return each(columns, value)
+
+
+def retried(tally: Tally) -> int:
+    """Return how many attempts failed without being their job's last."""
+    return max(tally.failed - tally.discarded, 0)
+
+
+def _summed(series: Series) -> Series:
+    return replace(series, total=sum(value or 0 for value in series.values))
+
+
+def _bars(
+    columns: Sequence[FigureColumn], name: str, label: str, css: str, value: Callable[[Tally], int]
+) -> Series:
+    return _summed(
+        Series(name=name, label=label, css=css, values=each(columns, value), shape=Shape.BAR)
+    )
+
+
+def _ended(columns: Sequence[FigureColumn]) -> Sequence[Series]:
+    return (
+        _bars(columns, "completed", "completed", "s-completed", lambda tally: tally.completed),
+        _bars(columns, "cancelled", "cancelled", "s-cancelled", lambda tally: tally.cancelled),
+        _bars(columns, "retried", "failed, tried again", "s-retryable", retried),
+        _bars(columns, "discarded", "discarded", "s-discarded", lambda tally: tally.discarded),
+    )
+
+
+def _spans(
+    columns: Sequence[FigureColumn], of: Callable[[Tally], Sketch], *percents: int
+) -> list[Series]:
+    return [
+        Series(
+            name=f"p{percent}",
+            label=f"p{percent}",
+            css=f"series-{n}",
+            values=percentiles(columns, of, percent / 100),
+        )
+        for n, percent in enumerate(percents, start=1)
+    ]
+
+
+def _wait(columns: Sequence[FigureColumn]) -> Sequence[Series]:
+    oldest = [
+        None if column.oldest_waiting is None else column.oldest_waiting.total_seconds()
+        for column in columns
+    ]
+    return (
+        *_spans(columns, lambda tally: tally.wait, 50, 95),
+        Series(name="oldest", label="oldest waiting", css="s-retryable", values=oldest),
+    )
+
+
+def _run(columns: Sequence[FigureColumn]) -> Sequence[Series]:
+    failed = percentiles(columns, lambda tally: tally.failed_run, 0.95)
+    return (
+        *_spans(columns, lambda tally: tally.run, 50, 95, 99),
+        Series(name="failed_p95", label="failed, p95", css="s-discarded", values=failed),
+    )
+
+
+def _flow(columns: Sequence[FigureColumn]) -> Sequence[Series]:
+    waiting = Series(
+        name="waiting",
+        label="waiting",
+        css="s-available",
+        values=[column.waiting for column in columns],
+        shape=Shape.BAND,
+        capped=[column.waiting_capped for column in columns],
+    )
+    came = each(columns, lambda tally: tally.inserted)
+    ended = each(columns, lambda tally: tally.ended)
+    return (
+        waiting,
+        _summed(Series(name="in", label="came in", css="series-4", values=came)),
+        _summed(Series(name="out", label="ended", css="s-completed", values=ended)),
+    )
+
+
+CHARTS: Mapping[str, FigureChart] = {
+    chart.name: chart
+    for chart in (
+        FigureChart(
+            name="ended",
+            label="Ended",
+            summary="jobs that ended, by outcome, and attempts that failed",
+            unit=Unit.JOBS,
+            series=_ended,
+        ),
+        FigureChart(
+            name="wait",
+            label="Wait",
+            summary="how long ended jobs had waited, and the oldest that waits",
+            unit=Unit.SECONDS,
+            series=_wait,
+        ),
+        FigureChart(
+            name="run",
+            label="Run",
+            summary="how long completed jobs ran, and failed ones",
+            unit=Unit.SECONDS,
+            series=_run,
+        ),
+        FigureChart(
+            name="flow",
+            label="In and out",
+            summary="jobs that came, jobs that ended, and how many waited",
+            unit=Unit.JOBS,
+            series=_flow,
+        ),
+    )
+}
+"""By name."""

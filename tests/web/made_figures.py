@@ -1,0 +1,80 @@
+"""Figures made by hand: a reader of any, as pages get them from whatever gathers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from riverui.domain.figures import FigureColumn, Figures, Tally, Window
+from riverui.domain.sketch import Sketch
+
+
+def tally(
+    completed: int = 0,
+    *,
+    wait: float = 0.5,
+    run: float = 0.2,
+    failed_run: float = 2.0,
+    **counts: int,
+) -> Tally:
+    """Return a tally whose jobs all waited and ran as long, in seconds."""
+    found = replace(Tally(completed=completed), **counts)  # type: ignore[arg-type]
+    found.wait.add(timedelta(seconds=wait), max(found.ended, 1))
+    if completed:
+        found.run.add(timedelta(seconds=run), completed)
+    if found.discarded:
+        found.failed_run.add(timedelta(seconds=failed_run), found.discarded)
+    return found
+
+
+def sketch(*seconds: float) -> Sketch:
+    """Return a sketch of these spans."""
+    return Sketch.of(timedelta(seconds=each) for each in seconds)
+
+
+def figures(
+    window: Window,
+    make: Callable[[int], FigureColumn | Tally | None],
+    *,
+    now: datetime | None = None,
+    **more: object,
+) -> Figures:
+    """Return figures whose columns `make` makes by their number, the oldest first: a column, of
+    which only the place is changed, or its tally.
+    """
+    now = now or datetime.now(UTC)
+    newest = now - (now - datetime(1970, 1, 1, tzinfo=UTC)) % window.step
+    n = window.columns
+    columns = []
+    for number in range(n):
+        made = make(number)
+        column = made if isinstance(made, FigureColumn) else FigureColumn(at=newest, tally=made)
+        at = newest - (n - 1 - number) * window.step
+        columns.append(replace(column, at=at, finished=number < n - 1))
+    plain = Figures(
+        window=window,
+        columns=columns,
+        pairs={},
+        read_at=now,
+        since=columns[0].at,
+        complete=True,
+        source="the rows of jobs",
+    )
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+@dataclass(kw_only=True, slots=True)
+class MadeFigures:
+    """A reader that answers with what `make` gives for a window, a queue and a kind."""
+
+    make: Callable[[Window, str, str], Figures]
+    asked: list[Sequence[str]] = field(default_factory=list)
+
+    async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
+        """Return them."""
+        self.asked.append((window.name, queue, kind))
+        return self.make(window, queue, kind)
+
+    async def close(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,454 @@
+"""The front page: figures as they are, what needs a look, and what happened lately."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+
+from riverui import create_app
+from riverui.actions.job_verbs import DELETE
+from riverui.domain.figures import OTHER, FigureColumn, Figures, Window
+from riverui.domain.jobs import JobState
+from riverui.storage.interface import Driver
+from riverui.storage.interface.params import Count, JobFilter, JobOrder
+from riverui.storage.migrations import migrate
+from riverui.web.auth.rights import EVERYTHING, Access
+from riverui.web.config import DashboardConfig
+from tests import factory
+from tests.web.html import Element, parse
+from tests.web.made_figures import MadeFigures, figures, tally
+from tests.web.stand_ins import DeadDriver, SlowDriver, browser
+
+Htmx = Callable[..., dict[str, str]]
+
+
+def busy(window: Window, queue: str, kind: str) -> Figures:
+    """Return ten completed jobs in each column, three failures in the newest but one."""
+    newest = window.columns - 1
+    return figures(
+        window,
+        lambda n: tally(10, discarded=1, failed=3) if n == newest - 1 else tally(10),
+        pairs={
+            ("mail", "mail_send"): tally(400, run=2, failed=3, discarded=1),
+            ("hooks", "mail_send"): tally(100, run=2),
+            ("hooks", "ping"): tally(9_000, run=0.01),
+            (OTHER, OTHER): tally(5, run=1, failed=1),
+        },
+    )
+
+
+@pytest.fixture
+def made(app: Starlette) -> MadeFigures:
+    """Give the dashboard figures made by hand; return their reader."""
+    app.state.dashboard.figures = found = MadeFigures(make=busy)
+    return found
+
+
+async def home(client: httpx2.AsyncClient, path: str = "/") -> Element:
+    answer = await client.get(path)
+    assert answer.status_code == 200, answer.text[:2000]
+    return parse(answer.text)
+
+
+def card(page: Element, name: str) -> Element:
+    return page.one("section", aria_labelledby=f"title-{name}")
+
+
+def lines(found: Element) -> list[list[str]]:
+    return [[cell.text for cell in row.all("td")] for row in found.one("tbody").all("tr")]
+
+
+async def test_the_front_page_has_the_charts_of_its_window(
+    client: httpx2.AsyncClient, made: MadeFigures
+) -> None:
+    page = await home(client, "/?window=6h")
+    assert made.asked == [("6h", "", "")]
+    assert [figure.attributes["id"] for figure in page.all("figure")] == [
+        "chart-ended",
+        "chart-wait",
+        "chart-run",
+    ]
+    ended = card(page, "ended")
+    assert ended.one("h2").text == "Ended per 10 minutes last 6 hours"
+    assert ended.link("Ended per 10 minutes") == "/figures/ended?window=6h"
+    legend = [line.text for line in ended.one(class_="chart-legend").all("li")]
+    assert legend == ["completed 360", "cancelled 0", "failed, tried again 2", "discarded 1"]
+    windows = page.one("nav", class_="windows")
+    assert [(link.text, link.attributes["href"]) for link in windows.all("a")] == [
+        ("1h", "/"),
+        ("6h", "/?window=6h"),
+        ("24h", "/?window=24h"),
+        ("7d", "/?window=7d"),
+        ("90d", "/?window=90d"),
+    ]
+    assert [link.text for link in windows.all("a", aria_current="true")] == ["6h"]
+    assert page.one("nav", class_="rail").all("a", aria_current="page")[0].text == "Overview"
+
+
+async def test_a_column_leads_to_exactly_the_jobs_that_ended_in_it(
+    client: httpx2.AsyncClient, made: MadeFigures, connection: AsyncConnection[Any]
+) -> None:
+    minute = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=5)
+    ids = {}
+    for name, seconds in (("before", -0.000001), ("first", 0), ("last", 59.999999), ("after", 60)):
+        at = minute + timedelta(seconds=seconds)
+        ids[name] = await factory.job(connection, "completed", finalized_at=at)
+    discarded = await factory.job(connection, "discarded", finalized_at=minute)
+    await factory.job(connection, "running")
+    page = await home(client)
+    links = [hit.attributes["href"] for hit in card(page, "ended").all("a", class_="chart-hit")]
+    (link,) = [link for link in links if f"finished:%3E%3D{minute:%Y-%m-%dT%H:%M}Z" in link]
+    found = await home(client, link)
+    shown = {row.attributes["id"] for row in found.all("tbody", class_="job")}
+    assert shown == {f"job-{job}" for job in (ids["first"], ids["last"], discarded)}
+
+
+async def test_kinds_come_by_the_time_they_took_and_by_their_failures(
+    client: httpx2.AsyncClient, made: MadeFigures
+) -> None:
+    page = await home(client)
+    assert lines(card(page, "spent")) == [
+        ["mail_send", "", "16 m 42 s", "501", "2.0 s"],
+        ["ping", "", "1 m 30 s", "9,000", "10 ms"],
+        ["all others", "", "5.0 s", "5", "1.0 s"],
+    ]
+    assert lines(card(page, "failing")) == [
+        ["mail_send", "", "3", "0.6 %"],
+        ["all others", "", "1", "17 %"],
+    ]
+    assert card(page, "failing").link("mail_send") == "/jobs?q=kind:mail_send"
+    bars = [bar.attributes["width"] for bar in card(page, "failing").all("rect")]
+    assert bars == ["100.0", "33.3"]
+
+
+async def test_queues_that_need_a_look_come_worst_first(
+    client: httpx2.AsyncClient, made: MadeFigures, connection: AsyncConnection[Any]
+) -> None:
+    now = datetime.now(UTC)
+    for name, seconds in (("mail", 90), ("hooks", 3), ("paused", 5), ("unserved", 4000)):
+        at = now - timedelta(seconds=seconds)
+        await factory.job(connection, "available", queue=name, scheduled_at=at)
+        if name != "unserved":
+            paused_at = now - timedelta(minutes=7) if name == "paused" else None
+            await factory.queue(connection, name, paused_at=paused_at)
+    page = await home(client)
+    needs = card(page, "queues")
+    found = [row.one("td", class_="c-main") for row in needs.one("tbody").all("tr")]
+    # Three seconds are no wait, unless nothing takes the jobs.
+    assert [cell.text.split() for cell in found] == [
+        ["unserved", "unserved"],
+        ["mail"],
+        ["paused", "paused"],
+    ]
+    assert lines(needs)[1][1:] == ["1", "1 m 30 s", "500 ms"]
+    assert needs.link("mail") == "/queues/mail"
+    happened = card(page, "recently").all("li")
+    assert [line.text for line in happened] == ["paused paused7 m ago"]
+
+
+async def test_operations_are_told_with_who_did_what(
+    app: Starlette,
+    client: httpx2.AsyncClient,
+    made: MadeFigures,
+    connection: AsyncConnection[Any],
+) -> None:
+    for _ in range(3):
+        await factory.job(connection, "completed")
+    board = app.state.dashboard
+    async with board.driver.reading() as executor:
+        cutoff = await executor.job_cutoff()
+    operation = board.operations.start(
+        DELETE,
+        JobFilter(states=(JobState.COMPLETED,)),
+        id="abc",
+        cutoff=cutoff,
+        filter_text="state:completed",
+        order=JobOrder.TIME,
+        total=Count(value=3),
+        user="ada <i>",
+    )
+    await operation.task
+    recently = card(await home(client), "recently")
+    assert [line.text for line in recently.all("li")] == ["3 jobs deleted by ada <i>now"]
+    assert recently.link("3 jobs deleted by ada <i>") == "/operations/abc"
+
+
+async def test_deploys_stand_in_the_charts_and_among_what_happened(
+    client: httpx2.AsyncClient, made: MadeFigures, driver: Driver
+) -> None:
+    await migrate(driver, "up", line="riverui")
+    at = datetime.now(UTC) - timedelta(minutes=20)
+    told = {"label": "v1.4.2 <b>", "at": at.isoformat(), "url": "https://git.test/v1.4.2"}
+    assert (await client.post("/api/marks", json=told)).status_code == 200
+    page = await home(client)
+    for chart in ("ended", "wait", "run"):
+        (mark,) = page.one(id=f"chart-{chart}").all(class_="chart-mark")
+        assert mark.one("text").text == "v1.4.2 <b>"
+        assert mark.one("a").attributes["href"] == "https://git.test/v1.4.2"
+    assert card(page, "recently").link("v1.4.2 <b>") == "https://git.test/v1.4.2"
+    alone = await home(client, "/figures/ended")
+    assert len(alone.all(class_="chart-mark")) == 1
+
+
+async def test_what_is_not_known_is_said(client: httpx2.AsyncClient, made: MadeFigures) -> None:
+    def young(window: Window, queue: str, kind: str) -> Figures:
+        first = window.columns - 14
+        found = figures(
+            window,
+            lambda n: (
+                replace(FigureColumn(at=datetime.now(UTC), tally=tally(3)), sampled=10)
+                if n >= first
+                else None
+            ),
+            complete=False,
+        )
+        return replace(found, since=found.columns[first].at)
+
+    made.make = young
+    page = await home(client)
+    note = page.one(class_="figures-note").text
+    assert note.startswith(
+        "figures read now from the rows of jobs counts are estimated: one in 10 jobs"
+    )
+    assert "the oldest are from 13 m ago" in note
+    assert note.endswith("older columns are still being read")
+    assert len(page.one(id="chart-ended").all(class_="chart-gap")) == 1
+
+
+async def test_figures_that_could_not_be_read_lately_are_shown_and_told(
+    client: httpx2.AsyncClient, made: MadeFigures
+) -> None:
+    old = datetime.now(UTC) - timedelta(minutes=4)
+    made.make = lambda window, queue, kind: replace(
+        busy(window, queue, kind), trouble="The database did not answer in time.", read_at=old
+    )
+    page = await home(client)
+    note = page.one(class_="figures-note").text
+    assert note.startswith("Not up to date: The database did not answer in time.")
+    assert "figures read 4 m ago" in note
+    assert page.all("figure")
+
+
+async def test_figures_are_read_for_the_first_time(
+    client: httpx2.AsyncClient, made: MadeFigures
+) -> None:
+    made.make = lambda window, queue, kind: figures(
+        window, lambda n: None, read_at=None, since=None
+    )
+    page = await home(client)
+    assert page.one(class_="figures-note").text == "figures are being read for the first time"
+    assert {text.text for text in page.all(class_="chart-nothing")} == {"Figures are being read."}
+
+
+async def test_without_figures_the_rest_of_the_page_is_there(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    await factory.queue(connection, "mail", paused_at=datetime.now(UTC) - timedelta(hours=2))
+    app = create_app(driver, no_auth=True, config=DashboardConfig(charts=False))
+    async with browser(app) as client:
+        page = await home(client)
+        note = page.one(class_="figures-note").text
+        assert note == "Charts are switched off (RIVERUI_CHARTS)."
+        assert not page.all("figure")
+        assert card(page, "recently").all("li")
+    await app.state.dashboard.counts.close()
+
+
+@pytest.mark.parametrize("window", ["", "90d"])
+async def test_a_new_database_says_that_nothing_waits(
+    client: httpx2.AsyncClient, made: MadeFigures, window: str
+) -> None:
+    made.make = lambda window, queue, kind: figures(window, lambda n: tally())
+    page = await home(client, f"/?window={window}")
+    assert "No job has been waiting" in card(page, "queues").text
+    assert "No queue is paused" in card(page, "recently").text
+    assert not page.all("section", aria_labelledby="title-spent")
+    zero = page.one(id="chart-ended").all(class_="chart-hit")[0].attributes["aria-label"]
+    assert zero.endswith("completed 0; cancelled 0; failed, tried again 0; discarded 0")
+
+
+async def test_who_may_not_see_figures_is_led_to_the_jobs(driver: Driver) -> None:
+    viewer = Access(user="ada", rights=EVERYTHING - {"figures.read"})
+    app = create_app(driver, authenticate=lambda connection: viewer)
+    async with browser(app) as client:
+        answer = await client.get("/")
+        assert (answer.status_code, answer.headers["location"]) == (302, "/jobs")
+        page = parse((await client.get("/jobs")).text)
+        assert not page.all("a", data_section="overview")
+    await app.state.dashboard.counts.close()
+
+
+async def test_who_may_see_figures_alone_gets_no_link_to_jobs(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    await factory.queue(connection, "mail", paused_at=datetime.now(UTC))
+    viewer = Access(user="ada", rights=frozenset({"figures.read"}))
+    app = create_app(driver, authenticate=lambda connection: viewer)
+    app.state.dashboard.figures = MadeFigures(make=busy)
+    async with browser(app) as client:
+        page = await home(client)
+        main = page.one("main")
+        assert not [
+            link.attributes["href"]
+            for link in main.all("a")
+            if not link.attributes["href"].startswith("/figures/")
+        ]
+        assert lines(card(page, "spent"))[0][0] == "mail_send"
+        assert not page.all("section", aria_labelledby="title-queues")
+    await app.state.dashboard.counts.close()
+
+
+async def test_a_database_that_does_not_answer_takes_the_queues_alone() -> None:
+    app = create_app(DeadDriver(), no_auth=True)
+    app.state.dashboard.figures = MadeFigures(make=busy)
+    async with browser(app) as client:
+        page = await home(client)
+        assert "cannot be reached" in page.one(class_="banner").text
+        assert len(page.all("figure")) == 3
+        assert not page.all("section", aria_labelledby="title-queues")
+
+
+async def test_so_do_queues_that_take_too_long(driver: Driver) -> None:
+    app = create_app(SlowDriver(driver, "queue_list"), no_auth=True)
+    app.state.dashboard.figures = MadeFigures(make=busy)
+    async with browser(app) as client:
+        page = await home(client)
+        assert page.one(class_="banner").text
+        assert len(page.all("figure")) == 3
+
+
+async def test_its_live_part_is_drawn_alone_and_not_sent_twice(
+    client: httpx2.AsyncClient, made: MadeFigures, htmx: Htmx
+) -> None:
+    at = datetime.now(UTC)
+    made.make = lambda window, queue, kind: replace(busy(window, queue, kind), read_at=at)
+    asked = htmx("overview", current="/")
+    answer = await client.get("/", headers=asked)
+    assert [child.tag for child in parse(answer.text).children if isinstance(child, Element)] == [
+        "section"
+    ]
+    live = {**asked, "Riverui-Live": "2"}
+    first = await client.get("/", headers=live)
+    again = await client.get("/", headers={**live, "If-None-Match": first.headers["etag"]})
+    assert (first.status_code, again.status_code) == (200, 304)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/?window=2h", "Unknown window; the windows are 1h, 6h, 24h, 7d, 90d."),
+        ("/?windows=6h", "Unknown parameter “windows”"),
+        ("/figures/ended?window=1h&window=6h", "“window” can be given only once."),
+        ("/figures/ended?queue=" + "x" * 2_000, "There is no queue of such a name."),
+        ("/figures/ended?kind=" + "x" * 2_000, "There is no kind of such a name."),
+    ],
+)
+async def test_nonsense_in_the_address_is_refused_in_words(
+    client: httpx2.AsyncClient, made: MadeFigures, path: str, words: str
+) -> None:
+    answer = await client.get(path)
+    assert answer.status_code == 400
+    assert words in parse(answer.text).text
+
+
+# One chart
+
+
+@pytest.mark.parametrize("chart", ["ended", "wait", "run", "flow"])
+async def test_each_chart_has_a_page_and_files(
+    client: httpx2.AsyncClient, made: MadeFigures, chart: str
+) -> None:
+    page = await home(client, f"/figures/{chart}?window=24h&queue=mail+%3Cb%3E&kind=a%26b")
+    assert made.asked == [("24h", "mail <b>", "a&b")]
+    assert page.one("figure").attributes["id"] == f"chart-{chart}"
+    assert "queue mail <b>" in page.one("h2").text
+    json = page.one("figure").link("JSON")
+    assert json == f"/figures/{chart}.json?window=24h&queue=mail+%3Cb%3E&kind=a%26b"
+    for link in (json, page.one("figure").link("CSV")):
+        assert (await client.get(link)).status_code == 200
+    hits = page.all("a", class_="chart-hit")
+    assert hits[0].attributes["href"].startswith("/jobs?q=queue:%22mail%20%3Cb%3E%22")
+    assert (await client.get(hits[0].attributes["href"])).status_code == 200
+
+
+async def test_a_chart_as_json_says_what_it_is_of(
+    client: httpx2.AsyncClient, made: MadeFigures
+) -> None:
+    answer = await client.get("/figures/ended.json?queue=mail")
+    assert answer.headers["content-type"].startswith("application/json")
+    found = answer.json()
+    columns = found.pop("columns")
+    assert found.pop("read_at").endswith("Z")
+    assert found.pop("since").endswith("Z")
+    assert found == {
+        "chart": "ended",
+        "unit": "jobs",
+        "window": "1h",
+        "step": 60,
+        "queue": "mail",
+        "kind": None,
+        "complete": True,
+        "source": "the rows of jobs",
+        "trouble": None,
+    }
+    assert len(columns) == 60
+    assert columns[-2].pop("at").endswith(":00Z")
+    assert columns[-2] == {
+        "finished": True,
+        "sampled": 1,
+        "completed": 10,
+        "cancelled": 0,
+        "retried": 2,
+        "discarded": 1,
+    }
+    assert columns[-1]["finished"] is False
+
+
+async def test_what_is_capped_or_unknown_says_so_in_files(
+    client: httpx2.AsyncClient, made: MadeFigures
+) -> None:
+    def deep(window: Window, queue: str, kind: str) -> Figures:
+        return figures(
+            window,
+            lambda n: (
+                FigureColumn(at=datetime.now(UTC), tally=None, waiting=10_000, waiting_capped=True)
+                if n == 59
+                else None
+            ),
+        )
+
+    made.make = deep
+    columns = (await client.get("/figures/flow.json")).json()["columns"]
+    told = ("waiting", "in", "out", "waiting_capped")
+    assert [columns[-1][name] for name in told] == [10_000, None, None, True]
+    assert [columns[0][name] for name in told] == [None, None, None, False]
+    lines = (await client.get("/figures/flow.csv")).text.splitlines()
+    assert lines[0] == "at,finished,sampled,waiting,in,out,waiting_capped"
+    assert lines[-1].endswith(",false,1,10000,,,true")
+    assert len(lines) == 61
+
+
+async def test_a_csv_is_a_file(client: httpx2.AsyncClient, made: MadeFigures) -> None:
+    answer = await client.get("/figures/wait.csv?window=6h")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"] == 'attachment; filename="wait-6h.csv"'
+    head, first, *_ = answer.text.splitlines()
+    assert head == "at,finished,sampled,p50,p95,oldest"
+    assert first.endswith(",")
+
+
+async def test_a_chart_that_there_is_not(client: httpx2.AsyncClient, made: MadeFigures) -> None:
+    for path in ("/figures/x", "/figures/ended.xml", "/figures/.json"):
+        answer = await client.get(path)
+        assert answer.status_code == 404
+        assert "The charts are ended, wait, run, flow." in answer.text
+    told = await client.get("/figures/ended.json?window=2h")
+    assert told.status_code == 400
+    assert told.json()["message"].startswith("Unknown window")
