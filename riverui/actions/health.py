@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
 from riverui.domain.explain import LATE_AFTER
@@ -22,6 +22,7 @@ from riverui.domain.health_success import failing_kinds
 from riverui.domain.health_verdict import judge
 from riverui.domain.job_facts import Unread
 from riverui.domain.jobs import JobState
+from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
 from riverui.storage.interface import HEALTH, Driver, Executor
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
@@ -38,6 +39,8 @@ _ERRORS = 20
 """Failed jobs whose errors are read, of the kind that failed most."""
 _ERROR = 300
 """Characters of each of those errors."""
+_MARKED = timedelta(hours=2)
+"""How far back marks are read: an hour of figures, and the time before it."""
 _NO_FIGURES = Unread(why="Figures are not gathered here.")
 
 _Fact = TypeVar("_Fact")
@@ -51,8 +54,20 @@ class Reader(Protocol):
         ...
 
 
+class MarkReader(Protocol):
+    """Tells marks, as a dashboard does that keeps them."""
+
+    async def read(self, since: datetime, until: datetime) -> Sequence[Mark]:
+        """Return the marks from `since` on and before `until`."""
+        ...
+
+
 async def health_report(
-    driver: Driver, figures: Reader | None, *, now: datetime | None = None
+    driver: Driver,
+    figures: Reader | None,
+    *,
+    marks: MarkReader | None = None,
+    now: datetime | None = None,
 ) -> HealthReport:
     """Return the verdict on a database's jobs. `now` is for what is played in the past.
 
@@ -60,11 +75,15 @@ async def health_report(
     cannot tell. Only where something looks wrong is there a second
     round, and the same hour of the last week is asked for.
     """
-    return judge(await health_facts(driver, figures, now=now))
+    return judge(await health_facts(driver, figures, marks=marks, now=now))
 
 
 async def health_facts(
-    driver: Driver, figures: Reader | None, *, now: datetime | None = None
+    driver: Driver,
+    figures: Reader | None,
+    *,
+    marks: MarkReader | None = None,
+    now: datetime | None = None,
 ) -> HealthFacts:
     """Return what was found; see `health_report`."""
     now = now or datetime.now(UTC)
@@ -78,6 +97,9 @@ async def health_facts(
         blamed = judge(facts).success.culprit
         if blamed is not None and blamed.what == "kind":
             facts = replace(facts, errors=await _errors(reading, blamed.name))
+            if marks is not None:
+                until = now + timedelta(minutes=1)
+                facts = replace(facts, marks=await marks.read(now - _MARKED, until))
         return facts
 
 

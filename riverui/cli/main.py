@@ -13,6 +13,7 @@ from riverui import __version__
 from riverui.cli.bench import bench
 from riverui.cli.demo import demo
 from riverui.cli.explain import explain
+from riverui.cli.health import health
 from riverui.cli.healthcheck import healthcheck
 from riverui.cli.mark import mark
 from riverui.cli.migrate import COMMANDS
@@ -89,7 +90,7 @@ def version() -> None:
     click.echo(f"riverui {__version__}")
 
 
-for command in (serve, healthcheck, demo, *COMMANDS, bench, explain, mark, token, worker):
+for command in (serve, healthcheck, demo, *COMMANDS, bench, explain, health, mark, token, worker):
     riverui.add_command(command)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from riverui.domain.explain import Check, Result
 
@@ -100,8 +101,8 @@ class HealthAction:
 class HealthSection:
     """One of the three answers."""
 
-    name: str
-    """flow, success or data."""
+    name: Literal["flow", "success", "data"]
+    """Which of the three it answers: is work flowing, is it succeeding, are the figures good."""
     label: str
     """The answer as a short sentence: Work is flowing."""
     level: Level

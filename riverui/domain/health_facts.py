@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from riverui.domain.figures import Figures
 from riverui.domain.job_facts import Unread
+from riverui.domain.marks import Mark
 from riverui.domain.queues import LeaderRow, QueueListRow
 
 
@@ -127,14 +128,6 @@ class ErrorSample:
     kind: str
     error: str
     """At most 300 characters of it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mark:
-    """A deploy, or something else that people marked on the time line."""
-
-    at: datetime
-    label: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from riverui.domain.explain import Check, Result
 from riverui.domain.health import Cause, Culprit, HealthAction, HealthSection, Level
@@ -45,26 +45,16 @@ def failed(name: str, label: str, evidence: str) -> Check:
     return Check(name=name, label=label, result=Result.FAILED, evidence=evidence)
 
 
-def told(name: str, findings: Sequence[Finding], calm: HealthSection) -> HealthSection:
+def told(findings: Sequence[Finding], calm: HealthSection) -> HealthSection:
     """Return a section that tells the worst finding, the first of those that are equally bad; or
     the calm one with these checks.
     """
     checks = tuple(finding.check for finding in findings)
     worst = max(findings, key=lambda finding: finding.level.badness, default=None)
     if worst is None or worst.level is Level.OK:
-        return HealthSection(
-            name=name,
-            label=calm.label,
-            level=calm.level,
-            headline=calm.headline,
-            detail=calm.detail,
-            cause=calm.cause,
-            checks=checks,
-            culprit=calm.culprit,
-            action=calm.action,
-        )
+        return replace(calm, checks=checks)
     return HealthSection(
-        name=name,
+        name=calm.name,
         label=worst.label,
         level=worst.level,
         headline=worst.headline,

@@ -56,7 +56,7 @@ def flow(facts: HealthFacts) -> HealthSection:
             known=worst.known,
             others=f"{among(others)} wait too." if len(others) > 1 else "",
         )
-    return told("flow", findings, _calm(facts))
+    return told(findings, _calm(facts))
 
 
 def _calm(facts: HealthFacts) -> HealthSection:
@@ -130,7 +130,7 @@ def _paused(facts: HealthFacts) -> Finding:
             f" {duration(waited(first, facts))};"
             f" paused for {duration(since)}."
         ),
-        action=HealthAction(label="Resume", page="queues")
+        action=HealthAction(label="See the queues", page="queues")
         if len(held) > 1
         else HealthAction(label="Open the queue", page="queue", name=first.queue.name),
     )

@@ -59,18 +59,17 @@ def success(facts: HealthFacts) -> HealthSection:
         )
         calm = _section(Level.UNKNOWN, "Cannot tell whether work is succeeding.", why)
         failures = unmeasured("failures", "Failures are as usual", why)
-        return told("success", [failures, _poison(facts)], calm)
+        return told([failures, _poison(facts)], calm)
     now = recent(facts.hour, facts)
     known = usual(facts.hour, facts.week, facts)
     if now is None:
         words = "The figures of the last minutes have not been read yet."
         calm = _section(Level.UNKNOWN, "Cannot tell whether work is succeeding.", words)
         return told(
-            "success",
             [unmeasured("failures", "Failures are as usual", words), _poison(facts)],
             calm,
         )
-    return told("success", [_failures(facts, now, known), _poison(facts)], _calm(now, known))
+    return told([_failures(facts, now, known), _poison(facts)], _calm(now, known))
 
 
 def _calm(now: Tally, known: Usual | None) -> HealthSection:

@@ -25,12 +25,10 @@ def _data(facts: HealthFacts) -> HealthSection:
     """Return whether the figures are fresh and whole."""
     findings = [_fresh(facts), _whole(facts), _primary(facts)]
     if isinstance(facts.hour, Unread):
-        return told(
-            "data", findings, _section(Level.UNKNOWN, "There are no figures.", facts.hour.why)
-        )
+        return told(findings, _section(Level.UNKNOWN, "There are no figures.", facts.hour.why))
     if facts.fresh is None:
         words = facts.hour.trouble or "They are being read for the first time."
-        return told("data", findings, _section(Level.UNKNOWN, "There are no figures yet.", words))
+        return told(findings, _section(Level.UNKNOWN, "There are no figures yet.", words))
     sampled = facts.hour.sampled
     rows = (
         f"estimated from one row in {sampled:,}"
@@ -41,7 +39,7 @@ def _data(facts: HealthFacts) -> HealthSection:
     )
     age = duration(facts.fresh)
     calm = _section(Level.OK, "These figures are fresh:", f"{age} old, {rows}.")
-    return told("data", findings, calm)
+    return told(findings, calm)
 
 
 def _fresh(facts: HealthFacts) -> Finding:

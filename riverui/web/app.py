@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from riverui.actions.health import health_report
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import PLAIN, JobPilot
 from riverui.storage.interface import Driver
@@ -105,6 +106,8 @@ def build_app(
     routes = route_table(health, static)
     counts = Counts(driver, config, limits.counts, clock=clock)
     metrics = Metrics(driver, counts, config)
+    figures = Collector(driver, config, limits.collector, clock=clock)
+    marks = Marks(driver, clock=clock)
     signer = URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui")
     dashboard = Dashboard(
         admission=Admission(limits.admission),
@@ -113,9 +116,14 @@ def build_app(
         counts=counts,
         driver=MeasuredDriver(driver, metrics.transacted),
         environment=render.environment(),
-        figures=Collector(driver, config, limits.collector, clock=clock),
+        figures=figures,
+        health=KeptReading(
+            partial(health_report, driver, figures, marks=marks),
+            seconds=limits.health_seconds,
+            clock=clock,
+        ),
         limits=limits,
-        marks=Marks(driver, clock=clock),
+        marks=marks,
         metrics=metrics,
         name=name,
         inserter=inserter,

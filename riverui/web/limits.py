@@ -25,6 +25,8 @@ class DashboardLimits:
     operations: OperationLimits = field(default_factory=OperationLimits)
     operation_times: OperationTimes = field(default_factory=OperationTimes)
     refreshes: RefreshLimits = field(default_factory=RefreshLimits)
+    health_seconds: float = 5.0
+    """For which a health report answers everybody: trouble is told in minutes."""
     long_api_lists: int = 2
     """Lists of the API that may take longer than a page at once: half of the connections of a pool
     of the usual size.

@@ -19,7 +19,6 @@ from riverui.domain.health_facts import (
     ErrorSample,
     HealthFacts,
     LostJob,
-    Mark,
     OpenTransaction,
     OverdueJobs,
     QueueWaiting,
@@ -30,6 +29,7 @@ from riverui.domain.health_facts import (
 from riverui.domain.health_usual import grade_failing, grade_wait, percent, usual
 from riverui.domain.health_verdict import judge
 from riverui.domain.job_facts import Unread
+from riverui.domain.marks import Mark
 from riverui.domain.queues import LeaderRow
 from tests.health_facts import (
     CLIENT,

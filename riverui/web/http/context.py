@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
+from riverui.domain.health import HealthReport
 from riverui.domain.periodic_runs import PeriodicHistories
 from riverui.storage.interface import Driver
 from riverui.web.api.time_limits import ApiTimeLimits
@@ -47,6 +48,8 @@ class Dashboard:
     environment: Environment
     figures: FigureReader
     """Tells what was done over time."""
+    health: KeptReading[HealthReport]
+    """Tells whether the jobs are well, as of some seconds ago at most."""
     inserter: JobInserter | None
     """Inserts jobs; None where this dashboard cannot."""
     limits: DashboardLimits

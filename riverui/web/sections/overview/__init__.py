@@ -5,7 +5,7 @@ from __future__ import annotations
 from riverui.web.auth.access import SIGNED_IN
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.overview import api, chart, index, metrics
+from riverui.web.sections.overview import api, chart, health, index, metrics
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
@@ -18,6 +18,6 @@ SECTION = Section(
         GuardedRoute("GET", "/", "root", SIGNED_IN, index.index),
         GuardedRoute("GET", "/figures/{chart}", "overview.chart", "figures.read", chart.show),
     ),
-    api=(*api.ENDPOINTS, metrics.ENDPOINT),
-    rights={"figures.read": "see figures and charts", "metrics.read": "read Prometheus metrics"},
+    api=(*api.ENDPOINTS, health.ENDPOINT, metrics.ENDPOINT),
+    rights={"figures.read": "see figures, charts and the health report", "metrics.read": "read Prometheus metrics"},
 )

@@ -1,0 +1,45 @@
+"""`riverui health`; what it finds is tested beside the verdict."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+
+from tests.test_cli import Run, run
+
+__all__ = ["run"]
+
+
+def test_nothing_to_do(run: Run, database_url: str) -> None:
+    code, out, err = run("health", DATABASE_URL=database_url)
+    assert (code, err) == (0, "")
+    assert out.startswith("✓ Nothing to do. No job waits, runs or is due later.")
+
+
+def test_what_is_found(run: Run, database_url: str) -> None:
+    url = {"DATABASE_URL": database_url}
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "insert into river_queue (name, created_at, updated_at, paused_at) values"
+            " ('default', now(), now(), now() - interval '1 hour'),"
+            " (E'\\u202eliam', now(), now(), now())"
+        )
+        connection.execute(
+            "insert into river_job (kind, args, scheduled_at)"
+            " values ('mail', '{}', now() - interval '30 minutes')"
+        )
+    code, out, _ = run("health", **url)
+    assert code == 2
+    assert "✗ All 2 queues are paused. 1 job waits there, the oldest for 30 m" in out
+    assert "    ✗ No paused queue has jobs waiting: Paused for 1 h 0 m, with 1 job" in out
+    assert "\u202e" not in out
+    code, out, _ = run("health", "--json", **url)
+    told = json.loads(out)
+    assert (code, told["level"], told["cause"]) == (2, "critical", "paused")
+
+
+def test_a_database_that_is_away(run: Run) -> None:
+    code, out, err = run("health", DATABASE_URL="postgres://127.0.0.1:1/none")
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
