@@ -41,6 +41,10 @@ class EngineLimits:
     """How long fewer outcomes wait for more: about as long as nobody notices."""
     completions: int = 2_000
     """Jobs in one statement that just went well: more make it no faster."""
+    completions_beside: int = 1_000
+    """Such jobs that are written on a second connection if they pile up while the first one
+    writes: so many are worth it.
+    """
     changes: int = 500
     """Outcomes of all other kinds in one statement, each with texts of its own."""
     changes_characters: int = 16 * 1024 * 1024

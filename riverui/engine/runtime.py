@@ -89,11 +89,13 @@ class ClientRuntime:
         self._changing = asyncio.Lock()
         self._client = client
         self._fetching = DedicatedConnection(driver, timeout=client.limits.statement_timeout)
+        self._fetching_beside = DedicatedConnection(driver, timeout=client.limits.statement_timeout)
         self._hurry = asyncio.Event()
         self._leader = leader
         self._logger = logger
         self._producer_parts = ProducerParts(
             connection=self._fetching,
+            beside=self._fetching_beside,
             executor=self.runner.executor,
             notifier=self.notifier,
             poller=QueuePoller(self._fetching, clock=client.clock, logger=logger),
@@ -214,6 +216,7 @@ class ClientRuntime:
             _LAST_SECONDS_ABANDONED if self._abandoned.is_set() else _LAST_SECONDS
         )
         await self._fetching.close()
+        await self._fetching_beside.close()
         await self._say_farewell([producer.status for producer in producers])
 
     def at_work(self) -> Iterable[Attempt]:

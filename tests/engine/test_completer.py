@@ -26,6 +26,7 @@ from riverui.engine.work.context import metadata_set, record_output
 from riverui.engine.work.worker import Job
 from riverui.storage.connect import connect
 from riverui.storage.interface.engine_params import JobFetchParams
+from tests.conftest import with_database
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
 
@@ -51,6 +52,7 @@ class Bench:
         self.driver = connect(play.database_url, watch=self._watch)
         self.events = Events(LOG)
         self.connection = DedicatedConnection(self.driver, timeout=EngineLimits().statement_timeout)
+        self.beside: DedicatedConnection | None = None
         self.begin(EngineLimits())
 
     def begin(self, limits: EngineLimits) -> None:
@@ -61,6 +63,7 @@ class Bench:
             clock=lambda: datetime.now(UTC),
             logger=LOG,
             limits=limits,
+            beside=self.beside,
         )
         self.task = asyncio.create_task(self.completer.run())
 
@@ -97,6 +100,8 @@ class Bench:
         self.completer.finish(5)
         await self.task
         await self.connection.close()
+        if self.beside is not None:
+            await self.beside.close()
         await self.driver.close()
 
     def _watch(self, block: str, sql: str, values: Sequence[Any]) -> None:
@@ -178,6 +183,52 @@ async def test_crowded_completer_makes_jobs_wait(bench: Bench) -> None:
     await bench.completer.room()
     assert not bench.completer.crowded
     assert bench.completer.waiting < 4
+
+
+async def test_what_piles_up_is_written_on_a_second_connection(bench: Bench) -> None:
+    bench.beside = DedicatedConnection(bench.driver, timeout=EngineLimits().statement_timeout)
+    await bench.begin_anew(completions_beside=3, outcomes_at_once=1)
+    told = bench.events.subscribe("job_completed")
+    held, *others = await bench.attempts(7)
+    async with bench.play.connection.transaction():
+        await bench.play.rows("select 1 from river_job where id = %s for update", held.row.id)
+        bench.completer.succeed(held)
+        await bench.play.until_waited_for()
+        for attempt in others:
+            bench.completer.succeed(attempt)
+
+        async def written() -> bool:
+            return (await bench.states()).count("completed") == 6
+
+        await bench.play.until(written)
+        assert (await bench.states())[0] == "running"
+    await bench.close()
+    bench.events.close()
+    assert await bench.states() == ["completed"] * 7
+    assert bench.written["job_complete_many"] == [1, 3, 3]
+    events = [event.job.id async for event in told if event.job]
+    assert events == [attempt.row.id for attempt in (*others, held)], "as they were written"
+
+
+async def test_outcomes_are_written_without_a_second_connection(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    nowhere = connect(with_database(bench.play.database_url, "riverui_is_not_there"))
+    bench.beside = DedicatedConnection(nowhere, timeout=EngineLimits().statement_timeout)
+    await bench.begin_anew(completions_beside=3, outcomes_at_once=1)
+    held, *others = await bench.attempts(7)
+    async with bench.play.connection.transaction():
+        await bench.play.rows("select 1 from river_job where id = %s for update", held.row.id)
+        bench.completer.succeed(held)
+        await bench.play.until_waited_for()
+        for attempt in others:
+            bench.completer.succeed(attempt)
+        await bench.play.until(lambda: "cannot be written on a second connection" in caplog.text)
+        assert bench.completer.waiting == 6
+    await bench.close()
+    await nowhere.close()
+    assert await bench.states() == ["completed"] * 7
 
 
 async def test_one_bad_row_blocks_nobody(

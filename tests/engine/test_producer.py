@@ -26,10 +26,15 @@ from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, QueueAlreadyAdded, QueueNotFound
 from riverui.storage.connect import connect
 from tests import factory
+from tests.conftest import with_database
 from tests.engine.conftest import Playground, Task
 from tests.engine.test_executor_ending import Hanging
 from tests.engine.ticking import settled
 
+_BACKLOG = (
+    "insert into river_job (kind, args, max_attempts) select 'task', '{}', 25"
+    " from generate_series(1, %s) returning 1"
+)
 NEVER = timedelta(hours=1)
 """Between two polls: longer than any test."""
 
@@ -98,6 +103,77 @@ async def test_more_jobs_than_one_statement_takes(play: Playground) -> None:
     await play.until(lambda: gate.running == 30)
     gate.open.set()
     await play.until(lambda: not gate.running)
+
+
+async def test_a_backlog_is_fetched_on_two_connections(play: Playground) -> None:
+    worked: Counter[int] = Counter()
+
+    async def work(job: Job[Task]) -> None:
+        worked[job.id] += 1
+
+    play.worker(work)
+    await play.rows(_BACKLOG, 2_000)
+    client = await play.start(
+        queues={"default": QueueConfig(max_workers=10)},
+        fetch_poll_interval=NEVER,
+        limits=EngineLimits(fetch_rows=5),
+    )
+    await play.until(lambda: len(worked) > 500)
+    (fetching,) = await play.rows(
+        "select count(*) as connections from pg_stat_activity"
+        " where datname = current_database() and query like 'with locked%%'"
+    )
+    assert fetching["connections"] == 2
+    await client.stop()
+    rows = await play.rows("select state, count(*) as jobs from river_job group by state")
+    assert {row["state"]: row["jobs"] for row in rows} == {
+        "available": 2_000 - len(worked),
+        "completed": len(worked),
+    }
+    assert set(worked.values()) == {1}
+
+
+async def test_a_backlog_is_fetched_without_a_second_connection(
+    play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    play.worker(_well)
+    first = await play.insert()
+    client = await play.start(
+        queues={"default": QueueConfig(max_workers=10)}, limits=EngineLimits(fetch_rows=5)
+    )
+    await play.event(first)
+    (database,) = await play.rows("select current_database() as name")
+    async with await AsyncConnection.connect(
+        with_database(play.database_url, "postgres"), autocommit=True
+    ) as admin:
+        # As where all that the server takes are in use.
+        await admin.execute(f'alter database "{database["name"]}" with allow_connections false')
+        await play.rows(_BACKLOG, 200)
+
+        async def over() -> bool:
+            (row,) = await play.rows("select bool_and(state = 'completed') as over from river_job")
+            return bool(row["over"])
+
+        await play.until(over)
+        await admin.execute(f'alter database "{database["name"]}" with allow_connections true')
+    assert "is fetched on one connection for now" in caplog.text
+    await client.stop()
+
+
+async def test_a_job_of_a_backlog_is_cancelled_once_it_was_fetched(play: Playground) -> None:
+    gate = Gate()
+    play.worker(gate)
+    await play.rows(_BACKLOG, 30)
+    await play.start(
+        queues={"default": QueueConfig(max_workers=20)}, limits=EngineLimits(fetch_rows=5)
+    )
+    await play.until(lambda: gate.running == 20)
+    (job,) = await play.rows("select max(id) as id from river_job where state = 'running'")
+    payload = json.dumps({"action": "cancel", "job_id": job["id"], "queue": "default"})
+    await play.notify(CONTROL, payload)
+    assert (await play.event(job["id"])).kind == "job_cancelled"
+    gate.open.set()
 
 
 async def test_order_is_priority_then_time_then_id(play: Playground) -> None:

@@ -11,15 +11,16 @@ from datetime import datetime
 from itertools import islice
 from typing import TypeVar, cast
 
-from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.jobs import JobRow
 from riverui.engine.dedicated_connection import DedicatedConnection
-from riverui.engine.events import Event, EventKind, Events, JobStats
+from riverui.engine.events import Events
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import JobEnd, Pilot
 from riverui.engine.service import WakeUp
 from riverui.engine.waiting import Backoff
 from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.outcome import Outcome, attempt_error, completed
+from riverui.engine.work.outcome_events import OutcomeEvents
 from riverui.errors import (
     BadRequest,
     DatabaseUnavailable,
@@ -29,7 +30,7 @@ from riverui.errors import (
     RiveruiError,
     SchemaMissing,
 )
-from riverui.storage.interface.engine_params import JobSelectParams, JobSetStateParams
+from riverui.storage.interface.engine_params import JobSetStateParams
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,25 +50,16 @@ _DATABASE_TROUBLES = (
 )
 """Troubles of the database, not of a row: it may be a standby for a moment, or be migrated."""
 
-_STATE = JobRow._fields.index("state")
-_FINALIZED_AT = JobRow._fields.index("finalized_at")
-_new = tuple.__new__
-
-_AVAILABLE_AGAIN = (EventKind.JOB_FAILED, EventKind.JOB_INTERRUPTED, EventKind.JOB_SNOOZED)
-_EVENTS = {
-    JobState.CANCELLED: EventKind.JOB_CANCELLED,
-    JobState.COMPLETED: EventKind.JOB_COMPLETED,
-    JobState.DISCARDED: EventKind.JOB_FAILED,
-    JobState.RETRYABLE: EventKind.JOB_FAILED,
-    JobState.SCHEDULED: EventKind.JOB_SNOOZED,
-}
+_REST = 60.0
+"""Seconds until a second connection is tried again after it has failed: outcomes get on without."""
 
 
 class Completer:
     """Takes outcomes at any rate, and writes them on a connection of its own.
 
-    Where a feature takes part in how attempts end, they are written in transactions through the
-    pilot.
+    What piles up meanwhile is written `beside` it, on a second one, so that one statement runs
+    while the other waits for the disk. Where a feature takes part in how attempts end, they are
+    written in transactions through the pilot.
     """
 
     def __init__(
@@ -79,26 +71,29 @@ class Completer:
         logger: logging.Logger,
         limits: EngineLimits | None = None,
         pilot: Pilot | None = None,
+        beside: DedicatedConnection | None = None,
     ) -> None:
         self._limits = limits = limits or EngineLimits()
         self._at_once = limits.outcomes_at_once
+        self._beside = beside
         self._crowded = limits.crowded
         self._pilot = pilot = pilot or Pilot()
         self._by_feature = pilot.ends
         self._wake_up = WakeUp()
         self._changes: dict[int, tuple[Attempt, Outcome]] = {}
-        self._clock = clock
-        self._events = events
         self._connection = connection
+        self._events = OutcomeEvents(connection, events, clock=clock, logger=logger)
         self._logger = logger
         self._loop = asyncio.get_running_loop()
+        self._pile = limits.completions_beside
+        self._piled = WakeUp()
         self._plain: dict[int, Attempt] = {}
         self._resume = WakeUp()
         self._room = asyncio.Event()
         self._room.set()
         self._stop_by: float | None = None
-        self._telling: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._writing = False
 
     @property
     def waiting(self) -> int:
@@ -126,8 +121,11 @@ class Completer:
                 return
             self._changes.pop(job_id, None)
         plain[job_id] = attempt
-        if len(plain) == 1 or len(plain) == self._at_once or len(plain) >= self._crowded:
+        count = len(plain)
+        if count == 1 or count == self._at_once or count >= self._crowded:
             self._hasten()
+        elif count == self._pile:
+            self._piled.set()
 
     def settle(self, attempt: Attempt, ended: Outcome) -> None:
         """Take in how an attempt ended."""
@@ -139,13 +137,20 @@ class Completer:
 
     async def run(self) -> None:
         """Write what there is, until `finish` was called and all is written."""
-        while self._stop_by is None:
-            await self._wake_up.wait()
-            try:
+        helping = asyncio.create_task(self._help(), name="riverui completer, beside")
+        try:
+            while self._stop_by is None:
+                await self._wake_up.wait()
                 await self._flush()
-            except _OutOfTime:
-                break
-        await self._told()
+            await helping
+            # What it may have given back.
+            await self._flush()
+        except _OutOfTime:
+            helping.cancel()
+            await asyncio.wait([helping])
+        finally:
+            helping.cancel()
+        await self._events.told()
         if self._timer is not None:
             self._timer.cancel()
         if self.waiting:
@@ -160,6 +165,7 @@ class Completer:
         self._stop_by = self._loop.time() + seconds
         self._resume.set()
         self._wake_up.set()
+        self._piled.set()
 
     def _is_late(self, attempt: Attempt) -> bool:
         """Return whether a later attempt at the same job has ended already: the job was rescued
@@ -189,15 +195,44 @@ class Completer:
     async def _flush(self) -> None:
         """Write until so little is left that it may wait for more."""
         while self.waiting:
-            await self._write_plain(_take(self._plain, self._limits.completions))
+            batch = _take(self._plain, self._limits.completions)
+            if len(self._plain) >= self._pile:
+                self._piled.set()
+            self._writing = True
+            try:
+                await self._write_plain(batch)
+            finally:
+                self._writing = False
             await self._write_changes(
                 _take(self._changes, _few_enough(self._changes.values(), self._limits))
             )
-            if self.crowded and self.waiting < self._limits.roomy:
-                self._room.set()
+            self._make_room()
             if 0 < self.waiting < self._at_once and self._stop_by is None:
                 self._hasten()
                 return
+
+    async def _help(self) -> None:
+        """Write what piles up while `_flush` writes; where that fails, `_flush` gets it back."""
+        rest_until = 0.0
+        while self._stop_by is None and self._beside is not None:
+            await self._piled.wait()
+            while (
+                self._writing and len(self._plain) >= self._pile and self._loop.time() > rest_until
+            ):
+                batch = _take(self._plain, self._pile)
+                try:
+                    await self._write_beside(batch, self._beside)
+                except Exception as error:
+                    rest_until = self._loop.time() + _REST
+                    self._wake_up.set()
+                    self._logger.debug(
+                        "outcomes cannot be written on a second connection: %s", error
+                    )
+                self._make_room()
+
+    def _make_room(self) -> None:
+        if self.crowded and self.waiting < self._limits.roomy:
+            self._room.set()
 
     async def _write_plain(self, batch: dict[int, Attempt]) -> None:
         if not batch:
@@ -207,10 +242,17 @@ class Completer:
         except BaseException:
             self._plain = batch | self._plain
             raise
-        await self._told()
-        if self._events.subscriptions:
-            # While the next outcomes are on their way to the database.
-            self._telling = asyncio.create_task(self._tell_completed(batch, written))
+        await self._events.tell_completed(batch, written)
+
+    async def _write_beside(
+        self, batch: dict[int, Attempt], connection: DedicatedConnection
+    ) -> None:
+        try:
+            written = await self._complete(list(batch.values()), connection)
+        except BaseException:
+            self._plain = batch | self._plain
+            raise
+        await self._events.tell_completed(batch, written)
 
     async def _write_changes(self, batch: dict[int, tuple[Attempt, Outcome]]) -> None:
         if not batch:
@@ -220,15 +262,11 @@ class Completer:
         except BaseException:
             self._changes = batch | self._changes
             raise
-        await self._told()
-        if self._events.subscriptions:
-            for row in rows:
-                # A feature may return rows of other jobs, whose states it has changed along.
-                if found := batch.get(row.id):
-                    attempt, ended = found
-                    self._tell(row, attempt, ended.event)
+        await self._events.tell_changed(batch, rows)
 
-    async def _complete(self, attempts: Sequence[Attempt]) -> Sequence[int]:
+    async def _complete(
+        self, attempts: Sequence[Attempt], connection: DedicatedConnection | None = None
+    ) -> Sequence[int]:
         ids = [attempt.row.id for attempt in attempts]
         last = attempts[-1].ended_at
         together = last - attempts[0].ended_at <= self._limits.same_time
@@ -237,7 +275,7 @@ class Completer:
         else:
             ended_at = [attempt.ended_at for attempt in attempts]
         of_attempts = [attempt.row.attempt for attempt in attempts]
-        return await self._connection.call(
+        return await (connection or self._connection).call(
             lambda executor: executor.job_complete_many(ids, ended_at, of_attempts=of_attempts)
         )
 
@@ -298,63 +336,6 @@ class Completer:
         if self._stop_by is not None and self._loop.time() + seconds > self._stop_by:
             raise _OutOfTime
         await self._resume.wait(seconds)
-
-    async def _told(self) -> None:
-        """Wait until subscribers were told of what was written before, so that events keep their
-        order.
-        """
-        if self._telling is not None:
-            await self._telling
-            self._telling = None
-
-    async def _tell_completed(self, batch: dict[int, Attempt], written: Sequence[int]) -> None:
-        ended = [batch.pop(job_id) for job_id in written]
-        if self._events.wants(EventKind.JOB_COMPLETED):
-            now = self._clock()
-            for attempt in ended:
-                self._events.publish(_completion(attempt, now))
-        if not batch:
-            return
-        # Something else ended these meanwhile, perhaps the job itself in a transaction of its own.
-        params = JobSelectParams(ids=tuple(batch), limit=len(batch))
-        try:
-            rows = await self._connection.call(lambda executor: executor.job_row_list(params))
-        except RiveruiError as error:
-            self._logger.warning("subscribers missed %s events: %s", len(batch), error)
-            return
-        for row in rows:
-            self._tell(row, batch[row.id], EventKind.JOB_FAILED)
-
-    def _tell(self, row: JobRow, attempt: Attempt, wanted: EventKind) -> None:
-        """Publish what became of a job, by its row; `wanted` tells what being available again
-        means.
-        """
-        kind = wanted if row.state is JobState.AVAILABLE else _EVENTS.get(row.state)
-        if kind is None or not self._events.wants(kind):
-            return
-        if row.state is JobState.AVAILABLE and kind not in _AVAILABLE_AGAIN:
-            kind = EventKind.JOB_FAILED
-        stats = JobStats(
-            complete_duration=self._clock() - attempt.ended_at,
-            queue_wait_duration=attempt.started_at - attempt.row.scheduled_at,
-            run_duration=attempt.ended_at - attempt.started_at,
-        )
-        self._events.publish(Event(kind=kind, job=row, stats=stats))
-
-
-def _completion(attempt: Attempt, now: datetime) -> Event:
-    """Return the event of a job that just went well: made for each of them, so it has to be
-    quick.
-    """
-    row, ended_at = attempt.row, attempt.ended_at
-    # What `row._replace(state=…, finalized_at=…)` gives, in a third of the time.
-    values = list(row)
-    values[_STATE], values[_FINALIZED_AT] = JobState.COMPLETED, ended_at
-    ended = _new(JobRow, values)
-    stats = JobStats(
-        now - ended_at, attempt.started_at - row.scheduled_at, ended_at - attempt.started_at
-    )
-    return Event(EventKind.JOB_COMPLETED, ended, stats)
 
 
 def _seconds_before_retry(error: Exception, failures: int, backoff: Backoff) -> float:

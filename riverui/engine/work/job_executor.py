@@ -76,6 +76,8 @@ class JobExecutor:
         logs: JobLogs | None,
         threads: WorkerThreads,
     ) -> None:
+        self._begun = asyncio.Event()
+        self._begun.set()
         self._clock = clock
         self._completer = completer
         self._config = config
@@ -106,7 +108,12 @@ class JobExecutor:
         if not self._waiting:
             self._at_once, self._turned_at = _FIRST_TASKS, None
             self._loop.call_soon(self._start_some)
+            self._begun.clear()
         self._waiting.extend(attempts)
+
+    async def begun(self) -> None:
+        """Wait until all that `start` was given has begun."""
+        await self._begun.wait()
 
     if sys.version_info >= (3, 12):
 
@@ -123,6 +130,8 @@ class JobExecutor:
                     break
             if waiting:
                 self._loop.call_soon(self._start_some)
+            else:
+                self._begun.set()
 
     else:
 
@@ -140,6 +149,9 @@ class JobExecutor:
             if waiting:
                 self._turned_at = time.perf_counter()
                 self._loop.call_soon(self._start_some)
+            else:
+                # The tasks' first steps come before whoever waits for it.
+                self._begun.set()
 
     async def _run(self, attempt: Attempt) -> None:
         running.set(attempt)

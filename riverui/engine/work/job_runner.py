@@ -23,6 +23,8 @@ class JobRunner:
         self._connection = DedicatedConnection(
             client.driver, timeout=client.limits.statement_timeout
         )
+        self._beside = DedicatedConnection(client.driver, timeout=client.limits.statement_timeout)
+        """Opened where many jobs end at once."""
         self._deadlines = Deadlines(
             config.job_stuck_threshold.total_seconds(), lambda attempt: attempt.slots.stuck(attempt)
         )
@@ -33,6 +35,7 @@ class JobRunner:
             logger=client.logger,
             limits=client.limits,
             pilot=client.pilot,
+            beside=self._beside,
         )
         self._completion: asyncio.Task[None] | None = None
         self.executor = JobExecutor(
@@ -64,3 +67,4 @@ class JobRunner:
         self._deadlines.close()
         self.threads.close()
         await self._connection.close()
+        await self._beside.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Collection, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -29,6 +29,9 @@ from riverui.engine.work.stuck_jobs import StuckJobs
 from riverui.errors import RiveruiError
 from riverui.storage.interface.engine_params import JobFetchParams
 
+_REST = 60.0
+"""Seconds until a second connection is tried again after it has failed: jobs come without it."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProducerParts:
@@ -36,6 +39,8 @@ class ProducerParts:
 
     connection: DedicatedConnection
     """For fetching."""
+    beside: DedicatedConnection
+    """For fetching more meanwhile: opened where a queue has a backlog, and room for it."""
     executor: JobExecutor
     notifier: Notifier | None
     poller: QueuePoller
@@ -59,19 +64,20 @@ class Producer:
         """Those in `_active`, and those whose job was rescued and came back while they went on."""
         self._beginning = 0
         """Answers whose jobs are not at work yet."""
-        self._cancelled_early: set[int] = set()
-        """Jobs cancelled while the answer that brings them was on its way."""
         self._client = client
+        self._backlog = WakeUp()
+        self._beside = parts.beside
         self._connection = parts.connection
         self._cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
         self._drained = asyncio.Event()
         self._executor = parts.executor
         self._failing = False
-        self._fetching = False
         self._few_enough = limits.fetch_first_rows
         """Jobs that one statement should bring at most, as large as they were last time."""
         self._hungry = False
         """Whether there may be more jobs than could be taken."""
+        self._fetches: list[set[int]] = []
+        """For each answer on its way, or whose jobs have not begun: the jobs cancelled early."""
         self._idle = False
         """Whether it waits for jobs, and has room for them."""
         self._logger: logging.Logger = client.logger
@@ -97,10 +103,12 @@ class Producer:
         self._stopping = False
         self._stuck_jobs = parts.stuck_jobs
         self._taken = 0
-        """Slots in use."""
+        """Slots in use, and those kept for answers on their way."""
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: list[Unsubscribe] = []
         self._wake_up = WakeUp()
+        self._wide = queue.max_workers >= 2 * limits.fetch_rows and not client.pilot.fetches
+        """Whether there may be room for two full answers at once."""
         self._worked = 0
 
     @property
@@ -143,13 +151,15 @@ class Producer:
             await self.close()
             raise
         self.paused = row.paused_at is not None
-        name = f"fetching queue {self.name}"
-        self._tasks.append(
-            asyncio.create_task(
-                keep_running(name, self._fetch, self._logger), name=f"riverui {name}"
-            )
-        )
+        self._keep_running(f"fetching queue {self.name}", self._fetch)
+        if self._wide:
+            self._keep_running(f"fetching more of queue {self.name}", self._fetch_beside)
         self._poller.add(self)
+
+    def _keep_running(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        self._tasks.append(
+            asyncio.create_task(keep_running(name, run, self._logger), name=f"riverui {name}")
+        )
 
     @property
     def waits(self) -> bool:
@@ -174,6 +184,7 @@ class Producer:
         """Fetch no more. What is on its way is worked all the same."""
         self._stopping = True
         self.wake()
+        self._backlog.set()
         self._check_drained()
 
     def end_jobs(self) -> None:
@@ -254,15 +265,56 @@ class Producer:
         """
         some = False
         while not (self.paused or self._stopping):
-            limit = min(self._max_workers - self._taken, self._most_rows, self._few_enough)
+            if self._wide and self._room < self._most_rows:
+                # Many of those that are about to begin may end at once.
+                await self._begun()
+                if self.paused or self._stopping:
+                    break
+            limit = min(self._room, self._few_enough)
             if limit <= 0:
                 self._hungry = True
                 break
+            if some and self._wide:
+                self._backlog.set()
             taken = await self._fetch_some(limit)
             some = some or taken > 0
             if taken < limit:
                 break
         return some
+
+    @property
+    def _room(self) -> int:
+        """Jobs that one statement may bring, were they small."""
+        return min(self._max_workers - self._taken, self._most_rows)
+
+    async def _begun(self) -> None:
+        """Wait until the jobs that have come so far have begun."""
+        if self._beginning:
+            # `_begin` is the next thing that the event loop does.
+            await asyncio.sleep(0)
+        await self._executor.begun()
+
+    async def _fetch_beside(self) -> None:
+        """Fetch full answers while `_fetch` does, which works off a backlog: one statement runs
+        while the other waits for the disk.
+        """
+        rest_until = 0.0
+        while not self._stopping:
+            await self._backlog.wait()
+            while self._fetches and time.monotonic() >= rest_until:
+                await self._begun()
+                limit = self._most_rows
+                if self.paused or self._stopping or min(self._room, self._few_enough) < limit:
+                    break
+                try:
+                    if await self._take(limit, self._beside) < limit:
+                        break
+                except Exception as error:
+                    # `_fetch` goes on alone, and tells if it cannot.
+                    self._logger.debug(
+                        "queue %s is fetched on one connection for now: %s", self.name, error
+                    )
+                    rest_until = time.monotonic() + _REST
 
     async def _fetch_some(self, limit: int) -> int:
         try:
@@ -276,40 +328,45 @@ class Producer:
         params = self._params._replace(except_ids=self._aside.ids)
         return await self._connection.call(lambda executor: executor.job_first_available(params))
 
-    async def _take(self, limit: int) -> int:
+    async def _take(self, limit: int, connection: DedicatedConnection | None = None) -> int:
         """Fetch up to so many jobs, have them worked, and return how many there were."""
         params = self._params._replace(limit=limit, except_ids=self._aside.ids)
         began = time.perf_counter()
-        self._cancelled_early = set()
-        self._fetching = True
+        cancelled_early: set[int] = set()
+        self._fetches.append(cancelled_early)
+        self._taken += limit
+        rows: Sequence[JobRow] = ()
         try:
-            rows = await self._get_available(params)
+            rows = await self._get_available(params, connection or self._connection)
         finally:
-            self._fetching = False
+            self._taken -= limit - len(rows)
+            if not rows:
+                self._over(cancelled_early)
         self.last_fetched_at = self._client.clock()
         self._failing = False
         if rows:
             size = sum(len(row.args) + len(row.metadata) for row in rows)
             self._few_enough = max(1, len(rows) * self._most_characters // max(size, 1))
             self._attempts += len(rows)
-            self._taken += len(rows)
             # Not at once: while these jobs begin, the next ones can be on their way.
             self._beginning += 1
             loop = asyncio.get_running_loop()
-            loop.call_soon(self._begin, rows, self._cancelled_early)
+            loop.call_soon(self._begin, rows, cancelled_early)
         if self._client.extensions.metric_emit:
             self._measure("job_get_available_duration", time.perf_counter() - began)
             self._measure("job_get_available_count", len(rows))
         return len(rows)
 
-    def _get_available(self, params: JobFetchParams) -> Awaitable[Sequence[JobRow]]:
+    def _get_available(
+        self, params: JobFetchParams, connection: DedicatedConnection
+    ) -> Awaitable[Sequence[JobRow]]:
         if self._pilot.fetches:
-            return self._connection.call_in_transaction(
+            return connection.call_in_transaction(
                 lambda executor: self._pilot.get_available(executor, params)
             )
-        return self._connection.call(lambda executor: executor.job_get_available(params))
+        return connection.call(lambda executor: executor.job_get_available(params))
 
-    def _begin(self, rows: Sequence[JobRow], cancelled_early: Set[int]) -> None:
+    def _begin(self, rows: Sequence[JobRow], cancelled_early: set[int]) -> None:
         """Have fetched jobs worked; those that come too late, or were cancelled on their way, end
         at once.
         """
@@ -320,11 +377,21 @@ class Producer:
             self._active[attempt.row.id] = attempt
             if self._stop_cause is not None:
                 attempt.end(self._stop_cause)
-        # The next fetch may be on its way already, and what is cancelled now be noted there.
-        for job_id in cancelled_early | self._cancelled_early:
+        for job_id in cancelled_early:
             if (cancelled := self._active.get(job_id)) is not None:
                 cancelled.end(Cause.REMOTE)
+        self._over(cancelled_early)
         executor.start(attempts)
+
+    def _over(self, cancelled_early: set[int]) -> None:
+        """Forget an answer, which brought nothing or whose jobs begin."""
+        # By identity: two empty sets are equal.
+        self._fetches = [fetch for fetch in self._fetches if fetch is not cancelled_early]
+        if self._hungry and self._taken < self._max_workers:
+            self._hungry = False
+            self.wake()
+        if self._stopping:
+            self._check_drained()
 
     def _fetch_failed(self, error: RiveruiError) -> None:
         logger = self._logger
@@ -363,8 +430,9 @@ class Producer:
         if attempt is not None:
             self._logger.info("job %s (%s) is cancelled remotely", job_id, attempt.row.kind)
             attempt.end(Cause.REMOTE)
-        elif self._fetching or self._beginning:
-            self._cancelled_early.add(job_id)
+        else:
+            for cancelled_early in self._fetches:
+                cancelled_early.add(job_id)
 
     def _set_paused(self, paused: bool, row: QueueRow | None = None) -> None:
         if paused == self.paused:
@@ -384,5 +452,5 @@ class Producer:
         self._client.events.publish(Event(kind=kind, queue=row))
 
     def _check_drained(self) -> None:
-        if self._stopping and not self._fetching and not self._attempts:
+        if self._stopping and not self._fetches and not self._attempts:
             self._drained.set()

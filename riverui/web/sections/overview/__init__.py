@@ -19,5 +19,8 @@ SECTION = Section(
         GuardedRoute("GET", "/figures/{chart}", "overview.chart", "figures.read", chart.show),
     ),
     api=(*api.ENDPOINTS, health.ENDPOINT, metrics.ENDPOINT),
-    rights={"figures.read": "see figures, charts and the health report", "metrics.read": "read Prometheus metrics"},
+    rights={
+        "figures.read": "see figures, charts and the health report",
+        "metrics.read": "read Prometheus metrics",
+    },
 )
