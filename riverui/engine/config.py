@@ -25,6 +25,8 @@ _MOST_ID_CHARACTERS = 100
 """River's limit for a client's id."""
 _MOST_LOG_BYTES = 64 * 1024 * 1024
 """River's limit for the logs of all attempts at a job."""
+_SHORTEST_HEARTBEAT = timedelta(milliseconds=100)
+"""For tests: in production a busy machine would be taken for dead."""
 _MOST_WORKERS = 10_000
 """River's limit for `max_workers`."""
 
@@ -111,6 +113,10 @@ class ClientConfig:
     """Lets jobs be inserted whose kind has no worker here."""
 
     # Maintenance
+    heartbeat_interval: timedelta = timedelta(seconds=20)
+    """Between two signs of life, where riverui's table of clients is there: jobs of a client that
+    gives none for three and a half times as long are rescued. NO_LIMIT gives none.
+    """
     leader_election_disabled: bool = False
     discard_unknown_stuck_jobs: bool = False
     """River's leader discards a stuck job of a kind it does not know. Ours leaves it alone unless
@@ -134,6 +140,12 @@ class ClientConfig:
             raise ConfigError(f"id must have 1 to {_MOST_ID_CHARACTERS} characters.")
         _check_span("fetch_cooldown", self.fetch_cooldown, least=_MILLISECOND)
         _check_span("fetch_poll_interval", self.fetch_poll_interval, least=_MILLISECOND)
+        _check_span(
+            "heartbeat_interval",
+            self.heartbeat_interval,
+            least=_SHORTEST_HEARTBEAT,
+            or_no_limit=True,
+        )
         _check_span("job_stuck_threshold", self.job_stuck_threshold)
         _check_span("job_cleaner_timeout", self.job_cleaner_timeout, least=_MILLISECOND)
         if self.soft_stop_timeout is not None:

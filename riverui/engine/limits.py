@@ -71,6 +71,12 @@ class EngineLimits:
     """Where a look is all there is: River's figure."""
     keep_alive_seconds: float = 30.0
     """Between two signs of life of a client's producers to its features: River's figure."""
+    look_for_clients_seconds: float = 60.0
+    """Between two looks whether somebody has made the table of clients: about as long as nobody
+    waits for it.
+    """
+    forget_clients_after: timedelta = timedelta(days=1)
+    """How long clients that were declared dead are shown: until somebody has asked why."""
     loop_check_seconds: float = 1.0
     """Between two looks whether the event loop is blocked."""
     loop_blocked_seconds: float = 1.0

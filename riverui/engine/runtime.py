@@ -12,6 +12,7 @@ from riverui.actions.marks import mark_insert_release
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import QueueConfig
 from riverui.engine.dedicated_connection import DedicatedConnection
+from riverui.engine.heartbeats.heartbeats import Heartbeats
 from riverui.engine.lead.elector import ElectionTimes, Elector, steady_clock
 from riverui.engine.lead.maintenance.queue_maintainer import Inserts, queue_maintainer
 from riverui.engine.lead.maintenance.service import ServiceContext
@@ -58,7 +59,7 @@ _MOST_THREADS = 64
 _NEEDED = (LISTENING, NOTIFYING, REINDEXING, TRANSACTION_STATUS)
 """Optional parts of a driver that the engine makes use of."""
 _CONNECTIONS = (
-    "A running client keeps up to four connections of its own besides its pool, however many queues"
+    "A running client keeps up to five connections of its own besides its pool, however many queues"
     " it works: one client with many queues needs fewer than many clients."
 )
 
@@ -90,6 +91,7 @@ class ClientRuntime:
         self._client = client
         self._fetching = DedicatedConnection(driver, timeout=client.limits.statement_timeout)
         self._fetching_beside = DedicatedConnection(driver, timeout=client.limits.statement_timeout)
+        self.heartbeats = Heartbeats(client, self.producers)
         self._hurry = asyncio.Event()
         self._leader = leader
         self._logger = logger
@@ -141,6 +143,8 @@ class ClientRuntime:
                 self._serve("release mark", self._mark_release)
             if client.pilot.keeps_alive:
                 self._serve("signs of life", self._keep_alive)
+            # No job is taken before the database knows whose it is.
+            await self.heartbeats.start()
             for name, queue in client.config.queues.items():
                 await self.add_queue(name, queue)
             if not client.config.leader_election_disabled:
@@ -160,6 +164,7 @@ class ClientRuntime:
             if name in self.producers:
                 raise QueueAlreadyAdded(name)
             producer = Producer(name, queue, self._client, self._producer_parts)
+            self.heartbeats.admit(producer)
             try:
                 await producer.start()
             except BaseException:
@@ -215,6 +220,7 @@ class ClientRuntime:
         await self.runner.stop(
             _LAST_SECONDS_ABANDONED if self._abandoned.is_set() else _LAST_SECONDS
         )
+        await self.heartbeats.stop(jobs_left=left + self.runner.unwritten > 0)
         await self._fetching.close()
         await self._fetching_beside.close()
         await self._say_farewell([producer.status for producer in producers])

@@ -76,7 +76,7 @@ async def test_a_start_without_a_connection_left_says_how_many_it_takes(play: Pl
         narrow = url._replace(netloc=f"{name}@{url.netloc.rpartition('@')[2]}")
         client = Client(urlunsplit(narrow), play.config())
         with pytest.raises(
-            TooManyConnections, match=r"limit is reached\. .* up to four connections"
+            TooManyConnections, match=r"limit is reached\. .* up to five connections"
         ):
             await client.start()
         assert not client.started

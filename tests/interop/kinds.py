@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -59,8 +61,16 @@ class JsonArgs:
 class Bench:
     """Where the workers work: whom they tell, and what they wait for."""
 
-    def __init__(self, *, say: Callable[..., None], journal: str | None, quiet: bool) -> None:
+    def __init__(
+        self,
+        *,
+        say: Callable[..., None],
+        journal: str | None,
+        quiet: bool,
+        locks: str | None = None,
+    ) -> None:
         self.quiet = quiet
+        self._locks = os.open(locks, os.O_CREAT | os.O_RDWR) if locks else None
         self._journal = (
             os.open(journal, os.O_APPEND | os.O_CREAT | os.O_WRONLY) if journal else None
         )
@@ -85,6 +95,23 @@ class Bench:
         """Add a line to the journal: what a job did survives the process."""
         if self._journal is not None:
             os.write(self._journal, f"{what} {job.id} {job.attempt}\n".encode())
+
+    @contextmanager
+    def alone(self, job: Job[Args]) -> Iterator[None]:
+        """Note `twice` where another process is at the job right now, as far as they share a file
+        of locks; a process that dies has none.
+        """
+        if self._locks is None:
+            yield
+            return
+        try:
+            fcntl.lockf(self._locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, job.id)
+        except OSError:
+            self.note("twice", job)
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, job.id)
 
     def released(self, id: int) -> asyncio.Event:
         """Set when the test lets a blocked job go on."""
@@ -210,6 +237,10 @@ class Soak(Working):
     """Fails, snoozes and ends as its args say, and keeps a journal of it."""
 
     async def act(self, job: Job[Args], args: Args) -> None:
+        with self.bench.alone(job):
+            await self._act(job, args)
+
+    async def _act(self, job: Job[Args], args: Args) -> None:
         self.bench.note("start", job)
         if args.seconds:
             try:

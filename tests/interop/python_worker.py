@@ -46,7 +46,10 @@ class Program:
     def __init__(self, database_url: str, settings: Settings, schema: str | None) -> None:
         self.settings = settings
         self.bench = Bench(
-            say=self.say, journal=settings.get("journal"), quiet=settings.get("quiet", False)
+            say=self.say,
+            journal=settings.get("journal"),
+            quiet=settings.get("quiet", False),
+            locks=settings.get("locks"),
         )
         self.pool: AsyncConnectionPool[Any] | None = None
         self._url = database_url
@@ -120,6 +123,7 @@ class Program:
             for name in (
                 "fetch_cooldown",
                 "fetch_poll_interval",
+                "heartbeat_interval",
                 "job_stuck_threshold",
                 "soft_stop_timeout",
             )

@@ -101,6 +101,7 @@ async def test_nobody_is_declared_dead_before_the_time(driver: PostgresDriver, m
         assert await db.client_declare_dead(by="two") is None
         await silence(make, "one", DEAD_AFTER - 0.1)
         due_in = (await db.client_heartbeat(two, STATUS)).due_in
+        assert due_in is not None
         assert due_in == pytest.approx(2, abs=1)
         assert await db.client_declare_dead(by="two") is None
         (silent, _) = await db.client_list(limit=10)

@@ -25,6 +25,8 @@ class Cause(Enum):
 
     REMOTE = "remote"
     """Somebody cancelled the job."""
+    SILENT = "silent"
+    """Others may take its client for dead, and work its jobs."""
     STOP = "stop"
     """The client stops."""
     TIMEOUT = "timeout"

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from riverui.engine.work.threads import WorkerThreads
 
 
+_INTERRUPTIONS = {
+    Cause.SILENT: "as its client was cut off",
+    Cause.STOP: "by the client's stop",
+}
+"""Why an attempt was interrupted that is given back as if there had been none."""
 _TURN = 0.002
 """Seconds that starting jobs may take of one turn of the event loop: what else waits is not late by
 more.
@@ -231,10 +236,9 @@ class JobExecutor:
                 log_cancellation(self._logger, row, cancel)
             text = outcome.attempt_error(row, attempt.started_at, cancel)
             return outcome.cancelled(row, now, attempt.metadata(), text)
-        if attempt.cause is Cause.STOP and isinstance(error, asyncio.CancelledError):
-            self._logger.info(
-                "job %s was interrupted by the client's stop, and is available again", row.id
-            )
+        if attempt.cause in _INTERRUPTIONS and isinstance(error, asyncio.CancelledError):
+            why = _INTERRUPTIONS[attempt.cause]
+            self._logger.info("job %s was interrupted %s, and is available again", row.id, why)
             return outcome.interrupted(row, now, attempt.metadata())
         return await self._failure(attempt, error)
 

@@ -49,6 +49,11 @@ class JobRunner:
             threads=self.threads,
         )
 
+    @property
+    def unwritten(self) -> int:
+        """How many outcomes have not been written; after `stop` those that are lost."""
+        return self._completer.waiting
+
     def start(self) -> None:
         """Begin to collect the logs of jobs, and to write outcomes."""
         if self.logs is not None:

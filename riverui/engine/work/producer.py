@@ -74,6 +74,8 @@ class Producer:
         self._failing = False
         self._few_enough = limits.fetch_first_rows
         """Jobs that one statement should bring at most, as large as they were last time."""
+        self._held_back: Cause | None = None
+        """Why it must not fetch, and jobs that come all the same end at once."""
         self._hungry = False
         """Whether there may be more jobs than could be taken."""
         self._fetches: list[set[int]] = []
@@ -164,7 +166,12 @@ class Producer:
     @property
     def waits(self) -> bool:
         """Whether a poll could find something for it to do."""
-        return self._idle and not self.paused and self._taken < self._max_workers
+        return (
+            self._idle
+            and not self.paused
+            and not self._held_back
+            and self._taken < self._max_workers
+        )
 
     def wake(self) -> None:
         """Fetch as soon as the cooldown allows."""
@@ -192,6 +199,27 @@ class Producer:
         self._stop_cause = Cause.STOP
         for attempt in tuple(self._active.values()):
             attempt.end(Cause.STOP)
+
+    def hold_back(self, cause: Cause) -> None:
+        """Fetch no more until `go_on`; cancel the jobs at work, and those that may still come."""
+        self._held_back = cause
+        for attempt in tuple(self._active.values()):
+            attempt.end(cause)
+
+    def go_on(self) -> None:
+        """Fetch again after `hold_back`."""
+        self._held_back = None
+        self.wake()
+
+    @property
+    def expecting(self) -> bool:
+        """Whether jobs may be on their way."""
+        return self._fetching or self._beginning > 0
+
+    @property
+    def slots(self) -> tuple[int, int]:
+        """The most jobs at once, and how many of these slots are taken."""
+        return self._max_workers, self._taken
 
     async def drained(self) -> None:
         """Wait until nothing is fetched and nothing runs any more."""
@@ -264,11 +292,11 @@ class Producer:
         any came.
         """
         some = False
-        while not (self.paused or self._stopping):
+        while not (self.paused or self._stopping or self._held_back):
             if self._wide and self._room < self._most_rows:
                 # Many of those that are about to begin may end at once.
                 await self._begun()
-                if self.paused or self._stopping:
+                if self.paused or self._stopping or self._held_back:
                     break
             limit = min(self._room, self._few_enough)
             if limit <= 0:
@@ -375,8 +403,8 @@ class Producer:
         attempts = [executor.attempt(row, self) for row in rows]
         for attempt in attempts:
             self._active[attempt.row.id] = attempt
-            if self._stop_cause is not None:
-                attempt.end(self._stop_cause)
+            if cause := self._stop_cause or self._held_back:
+                attempt.end(cause)
         for job_id in cancelled_early:
             if (cancelled := self._active.get(job_id)) is not None:
                 cancelled.end(Cause.REMOTE)

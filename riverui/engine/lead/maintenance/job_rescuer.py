@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
+from riverui.actions.rescue import cancel_requested, ended, retried
 from riverui.domain.jobs import JobRow, JobState
-from riverui.domain.stored_json import read_object
-from riverui.engine.args import gojson
 from riverui.engine.config import ClientConfig
 from riverui.engine.lead.maintenance.service import (
     SET_ASIDE_SECONDS,
@@ -21,18 +21,17 @@ from riverui.engine.lead.maintenance.service import (
 from riverui.engine.pilot import Pilot, RescueBatch, StuckParams
 from riverui.engine.work.outcome import error_text, next_retry
 from riverui.engine.work.set_aside import SetAside, is_rows_fault, passing_over
-from riverui.engine.work.worker import Job, WorkUnit
+from riverui.engine.work.worker import Job, Worker, WorkUnit
 from riverui.engine.work.worker_settings import timeout_of
 from riverui.errors import DatabaseError
-from riverui.storage.interface import Executor
+from riverui.storage.interface import CLIENTS, Executor
+from riverui.storage.interface.clients import DeadClient
 from riverui.storage.interface.engine_params import JobRescueParams
 
 _BATCH = 1_000
 """Jobs in one statement: fewer than River takes, since these come with their args, which may be
 large.
 """
-_ERROR = "Stuck job rescued by JobRescuer"
-"""As River has it: its clients may look for it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +43,19 @@ class Rescued:
     retried: int = 0
     unknown: Counter[str] = field(default_factory=Counter)
     """Stuck jobs of kinds that nobody here works, by kind, where they are left alone."""
+
+
+class _Stuck(NamedTuple):
+    """Jobs to look at, and how."""
+
+    attempted_before: datetime
+    """Those attempted later are left alone."""
+    read: Callable[[Executor, int, int], Awaitable[Sequence[JobRow]]]
+    """Returns up to so many, by id and above one."""
+    first: Callable[[Executor, int], Awaitable[int | None]]
+    """Returns the id of the first above one."""
+    decide: Callable[[Sequence[JobRow], Counter[str]], list[JobRescueParams]]
+    """Returns what becomes of them; those left alone are counted by kind."""
 
 
 class JobRescuer:
@@ -73,6 +85,31 @@ class JobRescuer:
     async def run_once(self) -> Rescued:
         """Look at every stuck job, and return what became of them."""
         before = self._context.clock() - self._config.rescue_after
+
+        async def read(executor: Executor, last: int, limit: int) -> Sequence[JobRow]:
+            return await self._pilot.get_stuck(executor, StuckParams(before, last, limit))
+
+        async def first(executor: Executor, last: int) -> int | None:
+            return await executor.job_first_stuck(attempted_before=before, after_id=last)
+
+        return await self._rescue(_Stuck(before, read, first, self._decide))
+
+    async def rescue_client(self, dead: DeadClient) -> Rescued:
+        """Look at every job that a dead client left, and return what became of them.
+
+        Nobody works these any more: neither how long they may take nor whether their kind is known
+        here matters.
+        """
+
+        async def read(executor: Executor, last: int, limit: int) -> Sequence[JobRow]:
+            return await CLIENTS.on(executor).job_get_held(dead, after_id=last, limit=limit)
+
+        async def first(executor: Executor, last: int) -> int | None:
+            return await CLIENTS.on(executor).job_first_held(dead, after_id=last)
+
+        return await self._rescue(_Stuck(dead.attempted_before, read, first, self._decide_left))
+
+    async def _rescue(self, jobs: _Stuck) -> Rescued:
         states: Counter[JobState] = Counter()
         unknown: Counter[str] = Counter()
         last = 0
@@ -80,12 +117,12 @@ class JobRescuer:
         async def rescue(limit: int) -> int:
             nonlocal last
             async with self._begin() as executor:
-                stuck = await self._pilot.get_stuck(executor, StuckParams(before, last, limit))
+                stuck = await jobs.read(executor, last, limit)
             if not stuck:
                 return 0
             last = stuck[-1].id
-            rescues = self._decide(stuck, unknown)
-            changed = await self._write(rescues, before)
+            rescues = jobs.decide(stuck, unknown)
+            changed = await self._write(rescues, jobs.attempted_before)
             states.update(rescue.state for rescue in rescues if rescue.id in changed)
             return len(stuck)
 
@@ -93,7 +130,7 @@ class JobRescuer:
             """Return the next job, which cannot be read."""
             nonlocal last
             async with self._context.executor() as executor:
-                found = await executor.job_first_stuck(attempted_before=before, after_id=last)
+                found = await jobs.first(executor, last)
             last = found or last
             return found
 
@@ -140,20 +177,36 @@ class JobRescuer:
         rescues: list[JobRescueParams] = []
         for row in stuck:
             unit = config.workers.get(row.kind) if config.workers else None
-            if _cancel_requested(row):
-                rescues.append(_ended(row, JobState.CANCELLED, now))
+            if cancel_requested(row):
+                rescues.append(ended(row, JobState.CANCELLED, now))
             elif unit is not None:
                 rescues.extend(self._decide_known(row, unit, now))
             elif config.discard_unknown_stuck_jobs:
-                rescues.append(_ended(row, JobState.DISCARDED, now))
+                rescues.append(ended(row, JobState.DISCARDED, now))
             else:
                 unknown[row.kind] += 1
         return rescues
 
+    def _decide_left(self, left: Sequence[JobRow], _: Counter[str]) -> list[JobRescueParams]:
+        """Decide about jobs whose client is dead."""
+        config, now = self._config, self._context.clock()
+        rescues: list[JobRescueParams] = []
+        for row in left:
+            unit = config.workers.get(row.kind) if config.workers else None
+            if cancel_requested(row):
+                rescues.append(ended(row, JobState.CANCELLED, now))
+            elif unit is None:
+                rescues.append(self._tried_again(row, now))
+            else:
+                rescues.extend(self._decide_known(row, unit, now, dead=True))
+        return rescues
+
     def _decide_known(
-        self, row: JobRow, unit: WorkUnit, now: datetime
+        self, row: JobRow, unit: WorkUnit, now: datetime, *, dead: bool = False
     ) -> Iterator[JobRescueParams]:
-        """Decide by the rules of the job's own worker, where its args can be read."""
+        """Decide by the rules of the job's own worker, where its args can be read. Unless its
+        client is `dead`, it may take as long as it may.
+        """
         config, logger = self._config, self._context.logger
         job: Job[object] | None = None
         try:
@@ -163,17 +216,24 @@ class JobRescuer:
             # Both may run the program's own code, which may raise anything.
             logger.warning("%s: job %d: %s", self.name, row.id, error_text(error))
         else:
-            if timeout < timedelta(0) or now - (row.attempted_at or row.created_at) < timeout:
+            taken = now - (row.attempted_at or row.created_at)
+            if not dead and (timeout < timedelta(0) or taken < timeout):
                 return
+        yield self._tried_again(row, now, unit.worker, job)
+
+    def _tried_again(
+        self,
+        row: JobRow,
+        now: datetime,
+        worker: Worker[object] | None = None,
+        job: Job[object] | None = None,
+    ) -> JobRescueParams:
+        """Return a job's rescue by how often it may be tried, and when its worker says."""
         if row.attempt >= row.max_attempts:
-            yield _ended(row, JobState.DISCARDED, now)
-        else:
-            policy = config.retry_policy
-            yield _retried(
-                row,
-                now,
-                next_retry(row, now, worker=unit.worker, job=job, policy=policy, logger=logger),
-            )
+            return ended(row, JobState.DISCARDED, now)
+        policy, logger = self._config.retry_policy, self._context.logger
+        retry_at = next_retry(row, now, worker=worker, job=job, policy=policy, logger=logger)
+        return retried(row, now, retry_at)
 
     def _tell(self, done: Rescued) -> None:
         if done.cancelled or done.discarded or done.retried:
@@ -191,24 +251,3 @@ class JobRescuer:
                 done.unknown.total(),
                 ", ".join(kind for kind, _ in done.unknown.most_common(10)),
             )
-
-
-def _cancel_requested(row: JobRow) -> bool:
-    key = "cancel_attempted_at"
-    if key not in row.metadata:
-        return False
-    return bool(read_object(row.metadata).get(key))
-
-
-def _error(row: JobRow, now: datetime) -> str:
-    return gojson.dump({"at": now, "attempt": max(row.attempt, 0), "error": _ERROR, "trace": ""})
-
-
-def _ended(row: JobRow, state: JobState, now: datetime) -> JobRescueParams:
-    return JobRescueParams(id=row.id, state=state, error=_error(row, now), finalized_at=now)
-
-
-def _retried(row: JobRow, now: datetime, retry_at: datetime) -> JobRescueParams:
-    return JobRescueParams(
-        id=row.id, state=JobState.RETRYABLE, error=_error(row, now), scheduled_at=retry_at
-    )

@@ -166,7 +166,8 @@ def _seen(row: Any) -> SeenClient:
         id=row.id,
         running=row.running,
         held=[
-            HeldJob(id=id, kind=kind, queue=queue, attempted_at=at) for id, kind, queue, at in held
+            HeldJob(id=job_id, kind=kind, queue=queue, attempted_at=at)
+            for job_id, kind, queue, at in held
         ],
         seen_at=row.seen_at,
         queues=row.queues,

@@ -139,8 +139,8 @@ order by s.client
 limit :limit::bigint;
 
 -- name: job_get_held
--- As job_get_stuck does: running jobs are few. What the client took since it was declared dead, or what a later client of
--- the same id has, is not its own any more.
+-- As job_get_stuck does: running jobs are few. What the client took since it was declared dead, or what a later client
+-- of the same id has, is not its own any more.
 with running as materialized (
   select j.id
   from /* schema */river_job j

@@ -1,0 +1,118 @@
+"""What becomes of jobs whose worker is gone, by River's rules; and the rescue of those that a
+silent client left, as somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from riverui.domain.clock import rfc3339_nano
+from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.retries import default_retry
+from riverui.domain.stored_json import read_object
+from riverui.errors import BadRequest, NotFound
+from riverui.storage.interface import CLIENTS, Driver
+from riverui.storage.interface.clients import SILENT_AFTER, DeadClient
+from riverui.storage.interface.engine_params import JobRescueParams
+
+_AT_ONCE = 100
+"""Jobs in one statement: they come with their args, which may be large."""
+_ERROR = "Stuck job rescued by JobRescuer"
+"""As River has it: its clients may look for it."""
+_MOST_CLIENTS = 1_000
+"""Rows among which a client is looked for by its id."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientRescue:
+    """What became of the jobs that a client left."""
+
+    client: DeadClient
+    states: Mapping[JobState, int]
+    """How many jobs are now in which state."""
+
+    @property
+    def jobs(self) -> int:
+        """How many there were."""
+        return sum(self.states.values())
+
+
+def cancel_requested(row: JobRow) -> bool:
+    """Return whether somebody asked to cancel the job."""
+    key = "cancel_attempted_at"
+    if key not in row.metadata:
+        return False
+    return bool(read_object(row.metadata).get(key))
+
+
+def ended(row: JobRow, state: JobState, now: datetime) -> JobRescueParams:
+    """Return the rescue of a job that is not tried again."""
+    return JobRescueParams(id=row.id, state=state, error=_error(row, now), finalized_at=now)
+
+
+def retried(row: JobRow, now: datetime, retry_at: datetime) -> JobRescueParams:
+    """Return the rescue of a job that is tried again then."""
+    return JobRescueParams(
+        id=row.id, state=JobState.RETRYABLE, error=_error(row, now), scheduled_at=retry_at
+    )
+
+
+def by_default(row: JobRow, now: datetime) -> JobRescueParams:
+    """Return what becomes of a job whose worker's own rules are not known here."""
+    if cancel_requested(row):
+        return ended(row, JobState.CANCELLED, now)
+    if row.attempt >= row.max_attempts:
+        return ended(row, JobState.DISCARDED, now)
+    return retried(row, now, default_retry(row, now=now))
+
+
+async def rescue_client(
+    driver: Driver, id: str, *, by: str, time_limit: timedelta | None = None
+) -> ClientRescue:
+    """Declare a silent client dead without waiting any longer, rescue its jobs, and return what
+    became of them. `by` is who asked for it.
+
+    NotFound without such a client. BadRequest for one that was heard of lately: its jobs are being
+    worked.
+    """
+    async with driver.autocommit(timeout=time_limit) as executor:
+        dead = await CLIENTS.on(executor).client_declare_dead(by=by, after=SILENT_AFTER, id=id)
+        if dead is None:
+            rows = await CLIENTS.on(executor).client_list(limit=_MOST_CLIENTS)
+            known = [row for row in rows if row.id == id]
+    if dead is None:
+        if not known:
+            raise NotFound("There is no client of this id that gives signs of life.")
+        if any(row.declared_dead_at is None for row in known):
+            raise BadRequest("This client is alive: it was heard of just now. Nothing was changed.")
+        raise BadRequest("This client was declared dead already, and its jobs are rescued.")
+    states: Counter[JobState] = Counter()
+    last, full = 0, True
+    while full:
+        async with driver.autocommit(timeout=time_limit) as executor:
+            rows_held = await CLIENTS.on(executor).job_get_held(dead, after_id=last, limit=_AT_ONCE)
+            now = datetime.now(UTC)
+            rescues = [by_default(row, now) for row in rows_held]
+            changed = set(
+                await executor.job_rescue_many(rescues, attempted_before=dead.attempted_before)
+            )
+        states.update(rescue.state for rescue in rescues if rescue.id in changed)
+        full = len(rows_held) == _AT_ONCE
+        last = rows_held[-1].id if rows_held else last
+    async with driver.autocommit(timeout=time_limit) as executor:
+        await CLIENTS.on(executor).client_rescued(dead.life, states.total())
+    return ClientRescue(client=dead, states=states)
+
+
+def _error(row: JobRow, now: datetime) -> str:
+    told = {
+        "at": rfc3339_nano(now),
+        "attempt": max(row.attempt, 0),
+        "error": _ERROR,
+        "trace": "",
+    }
+    return json.dumps(told, separators=(",", ":"))
