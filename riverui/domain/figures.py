@@ -4,7 +4,7 @@ kind. Charts, the health report and the pages of kinds are made of it, wherever 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -82,6 +82,11 @@ class Tally:
         return self.completed + self.failed
 
     @property
+    def spent(self) -> timedelta:
+        """Return how long the attempts that rows tell of ran together."""
+        return timedelta(microseconds=self.run.sum_us + self.failed_run.sum_us)
+
+    @property
     def failing(self) -> float | None:
         """Return the share of attempts that failed, from 0 to 1; None without any."""
         return self.failed / self.attempts if self.attempts else None
@@ -154,6 +159,22 @@ class Figures:
             if column.tally is not None:
                 total.merge(column.tally)
         return total
+
+    @property
+    def by_kind(self) -> Mapping[str, Tally]:
+        """Return what was done of each kind, over the whole window."""
+        return self._by(lambda queue, kind: kind)
+
+    @property
+    def by_queue(self) -> Mapping[str, Tally]:
+        """Return what was done in each queue, over the whole window."""
+        return self._by(lambda queue, kind: queue)
+
+    def _by(self, key: Callable[[str, str], str]) -> Mapping[str, Tally]:
+        found: dict[str, Tally] = {}
+        for pair, tally in self.pairs.items():
+            found.setdefault(key(*pair), Tally()).merge(tally)
+        return found
 
     @property
     def sampled(self) -> int:

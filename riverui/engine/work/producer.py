@@ -214,7 +214,7 @@ class Producer:
     @property
     def expecting(self) -> bool:
         """Whether jobs may be on their way."""
-        return self._fetching or self._beginning > 0
+        return bool(self._fetches) or self._beginning > 0
 
     @property
     def slots(self) -> tuple[int, int]:

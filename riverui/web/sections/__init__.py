@@ -9,6 +9,7 @@ from riverui.web.http.section import Section
 from riverui.web.sections import (
     about,
     jobs,
+    kinds,
     marks,
     operations,
     overview,
@@ -22,6 +23,7 @@ SECTIONS: tuple[Section, ...] = (
     overview.SECTION,
     jobs.SECTION,
     queues.SECTION,
+    kinds.SECTION,
     periodic.SECTION,
     operations.SECTION,
     about.SECTION,

@@ -1,0 +1,154 @@
+"""The kinds of jobs: how many ended, how many failed, how long they took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.domain.figures import OTHER, Figures, Tally, Window
+from riverui.errors import BadRequest, DatabaseError
+from riverui.web.http.context import dashboard
+from riverui.web.http.problems import error_page
+from riverui.web.http.urls import only, url
+from riverui.web.search.figure_addresses import (
+    WindowChoice,
+    read_window,
+    window_choices,
+    with_window,
+)
+from riverui.web.view.facts import fact
+from riverui.web.view.page_parts import Choice, Problem
+from riverui.web.view.render import respond
+
+_SHOWN = 200
+"""Kinds in the list."""
+_MATCH_LENGTH = 200
+"""Characters of the text that names must contain."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindLine:
+    """A kind in the list."""
+
+    kind: str
+    """Empty for all kinds that are not told apart."""
+    url: str
+    """Its page; empty where it has none."""
+    tally: Tally
+    queues: tuple[str, ...]
+    """Those in which jobs of it ended, the busiest first."""
+    share: float
+    """Of the time that the kind with the most took, from 0 to 1."""
+
+    @property
+    def run(self) -> timedelta | None:
+        """95 of 100 completed jobs ran no longer."""
+        return self.tally.run.quantile(0.95)
+
+    @property
+    def wait(self) -> timedelta | None:
+        """95 of 100 jobs that ended had waited no longer."""
+        return self.tally.wait.quantile(0.95)
+
+
+_ORDERS: Mapping[str, tuple[str, Callable[[KindLine], Any]]] = {
+    "time": ("Most time first", lambda line: -line.tally.spent),
+    "failed": ("Most failures first", lambda line: -line.tally.failed),
+    "ended": ("Most ended first", lambda line: -line.tally.ended),
+    "wait": ("Longest wait first", lambda line: -(line.wait or timedelta(0))),
+    "name": ("By name", lambda line: 0),
+}
+"""Label and sort key of each order, by its name in the address; kinds that are alike go by name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindsIndex:
+    """The list of kinds."""
+
+    template: ClassVar[str] = "kinds/index.html"
+    fragments: ClassVar[Mapping[str, str]] = {"kinds-list": "kinds/_list.html"}
+
+    lines: tuple[KindLine, ...]
+    match: str
+    orders: tuple[Choice, ...]
+    figures: Figures
+    windows: tuple[WindowChoice, ...]
+    more: bool
+    """There are more kinds than are shown."""
+    self_url: str
+    problem: Problem | None
+    """Why kinds of which nothing ended are missing."""
+
+
+async def index(request: Request) -> Response:
+    """Answer with the kinds that match, in the order asked for."""
+    only(request, "match", "order", "window")
+    window = read_window(request)
+    match = request.query_params.get("match", "")[:_MATCH_LENGTH]
+    order = request.query_params.get("order") or next(iter(_ORDERS))
+    if order not in _ORDERS:
+        raise BadRequest(f"Unknown order; the orders are {', '.join(_ORDERS)}.")
+    board = dashboard(request)
+    figures = await board.figures.read(window)
+    names: Sequence[str] = ()
+    problem = None
+    found = await fact(
+        board.driver, lambda executor: executor.job_kind_list(match=match, limit=_SHOWN + 1)
+    )
+    if isinstance(found, DatabaseError):
+        told = error_page(request, found)[1]
+        problem = Problem(title=told.title, detail=told.detail)
+    else:
+        names = found
+    lines = sorted(_lines(request, figures, names, match), key=lambda line: line.kind)
+    lines.sort(key=_ORDERS[order][1])
+
+    def address(*, window: Window = window, order: str = order) -> str:
+        given = order if order != next(iter(_ORDERS)) else ""
+        return with_window(url(request, "kinds.index"), window, match=match, order=given)
+
+    return respond(
+        request,
+        KindsIndex(
+            lines=tuple(lines[:_SHOWN]),
+            match=match,
+            orders=tuple(
+                Choice(value=value, label=label, url=address(order=value), current=value == order)
+                for value, (label, _) in _ORDERS.items()
+            ),
+            figures=figures,
+            windows=window_choices(window, lambda other: address(window=other)),
+            more=len(lines) > _SHOWN or len(names) > _SHOWN,
+            self_url=address(),
+            problem=problem,
+        ),
+    )
+
+
+def _lines(
+    request: Request, figures: Figures, names: Sequence[str], match: str
+) -> Iterator[KindLine]:
+    """Yield the kinds that figures or rows know."""
+    tallies = {
+        kind: tally
+        for kind, tally in figures.by_kind.items()
+        if match.lower() in kind.lower() or not match
+    }
+    longest = max((tally.spent for tally in tallies.values()), default=timedelta(0))
+    queues: dict[str, list[tuple[int, str]]] = {}
+    for (queue, kind), tally in figures.pairs.items():
+        queues.setdefault(kind, []).append((-tally.ended, queue))
+    for kind in dict.fromkeys((*tallies, *names)):
+        tally = tallies.get(kind) or Tally()
+        yield KindLine(
+            kind="" if kind == OTHER else kind,
+            url="" if kind == OTHER else url(request, "kinds.show", kind=kind),
+            tally=tally,
+            queues=tuple(queue for _, queue in sorted(queues.get(kind, ()))[:3] if queue != OTHER),
+            share=tally.spent / longest if longest else 0.0,
+        )

@@ -1,0 +1,203 @@
+"""One kind of jobs: how many end and fail, how long they wait and run, and the newest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import ClassVar
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from riverui.domain.figures import OTHER, WINDOWS, Figures, Tally, Window
+from riverui.domain.jobs import FINALIZED, JobListRow, JobState
+from riverui.domain.sketch import Sketch
+from riverui.errors import DatabaseError, NotFound, RiveruiError
+from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPage, JobPageParams
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.problems import error_page
+from riverui.web.http.urls import only, url
+from riverui.web.search import query
+from riverui.web.search.addresses import jobs_url
+from riverui.web.search.figure_addresses import (
+    WindowChoice,
+    read_window,
+    window_choices,
+    with_window,
+)
+from riverui.web.view.chart_cards import ChartCard, chart_card
+from riverui.web.view.facts import fact
+from riverui.web.view.format import absolute, plain
+from riverui.web.view.histogram import histogram
+from riverui.web.view.page_parts import Problem
+from riverui.web.view.render import respond
+from riverui.web.view.run_bars import RunBar
+
+_CHARTS = ("ended", "wait", "run")
+_RUNS = 60
+"""Newest jobs that are drawn as bars."""
+_NEWEST = 10
+"""Newest jobs that are listed."""
+_QUEUES = 8
+"""Queues that are listed."""
+_ENDED = tuple(state for state in JobState if state in FINALIZED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindQueue:
+    """A queue in which jobs of the kind ended."""
+
+    name: str
+    """Empty for all queues that are not told apart."""
+    url: str
+    """Its page; empty for who may not see it."""
+    tally: Tally
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KindsShow:
+    """One kind."""
+
+    template: ClassVar[str] = "kinds/show.html"
+    fragments: ClassVar[Mapping[str, str]] = {"kind": "kinds/_kind.html"}
+
+    kind: str
+    figures: Figures
+    total: Tally
+    """Of the whole window."""
+    charts: tuple[ChartCard, ...]
+    windows: tuple[WindowChoice, ...]
+    spread: Markup
+    """How long its completed jobs ran, as a histogram; empty where none did."""
+    usual: str
+    """What the line in the histogram is of, in words; empty where there is none."""
+    queues: tuple[KindQueue, ...]
+    bars: tuple[RunBar, ...]
+    """The newest jobs that ended, the oldest first."""
+    newest: tuple[JobListRow, ...]
+    periodic: tuple[str, ...]
+    """Names of the periodic jobs of this kind, as far as they are known."""
+    jobs_url: str
+    new_url: str
+    """Where a job of this kind is inserted; empty for who cannot."""
+    self_url: str
+    problem: Problem | None
+    """Why the newest jobs are missing."""
+
+
+async def show(request: Request) -> Response:
+    """Answer with one kind. Raises NotFound where no job of it is there and none is known to have
+    ended.
+    """
+    only(request, "window")
+    kind, window, board = request.path_params["kind"], read_window(request), dashboard(request)
+    figures = await board.figures.read(window, kind=kind)
+    term = query.equal(Field.KIND, kind)
+    ended = await _jobs(request, kind, _ENDED, _RUNS)
+    newest = await _jobs(request, kind, (), _NEWEST)
+    problem = None
+    for found in (ended, newest):
+        if isinstance(found, DatabaseError):
+            told = error_page(request, found)[1]
+            problem = Problem(title=told.title, detail=told.detail)
+    rows = () if isinstance(newest, DatabaseError) else newest.rows
+    total = figures.total
+    if not rows and not problem and not total.ended and not total.failed:
+        raise NotFound(f"Kind not found: {plain(kind, 60)}. There is no job of it.")
+    usual, words = await _usual(request, kind, window)
+
+    def address(other: Window) -> str:
+        return with_window(url(request, "kinds.show", kind=kind), other)
+
+    may_insert = board.inserter is not None and access(request).may("jobs.insert")
+    return respond(
+        request,
+        KindsShow(
+            kind=kind,
+            figures=figures,
+            total=total,
+            charts=tuple(chart_card(request, name, figures, kind=kind) for name in _CHARTS),
+            windows=window_choices(window, address),
+            spread=histogram(total.run, label=f"Run times, {figures.window.label}", usual=usual),
+            usual=words,
+            queues=tuple(_queues(request, figures)),
+            bars=() if isinstance(ended, DatabaseError) else _bars(request, ended.rows),
+            newest=tuple(rows),
+            periodic=await _periodic(request, kind),
+            jobs_url=jobs_url(request, (term,)),
+            new_url=f"{url(request, 'jobs.new')}?{urlencode({'kind': kind})}" if may_insert else "",
+            self_url=address(window),
+            problem=problem,
+        ),
+    )
+
+
+async def _jobs(
+    request: Request, kind: str, states: Sequence[JobState], limit: int
+) -> JobPage | DatabaseError:
+    """Return the newest jobs of a kind; none for who may not see jobs."""
+    if not access(request).may("jobs.read"):
+        return JobPage(rows=(), more=False)
+    board = dashboard(request)
+    wanted = JobPageParams(
+        filter=JobFilter(states=tuple(states), terms=(query.equal(Field.KIND, kind),)),
+        order=JobOrder.TIME_DESC if states else JobOrder.ID_DESC,
+        limit=limit,
+        window=board.config.search_window,
+    )
+    return await fact(board.driver, lambda executor: executor.job_list(wanted))
+
+
+async def _usual(request: Request, kind: str, window: Window) -> tuple[Sketch | None, str]:
+    """Return how long jobs of the kind ran in the last 7 days, as far as that is known, and what to
+    call it.
+    """
+    week = WINDOWS["7d"]
+    if window.span >= week.span:
+        return None, ""
+    run = (await dashboard(request).figures.read(week, kind=kind)).total.run
+    return (run, week.label) if run.n else (None, "")
+
+
+def _queues(request: Request, figures: Figures) -> Iterator[KindQueue]:
+    may = access(request).may("queues.read")
+    busiest = sorted(figures.by_queue.items(), key=lambda pair: (-pair[1].ended, pair[0]))
+    for name, tally in busiest[:_QUEUES]:
+        other = name == OTHER
+        yield KindQueue(
+            name="" if other else name,
+            url=url(request, "queues.show", name=name) if may and not other else "",
+            tally=tally,
+        )
+
+
+def _bars(request: Request, rows: Sequence[JobListRow]) -> tuple[RunBar, ...]:
+    return tuple(
+        RunBar(
+            state=row.state.value,
+            waited=_between(row.scheduled_at, row.attempted_at),
+            ran=_between(row.attempted_at, row.finalized_at),
+            url=url(request, "jobs.show", id=row.id),
+            words=f"job {row.id} {row.state.value} {absolute(row.matters_at)}",
+        )
+        for row in reversed(rows)
+    )
+
+
+def _between(begin: datetime | None, end: datetime | None) -> timedelta | None:
+    return max(timedelta(0), end - begin) if begin is not None and end is not None else None
+
+
+async def _periodic(request: Request, kind: str) -> tuple[str, ...]:
+    """Return the ids of the periodic jobs that made jobs of this kind."""
+    if not access(request).may("jobs.read"):
+        return ()
+    try:
+        found = await dashboard(request).periodic.get()
+    except RiveruiError:
+        return ()
+    return tuple(each.id or each.kind for each in found.histories if each.kind == kind)[:_QUEUES]

@@ -1,0 +1,116 @@
+"""The pages of kinds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+
+from riverui import create_app
+from riverui.web.auth.rights import READ_ONLY, Access
+from tests.factory import job
+from tests.web.html import parse
+from tests.web.stand_ins import browser
+
+Connection = AsyncConnection[Any]
+
+
+async def ended(
+    connection: Connection, kind: str, *, ran: float, state: str = "completed", **columns: Any
+) -> int:
+    """Insert a job that ended a minute ago after so many seconds."""
+    at = datetime.now(UTC) - timedelta(minutes=1)
+    begun = at - timedelta(seconds=ran)
+    return await job(
+        connection,
+        state,
+        kind=kind,
+        scheduled_at=begun - timedelta(seconds=2),
+        attempted_at=begun,
+        finalized_at=at,
+        **columns,
+    )
+
+
+@pytest.fixture
+async def read(client: httpx2.AsyncClient, app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
+    """Yield a browser; leave nothing behind that reads."""
+    yield client
+    await app.state.dashboard.figures.close()
+
+
+async def test_no_jobs_yet(read: httpx2.AsyncClient) -> None:
+    assert "No kinds yet" in (await read.get("/kinds")).text
+
+
+async def test_the_list(read: httpx2.AsyncClient, connection: Connection) -> None:
+    for _ in range(3):
+        await ended(connection, "long", ran=60, queue="slow")
+    await ended(connection, "short<b>", ran=1)
+    await ended(connection, "short<b>", ran=1, state="discarded")
+    await job(connection, kind="waiting")
+    page = parse((await read.get("/kinds")).text)
+    rows = [row.text for row in page.one("tbody").all("tr")]
+    assert [row.split()[0] for row in rows] == ["long", "short<b>", "waiting"]
+    assert "3 m 0 s" in rows[0]
+    assert "slow" in rows[0]
+    assert "none ended" in rows[2]
+    by_name = parse((await read.get("/kinds?order=failed")).text)
+    assert by_name.one("tbody").all("tr")[0].text.startswith("short<b>")
+    found = parse((await read.get("/kinds?match=HORT")).text)
+    assert len(found.one("tbody").all("tr")) == 1
+    assert "No kind contains" in (await read.get("/kinds?match=nope")).text
+    assert (await read.get("/kinds?order=nope")).status_code == 400
+    assert (await read.get("/kinds?window=nope")).status_code == 400
+
+
+async def test_one_kind(read: httpx2.AsyncClient, connection: Connection) -> None:
+    newest = [await ended(connection, "a/b", ran=2) for _ in range(4)]
+    await ended(connection, "a/b", ran=1, state="discarded", queue="other")
+    await ended(connection, "else", ran=1)
+    address = f"/kinds/{quote('a/b', safe='')}"
+    page = parse((await read.get(address)).text).one(id="kind")
+    assert "5 ended in the last hour" in page.text
+    assert "20 % of attempts failed" in page.text
+    bars = page.one("svg", **{"class": "runs"}).all("a")
+    assert len(bars) == 5
+    assert f"#{newest[0]}" in page.text
+    assert "other" in page.text
+    assert "else" not in page.text
+    assert page.one("figure", **{"class": "histogram"}).all("rect")
+    fragment = parse(
+        (await read.get(address, headers={"HX-Request": "true", "HX-Target": "section#kind"})).text
+    )
+    assert fragment.one(id="kind")
+
+
+async def test_a_kind_that_nobody_has(read: httpx2.AsyncClient) -> None:
+    answer = await read.get("/kinds/nope")
+    assert answer.status_code == 404
+    assert "There is no job of it" in answer.text
+
+
+async def test_who_may_not_see_jobs_sees_figures_alone(
+    app: Starlette, connection: Connection
+) -> None:
+    await ended(connection, "mail", ran=2)
+    eve = Access(user="eve", rights=frozenset({"figures.read"}))
+    other = create_app(app.state.dashboard.driver, authenticate=lambda _: eve)
+    async with browser(other) as client:
+        page = parse((await client.get("/kinds/mail")).text).one(id="kind")
+        assert "1 ended" in page.text
+        assert not page.all("svg", **{"class": "runs"})
+        assert "New job" not in page.text
+    await other.state.dashboard.figures.close()
+    none = create_app(
+        app.state.dashboard.driver,
+        authenticate=lambda _: Access(user="eve", rights=READ_ONLY - {"figures.read"}),
+    )
+    async with browser(none) as client:
+        assert (await client.get("/kinds")).status_code == 403
