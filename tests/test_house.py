@@ -233,6 +233,7 @@ def test_only_these_modules_make_markup() -> None:
         for name in (
             "charts",
             "format",
+            "histogram",
             "job_table",
             "long_text",
             "run_bars",

@@ -30,6 +30,7 @@ from riverui.web.live import notices
 from riverui.web.live.notices import Notice
 from riverui.web.view import charts, format as shown, job_table, long_text, tables, time_chart
 from riverui.web.view.compiled_templates import CompiledTemplates
+from riverui.web.view.histogram import histogram
 from riverui.web.view.job_table import JobTable
 from riverui.web.view.page_context import PageContext
 from riverui.web.view.preferences import (
@@ -181,6 +182,7 @@ def environment() -> Environment:
         "word": shown.word,
     }
     env.globals |= {
+        "histogram": histogram,
         "run_bars": run_bars,
         "stacked_bar": charts.stacked_bar,
         "state_icons": charts.STATE_ICONS,

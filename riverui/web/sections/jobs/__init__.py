@@ -9,6 +9,7 @@ from riverui.web.sections.jobs import (
     api,
     bulk,
     chosen,
+    compare,
     index,
     new,
     search,
@@ -27,6 +28,7 @@ SECTION = Section(
         *new.ROUTES,
         *chosen.ROUTES,
         *bulk.ROUTES,
+        *compare.ROUTES,
         GuardedRoute("GET", "/jobs/search", "jobs.search", "jobs.read", search.step),
         GuardedRoute("GET", "/jobs/{id:river_bigint}", "jobs.show", "jobs.read", show.show),
         GuardedRoute(

@@ -77,6 +77,10 @@ class JobsShow:
     """The form for a new job like this one; empty where the viewer cannot insert jobs."""
     edit_url: str
     """The form to try a job that has failed or ended again with changes; empty otherwise."""
+    compare_url: str
+    """What differs from the last good job of its kind; empty for a job that completed or waits for
+    its first attempt.
+    """
     worker_urls: Mapping[str, str]
     """Searches for the jobs of a worker, by each name that is not cut."""
     earlier: int = 0
@@ -136,6 +140,9 @@ async def show(request: Request) -> Response:
             like_url=new_url(request, like=str(job.id)),
             edit_url=new_url(request, like=str(job.id), edit="1")
             if job.state in FINALIZED or job.state is JobState.RETRYABLE
+            else "",
+            compare_url=url(request, "jobs.compare", id=job.id)
+            if job.attempt and job.state is not JobState.COMPLETED
             else "",
             worker_urls={
                 worker: jobs_url(request, (query.equal(Field.WORKER, worker),))

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 from urllib.parse import urlencode
 
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -32,7 +31,6 @@ from riverui.web.search.figure_addresses import (
 from riverui.web.view.chart_cards import ChartCard, chart_card
 from riverui.web.view.facts import fact
 from riverui.web.view.format import absolute, plain
-from riverui.web.view.histogram import histogram
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
 from riverui.web.view.run_bars import RunBar
@@ -71,10 +69,10 @@ class KindsShow:
     """Of the whole window."""
     charts: tuple[ChartCard, ...]
     windows: tuple[WindowChoice, ...]
-    spread: Markup
-    """How long its completed jobs ran, as a histogram; empty where none did."""
-    usual: str
-    """What the line in the histogram is of, in words; empty where there is none."""
+    usual: Sketch | None
+    """How long its completed jobs ran in the last 7 days; None where that is not known, or shown
+    anyway.
+    """
     queues: tuple[KindQueue, ...]
     bars: tuple[RunBar, ...]
     """The newest jobs that ended, the oldest first."""
@@ -108,7 +106,6 @@ async def show(request: Request) -> Response:
     total = figures.total
     if not rows and not problem and not total.ended and not total.failed:
         raise NotFound(f"Kind not found: {plain(kind, 60)}. There is no job of it.")
-    usual, words = await _usual(request, kind, window)
 
     def address(other: Window) -> str:
         return with_window(url(request, "kinds.show", kind=kind), other)
@@ -122,8 +119,7 @@ async def show(request: Request) -> Response:
             total=total,
             charts=tuple(chart_card(request, name, figures, kind=kind) for name in _CHARTS),
             windows=window_choices(window, address),
-            spread=histogram(total.run, label=f"Run times, {figures.window.label}", usual=usual),
-            usual=words,
+            usual=await _usual(request, kind, window),
             queues=tuple(_queues(request, figures)),
             bars=() if isinstance(ended, DatabaseError) else _bars(request, ended.rows),
             newest=tuple(rows),
@@ -152,15 +148,12 @@ async def _jobs(
     return await fact(board.driver, lambda executor: executor.job_list(wanted))
 
 
-async def _usual(request: Request, kind: str, window: Window) -> tuple[Sketch | None, str]:
-    """Return how long jobs of the kind ran in the last 7 days, as far as that is known, and what to
-    call it.
-    """
+async def _usual(request: Request, kind: str, window: Window) -> Sketch | None:
     week = WINDOWS["7d"]
     if window.span >= week.span:
-        return None, ""
+        return None
     run = (await dashboard(request).figures.read(week, kind=kind)).total.run
-    return (run, week.label) if run.n else (None, "")
+    return run if run.n else None
 
 
 def _queues(request: Request, figures: Figures) -> Iterator[KindQueue]:
