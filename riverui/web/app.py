@@ -40,6 +40,7 @@ from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.collector import Collector
 from riverui.web.live.counts import Counts
+from riverui.web.live.ended_totals import EndedTotals
 from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.marks import Marks
 from riverui.web.live.measured_driver import MeasuredDriver
@@ -108,6 +109,9 @@ def build_app(
     metrics = Metrics(driver, counts, config)
     figures = Collector(driver, config, limits.collector, clock=clock)
     marks = Marks(driver, clock=clock)
+    ended = EndedTotals()
+    collector = Collector(driver, config, limits.collector, sinks=(ended,), clock=clock)
+    metrics = Metrics(driver, counts, config, ended, collector.look)
     signer = URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui")
     dashboard = Dashboard(
         admission=Admission(limits.admission),
@@ -122,6 +126,7 @@ def build_app(
             seconds=limits.health_seconds,
             clock=clock,
         ),
+        figures=collector,
         limits=limits,
         marks=marks,
         metrics=metrics,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from riverui.web.http.admission import AdmissionLimits
 from riverui.web.http.probe import TIMEOUT_SECONDS
-from riverui.web.live.collector import CollectorLimits
 from riverui.web.live.counts import CountLimits
+from riverui.web.live.figure_readings import CollectorLimits
 from riverui.web.live.operation_run import OperationLimits
 from riverui.web.live.refreshes import RefreshLimits
 from riverui.web.live.shared_operations import OperationTimes

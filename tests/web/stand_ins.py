@@ -19,6 +19,7 @@ from riverui.storage.interface import (
     Executor,
     Transaction,
 )
+from riverui.storage.interface.figures import FigureClock
 
 
 class DeadDriver:
@@ -107,3 +108,35 @@ def browser(
     """
     transport = httpx2.ASGITransport(app, root_path=root_path, client=(client, 1234))
     return httpx2.AsyncClient(transport=transport, base_url=base_url)
+
+
+class Later:
+    """A driver whose database's clock goes as a test says."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.by = timedelta()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._driver, name)
+
+    def reading(self, *, timeout: timedelta | None = None) -> AbstractAsyncContextManager[Executor]:
+        return self._reading(timeout)
+
+    @asynccontextmanager
+    async def _reading(self, limit: timedelta | None) -> AsyncIterator[Any]:
+        async with self._driver.reading(timeout=limit) as executor:
+            yield _LaterExecutor(executor, self.by)
+
+
+class _LaterExecutor:
+    def __init__(self, executor: Any, by: timedelta) -> None:
+        self._executor = executor
+        self._by = by
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._executor, name)
+
+    async def figure_clock_get(self) -> FigureClock:
+        clock = await self._executor.figure_clock_get()
+        return FigureClock(now=clock.now + self._by, last_id=clock.last_id)

@@ -8,16 +8,24 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import create_app
+from riverui.domain.figures import Tally
+from riverui.domain.sketch import Sketch
 from riverui.storage.interface import Driver
+from riverui.storage.interface.figures import FailedAttempt
 from riverui.web.auth.rights import EVERYTHING, Access
+from riverui.web.config import DashboardConfig
+from riverui.web.live.collector import Collector
+from riverui.web.live.ended_totals import EndedTotals
+from riverui.web.live.figure_sink import SettledMinute
 from riverui.web.live.metrics import MEDIA
 from tests import factory
-from tests.web.stand_ins import DeadDriver, browser
+from tests.web.stand_ins import DeadDriver, Later, browser
 
 Connection = AsyncConnection[dict[str, Any]]
 Figures = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -97,6 +105,7 @@ async def test_many_scrapers_are_one_question(driver: Driver, connection: Connec
     assert at(first, "river_queue_jobs", queue="late", state="available") is None
     assert at(again, "river_queue_jobs", queue="late", state="available") is None
     await app.state.dashboard.counts.close()
+    await app.state.dashboard.figures.close()
 
 
 async def test_without_a_database_the_rest_is_told() -> None:
@@ -147,3 +156,81 @@ async def test_two_dashboards_share_nothing() -> None:
                 )
                 == 1
             )
+
+
+async def test_what_ended_since_the_start(app: Starlette, connection: Connection) -> None:
+    """Ends count once their time has settled; what was over before the start never does."""
+    now = datetime.now(UTC)
+    began = now - timedelta(seconds=30)
+    error = factory.attempt_error(at=(now + timedelta(seconds=1)).isoformat())
+    await factory.job(connection, "completed", kind="early", finalized_at=now - timedelta(hours=1))
+    given: dict[str, Any] = {"queue": "mail", "attempted_at": began, "scheduled_at": began}
+    later = Later(app.state.dashboard.driver)
+    ended = EndedTotals()
+    collector = Collector(later, DashboardConfig(), sinks=(ended,), clock=lambda: 1000.0)
+    await collector.tick()
+    for kind, state in (("send", "completed"), ("send", "completed"), ("send", "discarded")):
+        columns = given | {"attempt": 1, "kind": kind, "finalized_at": now, "errors": [error]}
+        await factory.job(connection, state, **columns)
+    assert ended.totals == {}
+    for _ in range(2):
+        later.by = timedelta(minutes=4)
+        await collector.tick()
+        while await collector.fill():
+            pass
+        (pair,) = [pair for pair in ended.totals if pair[0] == "mail"]
+        total = ended.totals[pair]
+        assert pair == ("mail", "send")
+        assert (total.completed, total.cancelled, total.discarded) == (2, 0, 1)
+        assert sum(total.run.buckets) == 2
+        assert sum(total.wait.buckets) == 3
+        assert total.run.total == pytest.approx(60, abs=1)
+    # Runs of 30 seconds are within 5 % of a bound, so they may count on either side of it.
+    assert sum(total.run.buckets[7:9]) == 2
+    assert ("default", "early") not in ended.totals
+
+
+def test_totals_of_further_pairs_are_told_together() -> None:
+    totals = EndedTotals(pairs=2)
+    for n in range(4):
+        cells = {("q", f"kind_{n}"): Tally(completed=n + 1, run=Sketch.of([timedelta(seconds=1)]))}
+        totals.settled(SettledMinute(at=60 * n, cells=cells, sampled=1, early=False))
+    assert {pair: total.completed for pair, total in totals.totals.items()} == {
+        ("q", "kind_0"): 1,
+        ("q", "kind_1"): 2,
+        ("*", "*"): 7,
+    }
+    totals.settled(SettledMinute(at=0, cells=cells, sampled=1, early=True))
+    assert totals.totals["*", "*"].completed == 7
+
+
+async def test_histograms_of_runs_and_waits(app: Starlette, client: httpx2.AsyncClient) -> None:
+    tally = Tally(
+        completed=3,
+        discarded=1,
+        run=Sketch.of([timedelta(seconds=n) for n in (2, 2, 90)]),
+        wait=Sketch.of([timedelta(milliseconds=3)] * 4),
+    )
+    ended = app.state.dashboard.metrics.ended
+    ended.settled(SettledMinute(at=0, cells={("mail", 'a"b'): tally}, sampled=1, early=False))
+    attempt = FailedAttempt(1, 1, datetime.now(UTC), "mail", 'a"b')
+    ended.failed([attempt], times=10)
+    found = await figures(client)
+    given = {"queue": "mail", "kind": 'a"b'}
+    assert at(found, "river_jobs_ended_total", state="completed", **given) == 3
+    assert at(found, "river_jobs_ended_total", state="discarded", **given) == 1
+    assert at(found, "river_attempts_failed_total", **given) == 10
+    assert at(found, "river_job_run_seconds_bucket", le="1.0", **given) == 0
+    assert at(found, "river_job_run_seconds_bucket", le="5.0", **given) == 2
+    assert at(found, "river_job_run_seconds_bucket", le="300.0", **given) == 3
+    assert at(found, "river_job_run_seconds_count", **given) == 3
+    assert at(found, "river_job_run_seconds_sum", **given) == 94
+    assert at(found, "river_job_wait_seconds_bucket", le="0.01", **given) == 4
+
+
+async def test_a_scrape_starts_the_collector(app: Starlette, client: httpx2.AsyncClient) -> None:
+    collector = app.state.dashboard.figures
+    await client.get("/queues")
+    assert collector.resting
+    await figures(client)
+    assert not collector.resting

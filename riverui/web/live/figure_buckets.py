@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from riverui.domain.figures import OTHER, Tally
+from riverui.domain.figures import Tally
 from riverui.storage.interface.figures import FailedAttempt, InsertedTally, QueueWaiting
-from riverui.web.live import figure_cells
+from riverui.web.live.figure_cells import (
+    Cells,
+    Pair,
+    cell,
+    fits,
+    fold,
+    limit_counts,
+    merge_cells,
+    merge_packed,
+    pack_cells,
+)
 
 PART = 10
 """Seconds of the smallest span that is read at once: that from one tick to the next."""
@@ -19,13 +29,6 @@ DAY = 86_400
 """Seconds for which buckets are kept, besides a column of the widest window of them."""
 KEPT_MINUTES = 3600
 """Seconds for which buckets of a minute are kept, and until their ten minutes are over."""
-
-_QUEUES = 50
-"""Queues of which the kinds that are not told apart are told together, besides the pairs."""
-
-Pair = tuple[str, str]
-"""A queue and a kind."""
-Cells = dict[Pair, Tally]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -123,12 +126,13 @@ class Bucket:
             self.live.pop(part, None)
         self.sampled = max(self.sampled, sampled)
         merge_cells(self.settled, cells)
+        if len(self.settled) > 4 * most:
+            self.settled = fold(self.settled, 2 * most)
         if self.final == (1 << self.parts) - 1:
             self._pack(most)
 
     def _pack(self, most: int) -> None:
-        kept = fold(self.settled, most)
-        self.packed = {pair: figure_cells.pack(tally) for pair, tally in kept.items()}
+        kept, self.packed = pack_cells(self.settled, most)
         self.total = Tally()
         for tally in kept.values():
             self.total.merge(tally)
@@ -159,21 +163,28 @@ class Bucket:
     def merge_ended(self, cells: Cells, *, queue: str = "", kind: str = "") -> None:
         """Add the jobs that ended to these cells, of one queue or kind where they are named."""
         for pair, packed in (self.packed or {}).items():
-            if _fits(pair, queue, kind):
-                figure_cells.merge(_cell(cells, pair), packed)
+            if fits(pair, queue, kind):
+                merge_packed(cell(cells, pair), packed)
         for found in (self.settled, *self.live.values()):
             for pair, tally in found.items():
-                if _fits(pair, queue, kind):
-                    _cell(cells, pair).merge(tally)
+                if fits(pair, queue, kind):
+                    cell(cells, pair).merge(tally)
 
     def merge_counts(self, cells: Cells, *, queue: str = "", kind: str = "") -> None:
         """Add failed attempts and inserted jobs to these cells."""
         for pair, n in self.failed.items():
-            if _fits(pair, queue, kind):
-                _cell(cells, pair).failed += n
+            if fits(pair, queue, kind):
+                cell(cells, pair).failed += n
         for pair, n in (*self.inserted.items(), *self.growing.items()):
-            if _fits(pair, queue, kind):
-                _cell(cells, pair).inserted += n
+            if fits(pair, queue, kind):
+                cell(cells, pair).inserted += n
+
+    def cells(self) -> Cells:
+        """Return all of it by queue and kind."""
+        cells = Cells()
+        self.merge_ended(cells)
+        self.merge_counts(cells)
+        return cells
 
     def tally(self, *, queue: str = "", kind: str = "") -> Tally:
         """Return all of it together, of one queue or kind where they are named."""
@@ -192,59 +203,7 @@ class Bucket:
 def _sum(counts: Mapping[Pair, int], queue: str, kind: str) -> int:
     if not (queue or kind):
         return sum(counts.values())
-    return sum(n for pair, n in counts.items() if _fits(pair, queue, kind))
-
-
-def _fits(pair: Pair, queue: str, kind: str) -> bool:
-    return (not queue or pair[0] == queue) and (not kind or pair[1] == kind)
-
-
-def _cell(cells: Cells, pair: Pair) -> Tally:
-    if (tally := cells.get(pair)) is None:
-        tally = cells[pair] = Tally()
-    return tally
-
-
-def merge_cells(cells: Cells, others: Mapping[Pair, Tally]) -> None:
-    """Count what others have counted."""
-    for pair, tally in others.items():
-        _cell(cells, pair).merge(tally)
-
-
-def fold(cells: Cells, most: int) -> Cells:
-    """Return at most so many pairs apart, those with the most ends and failures; the other kinds
-    are told as `OTHER` of their queue, and of queues that have none of those pairs as `OTHER` too.
-    """
-    if len(cells) <= most:
-        return cells
-    named = [pair for pair in cells if pair[1] != OTHER]
-    named.sort(key=lambda pair: -(cells[pair].ended + cells[pair].failed))
-    kept = {pair: cells[pair] for pair in named[:most]}
-    queues = _queues(kept)
-    for pair in cells.keys() - kept.keys():
-        _cell(kept, _rest(pair, queues)).merge(cells[pair])
-    return kept
-
-
-def _queues(pairs: Iterable[Pair]) -> set[str]:
-    """Return the first queues of these pairs: those whose other kinds are told by themselves."""
-    return set(list(dict.fromkeys(queue for queue, _ in pairs))[:_QUEUES])
-
-
-def _rest(pair: Pair, queues: set[str]) -> Pair:
-    return (pair[0] if pair[0] in queues else OTHER, OTHER)
-
-
-def limit_counts(counts: dict[Pair, int], most: int) -> None:
-    """Keep at most so many pairs apart, the biggest; the others are told as `OTHER`."""
-    if len(counts) <= 2 * most:
-        return
-    ranked = sorted(counts, key=lambda pair: -counts[pair])
-    queues = _queues(ranked[:most])
-    for pair in ranked[most:]:
-        rest = _rest(pair, queues)
-        if pair != rest:
-            counts[rest] = counts.get(rest, 0) + counts.pop(pair)
+    return sum(n for pair, n in counts.items() if fits(pair, queue, kind))
 
 
 class Buckets:
@@ -263,6 +222,8 @@ class Buckets:
         self._attempts = attempts
         self._seen: dict[int, set[int]] = {}
         """The failed attempts that were counted, by minute."""
+        self._lived_since = 0
+        """When the oldest minute began that was kept at the first reading."""
         self._forgot = 0
         """The newest minute of which the failed attempts are not remembered any more: they would
         be counted twice, so no more are.
@@ -292,10 +253,12 @@ class Buckets:
         """
         if now < self.read_until - back:
             self.minutes, self.tens, self._seen = {}, {}, {}
-            self._forgot = 0
+            self._forgot = self._lived_since = 0
+        first = self.first_minute(now)
+        if not self._lived_since or self.read_until < first:
+            self._lived_since = first
         self.read_until = now
         self.version += 1
-        first = self.first_minute(now)
         for start in sorted(start for start in self.minutes if start < first):
             minute = self.minutes.pop(start)
             self._seen.pop(start, None)
@@ -321,12 +284,14 @@ class Buckets:
 
     def add_failures(
         self, attempts: Iterable[FailedAttempt], weight: int = 1, *, settled: bool = False
-    ) -> None:
-        """Count failed attempts by when they began, each `weight` times; those of the minutes that
-        are kept once, however often they are told. Older ones are counted where they are told by
-        jobs whose end has `settled`, as those are read once.
+    ) -> list[FailedAttempt]:
+        """Count failed attempts by when they began, each `weight` times, and each but once, however
+        often it is told. Those from before all minutes that ever were kept are told by jobs whose
+        end has `settled`, and by no others, as those are read once. Return those of the minutes
+        that were new.
         """
         first, here = self.first_minute(self.read_until), set[int]()
+        new: list[FailedAttempt] = []
         for attempt in attempts:
             at = attempt.at.timestamp()
             # A number below 2^32 stands for the attempt, whatever a row says.
@@ -339,7 +304,8 @@ class Buckets:
                 if bucket.start <= self._forgot or name in self._seen.get(bucket.start, ()):
                     continue
                 self._seen.setdefault(bucket.start, set()).add(name)
-            elif settled:
+                new.append(attempt)
+            elif settled and at < self._lived_since:
                 bucket = self.ten(at)
             else:
                 continue
@@ -349,6 +315,7 @@ class Buckets:
         while sum(map(len, self._seen.values())) > self._attempts:
             self._forgot = min(self._seen)
             del self._seen[self._forgot]
+        return new
 
     def insert(self, came: Iterable[InsertedTally], *, growing: bool = False) -> None:
         """Count jobs that came, where their minute is kept; with `growing` until `forget_growing`,

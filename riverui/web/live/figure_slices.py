@@ -11,7 +11,8 @@ from riverui.domain.figures import Tally
 from riverui.domain.jobs import JobState
 from riverui.domain.sketch import Sketch
 from riverui.storage.interface.figures import EndedTally, TimeSlice
-from riverui.web.live.figure_buckets import PART, Bucket, Cells
+from riverui.web.live.figure_buckets import PART, Bucket
+from riverui.web.live.figure_cells import Cells
 
 SAMPLED = 10
 """One second of each ten is read where there are too many rows."""

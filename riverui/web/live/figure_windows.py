@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.figures import FigureColumn, Figures, Tally, Window
-from riverui.web.live.figure_buckets import DAY, Bucket, Buckets, Cells, Waiting, fold
+from riverui.web.live.figure_buckets import DAY, Bucket, Buckets, Waiting
+from riverui.web.live.figure_cells import Cells, fold
 
 SOURCE = "the rows of jobs"
 """Where these figures come from, in words."""

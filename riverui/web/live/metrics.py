@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.jobs import FINALIZED, JobState
@@ -16,7 +16,8 @@ from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.params import Field, JobFilter, Op, Term
 from riverui.web.config import DashboardConfig
 from riverui.web.live.counts import Counts
-from riverui.web.live.figures import Durations, Figures
+from riverui.web.live.ended_totals import EndedTotals
+from riverui.web.live.scraped import Durations, Scraped
 from riverui.web.view.facts import fact
 
 log = logging.getLogger("riverui.metrics")
@@ -35,11 +36,22 @@ _FINISHED = 100_000
 class Metrics:
     """The figures of one dashboard."""
 
-    def __init__(self, driver: Driver, counts: Counts, config: DashboardConfig) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        counts: Counts,
+        config: DashboardConfig,
+        ended: EndedTotals,
+        look: Callable[[], object],
+    ) -> None:
         self._driver = driver
         self._counts = counts
+        self.ended = ended
+        """What ended since the start."""
+        self._look = look
+        """Tells that somebody wants to know what ended."""
         self._config = config
-        self._figures: Figures | None = None
+        self._scraped: Scraped | None = None
         self._reading = asyncio.Lock()
         self._requests = Durations("method", "route", "status")
         self._transactions = Durations("access")
@@ -57,18 +69,23 @@ class Metrics:
 
     async def text(self) -> bytes:
         """Return all figures as text; those of the database are five seconds old at most."""
+        self._look()
         async with self._reading:
-            if self._figures is None or time.monotonic() - self._figures.at > _FRESH:
-                self._figures = await self._read()
+            if self._scraped is None or time.monotonic() - self._scraped.at > _FRESH:
+                self._scraped = await self._read()
         snapshot = await self._counts.thorough()
         # Loaded by the first who asks: most dashboards have no scraper.
         from riverui.web.live import prometheus
 
         return prometheus.text(
-            self._figures, snapshot, requests=self._requests, transactions=self._transactions
+            self._scraped,
+            snapshot,
+            ended=self.ended.totals,
+            requests=self._requests,
+            transactions=self._transactions,
         )
 
-    async def _read(self) -> Figures:
+    async def _read(self) -> Scraped:
         queues = await fact(
             self._driver,
             lambda executor: executor.queue_list(cap=self._config.count_cap, limit=_QUEUES),
@@ -76,7 +93,7 @@ class Metrics:
         finished = await fact(self._driver, _finished)
         leader = await fact(self._driver, lambda executor: executor.leader_get())
         errors = [found for found in (queues, finished, leader) if isinstance(found, DatabaseError)]
-        figures = Figures(
+        scraped = Scraped(
             at=time.monotonic(),
             up=not any(isinstance(error, DatabaseUnavailable) for error in errors),
             queues=None if isinstance(queues, DatabaseError) else queues,
@@ -85,9 +102,9 @@ class Metrics:
             unread=tuple(dict.fromkeys(map(str, errors))),
         )
         # Once for each change: on a standby the leader stays unknown for good.
-        if figures.unread and (self._figures is None or figures.unread != self._figures.unread):
-            log.info("could not read all metrics: %s", " ".join(figures.unread))
-        return figures
+        if scraped.unread and (self._scraped is None or scraped.unread != self._scraped.unread):
+            log.info("could not read all metrics: %s", " ".join(scraped.unread))
+        return scraped
 
 
 async def _finished(executor: Executor) -> Sequence[tuple[JobState, int]]:

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 from riverui import __version__
 from riverui.domain.jobs import JobState
 from riverui.domain.queues import QueueListRow
+from riverui.web.live import ended_totals
 from riverui.web.live.counts import Snapshot
-from riverui.web.live.figures import BOUNDS, Durations, Figures
+from riverui.web.live.ended_totals import EndedTotal, Spans
+from riverui.web.live.figure_cells import Pair
+from riverui.web.live.scraped import BOUNDS, Durations, Scraped
 
 _BUCKETS = (*map(str, BOUNDS), "+Inf")
+_SPANS = (*map(str, ended_totals.BOUNDS), "+Inf")
 
 
 def text(
-    figures: Figures, snapshot: Snapshot, *, requests: Durations, transactions: Durations
+    scraped: Scraped,
+    snapshot: Snapshot,
+    *,
+    ended: Mapping[Pair, EndedTotal],
+    requests: Durations,
+    transactions: Durations,
 ) -> bytes:
     """Return all metrics as text."""
     registry = CollectorRegistry()
-    registry.register(_Collected(figures, snapshot, requests, transactions))
+    registry.register(_Collected(scraped, snapshot, ended, requests, transactions))
     return generate_latest(registry)
 
 
@@ -31,17 +45,23 @@ class _Collected:
     """A collector of what was read and counted; all that is not known is left out."""
 
     def __init__(
-        self, figures: Figures, snapshot: Snapshot, requests: Durations, transactions: Durations
+        self,
+        scraped: Scraped,
+        snapshot: Snapshot,
+        ended: Mapping[Pair, EndedTotal],
+        requests: Durations,
+        transactions: Durations,
     ) -> None:
-        self._figures = figures
+        self._scraped = scraped
+        self._ended = ended
         self._requests = requests
         self._snapshot = snapshot
         self._transactions = transactions
 
     def collect(self) -> Iterator[Metric]:
-        figures, counts = self._figures, self._snapshot.counts or {}
+        scraped, counts = self._scraped, self._snapshot.counts or {}
         yield _family(
-            "riverui_database_up", "Whether the database answered.", [], [([], figures.up)]
+            "riverui_database_up", "Whether the database answered.", [], [([], scraped.up)]
         )
         yield _family(
             "river_jobs",
@@ -49,17 +69,18 @@ class _Collected:
             ["state"],
             [([state.value], count.value) for state, count in counts.items()],
         )
-        if figures.led is not None:
-            yield _family("river_leader", "Whether there is a leader.", [], [([], figures.led)])
-        if figures.finished is not None:
+        if scraped.led is not None:
+            yield _family("river_leader", "Whether there is a leader.", [], [([], scraped.led)])
+        if scraped.finished is not None:
             yield _family(
                 "river_jobs_finished_last_minute",
                 "Jobs that ended in the last minute and are still there.",
                 ["state"],
-                [([state.value], number) for state, number in figures.finished],
+                [([state.value], number) for state, number in scraped.finished],
             )
-        if figures.queues is not None:
-            yield from _queue_families(figures.queues)
+        if scraped.queues is not None:
+            yield from _queue_families(scraped.queues)
+        yield from _ended_families(self._ended)
         yield _family("riverui_info", "Always 1.", ["version"], [([__version__], 1)])
         yield _histograms("riverui_request_seconds", "Time to answer requests.", self._requests)
         yield _histograms(
@@ -89,6 +110,34 @@ def _queue_families(queues: Sequence[QueueListRow]) -> Iterator[Metric]:
         ["queue"],
         [([row.queue.name], _age(row.oldest_waiting_at, now)) for row in queues],
     )
+
+
+def _ended_families(ended: Mapping[Pair, EndedTotal]) -> Iterator[Metric]:
+    jobs = CounterMetricFamily(
+        "river_jobs_ended", "Jobs that ended.", labels=["queue", "kind", "state"]
+    )
+    failed = CounterMetricFamily(
+        "river_attempts_failed", "Attempts that ended with an error.", labels=["queue", "kind"]
+    )
+    run = HistogramMetricFamily(
+        "river_job_run_seconds", "How long completed jobs ran.", labels=["queue", "kind"]
+    )
+    wait = HistogramMetricFamily(
+        "river_job_wait_seconds",
+        "How long ended jobs had been due when their last attempt began.",
+        labels=["queue", "kind"],
+    )
+    for pair, total in ended.items():
+        for state in ("completed", "cancelled", "discarded"):
+            jobs.add_metric([*pair, state], getattr(total, state))
+        failed.add_metric(pair, total.failed)
+        for family, spans in ((run, total.run), (wait, total.wait)):
+            family.add_metric(pair, _counted(_SPANS, spans), spans.total)
+    yield from (jobs, failed, run, wait)
+
+
+def _counted(bounds: Sequence[str], spans: Spans) -> list[tuple[str, float]]:
+    return list(zip(bounds, accumulate(spans.buckets), strict=True))
 
 
 def _family(

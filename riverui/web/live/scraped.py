@@ -1,4 +1,4 @@
-"""What the metrics tell: figures out of the database, and durations counted in buckets."""
+"""What the metrics tell: what was read of the database, and durations counted in buckets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Figures:
+class Scraped:
     """What was read of the database."""
 
     at: float

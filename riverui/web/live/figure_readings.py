@@ -1,0 +1,285 @@
+"""Reads what figures are made of: what is new, and slices of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from riverui.domain.figures import OTHER
+from riverui.domain.jobs import JobState
+from riverui.storage.interface import FigureExecutor
+from riverui.storage.interface.figures import FailedAttempt, InsertedTally
+from riverui.web.live.figure_buckets import DAY, MINUTE, PART, TEN, Bucket, Buckets
+from riverui.web.live.figure_sink import FigureSink, SettledMinute
+from riverui.web.live.figure_slices import Pace, Turn, cells_of, slices
+
+_FAILED = (JobState.CANCELLED, JobState.DISCARDED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CollectorLimits:
+    """How often figures are read, and how much of them is kept."""
+
+    tick_seconds: float = 10.0
+    """From one reading of what is new to the next."""
+    rest_seconds: float = 600.0
+    """After the last look at figures, until the collector rests."""
+    first_seconds: float = 1.0
+    """That a viewer waits for the first reading."""
+    settle_seconds: float = 120.0
+    """After which rows are taken as all there: what is newer is read again. River's clients write
+    what ended within seconds, and their clocks are that close.
+    """
+    commit_seconds: float = 3.0
+    """From the end of a job until its row tells of it, as it mostly is: a client's batch, and its
+    clock. What takes longer is found when the time has settled.
+    """
+    slice_seconds: float = 0.05
+    """Of the database's time, for one slice of the past."""
+    share: float = 0.01
+    """Of the time that passes, for reading its rows whole; samples are read where it takes more: a
+    tenth of a second for ten.
+    """
+    slice_parts: int = 360
+    """Spans of ten seconds in one slice at most: an hour, where next to nothing ended."""
+    pairs: int = 200
+    """Of queue and kind that are told apart."""
+    attempts: int = 50_000
+    """Failed attempts that are remembered, so that none is counted twice: of an hour in which 14
+    fail a second.
+    """
+    long_attempts_seconds: float = 60.0
+    """From one look for failed attempts that took longer than time takes to settle to the next."""
+    inserted_ids: int = 20_000
+    """New ids between two ticks, up to which the rows are looked at: 2,000 jobs a second. Of more,
+    only the number of ids is told.
+    """
+    waiting_cap: int = 10_000
+    """Available jobs that are counted of each queue."""
+    windows: int = 16
+    """Windows that are remembered until more is known: those that are looked at over and over."""
+    timeout: timedelta = timedelta(seconds=2)
+    """For each statement."""
+    most_rest_seconds: float = 300.0
+    """Between two tries, while the database cannot be read."""
+
+
+class FigureReadings:
+    """Reads the figures of one database into buckets. Every method may raise a DatabaseError; what
+    was known before stays then.
+    """
+
+    def __init__(
+        self,
+        limits: CollectorLimits,
+        *,
+        sinks: Sequence[FigureSink],
+        clock: Callable[[], float],
+    ) -> None:
+        self._limits = limits
+        self._sinks = sinks
+        self._clock = clock
+        self.buckets = Buckets(pairs=limits.pairs, attempts=limits.attempts)
+        self._live = Pace(limits.share)
+        self._past = Pace(limits.share)
+        self._new_attempts = Turn(limits.tick_seconds, limits.share, clock)
+        self._long_attempts = Turn(limits.long_attempts_seconds, limits.share, clock)
+        self._waiting = Turn(limits.tick_seconds, limits.share, clock)
+        self._attempts_since = 0.0
+        """The database's clock when failed attempts were last read; 0 before the first time."""
+        self._slice_parts = 6
+        self.rows_since = 0.0
+        """Before which no completed job is left."""
+        self._known_rows_since = False
+        self.read_clock = 0.0
+        """Our clock when the database's was last read."""
+        self._started = 0.0
+        """The database's clock when it was first read."""
+        self._read_tick = 0.0
+        """The database's clock at the last tick; 0 before the first."""
+        self._ids: list[int] = []
+        """The newest ids at the last two ticks."""
+        self._gaps: list[tuple[int, int]] = []
+        """Ranges of ids yet to be looked at: above the first, up to the second."""
+
+    @property
+    def all_inserted(self) -> bool:
+        """Return whether the jobs that came have been counted as far back as buckets are kept."""
+        return not self._gaps
+
+    async def read_new(self, executor: FigureExecutor) -> None:
+        """Read what is new since the last time."""
+        clock = await executor.figure_clock_get()
+        now = clock.now.timestamp()
+        buckets, before = self.buckets, self._read_tick
+        buckets.enter(now, back=self._limits.settle_seconds)
+        self._started = self._started or now
+        self.read_clock, self._read_tick = self._clock(), now
+        if now < before - self._limits.settle_seconds:
+            before, self._ids, self._gaps = 0.0, [], []
+            self._known_rows_since, self._attempts_since = False, 0.0
+        await self._read_ends(executor, now, before)
+        await self._read_inserted(executor, now, clock.last_id)
+        await self._read_unfinished(executor, now)
+        await self._read_waiting(executor, now)
+
+    async def _read_ends(self, executor: FigureExecutor, now: float, before: float) -> None:
+        """Read the parts that were not over at the last tick. Of jobs that ended well, failed
+        attempts are read when the time has settled: mostly they have been seen before.
+        """
+        newest = int(now) // PART * PART
+        limits = self._limits
+        oldest = int(now - limits.settle_seconds) // PART * PART
+        if before:
+            before = min(before, now) - limits.commit_seconds
+            oldest = max(oldest, int(before) // PART * PART)
+        spans = []
+        for start in range(oldest, newest + PART, PART):
+            bucket = self.buckets.minute(start)
+            part = (start - bucket.start) // PART
+            if not bucket.final >> part & 1:
+                spans += slices(bucket, [part], sampling=self._live.sampling, place=start)
+        sampling, started = self._live.sampling, self._clock()
+        rows = await executor.job_ended_tally_list(spans, pairs=2 * limits.pairs)
+        failed = await executor.job_ended_failure_list(spans, states=_FAILED)
+        self._live.note(self._clock() - started, now - oldest)
+        cells = cells_of(rows, times=sampling)
+        for span in {span.place for span in spans}:
+            bucket = self.buckets.minute(span)
+            bucket.put((span - bucket.start) // PART, cells.get(span, {}), sampling)
+        self._add_failures(failed, sampling)
+
+    async def _read_inserted(self, executor: FigureExecutor, now: float, last_id: int) -> None:
+        """Count jobs by their ids: those up to the newest of the last tick for good, as ids may be
+        committed out of order, and the rest until the next tick.
+        """
+        most = self._limits.inserted_ids
+        if not self._ids:
+            self._ids = [last_id]
+            self._gaps = [(0, last_id)]
+            return
+        first = self._ids[0]
+        came = await self._inserted(executor, now, first, self._ids[-1], most)
+        arriving = await self._inserted(executor, now, self._ids[-1], last_id, most)
+        self.buckets.forget_growing()
+        self.buckets.insert(came)
+        self.buckets.insert(arriving, growing=True)
+        self._ids = [self._ids[-1], max(last_id, self._ids[-1])]
+
+    async def _inserted(
+        self, executor: FigureExecutor, now: float, after: int, upto: int, most: int
+    ) -> list[InsertedTally]:
+        if upto <= after:
+            return []
+        if upto - after > most:
+            at = datetime.fromtimestamp(int(now) // 60 * 60, UTC)
+            return [InsertedTally(at, OTHER, OTHER, upto - after)]
+        since = datetime.fromtimestamp(self.buckets.first_minute(now), UTC)
+        page = await executor.job_inserted_tally_list(
+            after=after, upto=upto, since=since, limit=most
+        )
+        return list(page.tallies)
+
+    async def _read_unfinished(self, executor: FigureExecutor, now: float) -> None:
+        """Read the attempts that failed of jobs that go on. They are told by when they began: now
+        and then those that took long are looked for too, back to the oldest minute.
+        """
+        oldest = self.buckets.first_minute(now)
+        wide, new = self._long_attempts.due, self._new_attempts.due
+        if not (wide or new) and self._attempts_since:
+            return
+        since = oldest
+        if not wide:
+            since = max(oldest, int(self._attempts_since - self._limits.settle_seconds))
+        with self._long_attempts.measured() if wide else self._new_attempts.measured():
+            failed = await executor.job_unfinished_failure_list(datetime.fromtimestamp(since, UTC))
+        self._attempts_since = now
+        self._add_failures(failed)
+
+    async def _read_waiting(self, executor: FigureExecutor, now: float) -> None:
+        if self._waiting.due:
+            cap = self._limits.waiting_cap
+            with self._waiting.measured():
+                waiting = await executor.queue_waiting_list(cap=cap)
+            self.buckets.add_waiting(waiting, now=now, cap=cap)
+
+    async def read_past(self, executor: FigureExecutor, *, far: bool) -> bool:
+        """Read one slice of the past that has settled, back to a day with `far`; return whether
+        there is more of it.
+        """
+        buckets, limits = self.buckets, self._limits
+        now = buckets.read_until
+        since = now - DAY - TEN * 2 if far else buckets.first_minute(now)
+        if far and not self._known_rows_since:
+            first = await executor.job_first_completed_at(datetime.fromtimestamp(since, UTC))
+            self.rows_since = first.timestamp() if first else now
+            self._known_rows_since = True
+        chosen: dict[int, tuple[Bucket, list[int]]] = {}
+        count = 0
+        missing = buckets.missing(now, settle=limits.settle_seconds, since=since)
+        for bucket, part in missing:
+            if count >= self._slice_parts:
+                break
+            chosen.setdefault(bucket.start, (bucket, []))[1].append(part)
+            count += 1
+        if not chosen:
+            return await self._read_inserted_before(executor, now)
+        sampling = self._past.sampling
+        spans = [
+            span
+            for bucket, parts in chosen.values()
+            for span in slices(bucket, parts, sampling=sampling, place=bucket.start)
+        ]
+        started = self._clock()
+        rows = await executor.job_ended_tally_list(spans, pairs=2 * limits.pairs)
+        failed = await executor.job_ended_failure_list(spans)
+        took = self._clock() - started
+        self._past.note(took, count * PART)
+        wanted = int(self._slice_parts * min(2.0, limits.slice_seconds / max(took, 1e-4)))
+        self._slice_parts = min(max(1, wanted), limits.slice_parts)
+        cells = cells_of(rows, times=sampling)
+        for start, (bucket, parts) in chosen.items():
+            buckets.keep(bucket)
+            bucket.settle(parts, cells.get(start, {}), sampling, most=limits.pairs)
+        self._add_failures(failed, sampling, settled=True)
+        for bucket, _ in chosen.values():
+            if bucket.complete and bucket.seconds == MINUTE:
+                self._hand_on(bucket)
+        buckets.version += 1
+        return True
+
+    def _hand_on(self, bucket: Bucket) -> None:
+        if self._sinks:
+            minute = SettledMinute(
+                at=bucket.start,
+                cells=bucket.cells(),
+                sampled=bucket.sampled,
+                early=bucket.end <= self._started,
+            )
+            for sink in self._sinks:
+                sink.settled(minute)
+
+    def _add_failures(
+        self, attempts: Sequence[FailedAttempt], times: int = 1, *, settled: bool = False
+    ) -> None:
+        new = self.buckets.add_failures(attempts, times, settled=settled)
+        late = [attempt for attempt in new if attempt.at.timestamp() >= self._started]
+        if late:
+            for sink in self._sinks:
+                sink.failed(late, times=times)
+
+    async def _read_inserted_before(self, executor: FigureExecutor, now: float) -> bool:
+        """Count the jobs that came before the first tick, the newest first; return whether there
+        may be more.
+        """
+        if not self._gaps:
+            return False
+        after, upto = self._gaps.pop()
+        since = datetime.fromtimestamp(self.buckets.first_minute(now), UTC)
+        page = await executor.job_inserted_tally_list(after=after, upto=upto, since=since)
+        self.buckets.insert(page.tallies)
+        if page.tallies and page.first_id - 1 > after:
+            self._gaps.append((after, page.first_id - 1))
+        self.buckets.version += 1
+        return True
