@@ -31,6 +31,14 @@ from tests.bench.api import RIVER_UI, ApiFigures, measure_api, table
 from tests.bench.bulk import BulkFigures, measure_bulk
 from tests.bench.cases import SEARCH, cases, facts
 from tests.bench.engine import measure as engine
+from tests.bench.figures import (
+    BackFill,
+    Load,
+    back_fill,
+    loads,
+    measure_back_fill,
+    measure_figures,
+)
 from tests.bench.generate import SLIM_FROM, fill
 from tests.bench.live import LiveFigures, measure_live
 from tests.bench.measure import Result, Subject, measure
@@ -41,7 +49,7 @@ from tests.bench.viewers import report as viewers
 from tests.bench.viewers.measure import measure_viewers
 from tests.drivers import connect
 
-DASHBOARD = ("queries", "bulk", "pages", "api", "viewers", "live")
+DASHBOARD = ("queries", "bulk", "pages", "api", "viewers", "figures", "live")
 PARTS = (*DASHBOARD, "engine", *engine.PARTS)
 """`engine` is all of its parts."""
 
@@ -83,9 +91,12 @@ def _dashboard(
     targets: list[Check] = []
     with _server() as server:
         print(_about(server), end="\n\n")
-        if {"queries", "bulk", "pages", "api", "viewers"}.intersection(parts):
+        if {"queries", "bulk", "pages", "api", "viewers", "figures"}.intersection(parts):
             with _databases(server, sizes, reuse=arguments.reuse) as urls:
                 targets += asyncio.run(_filled(urls, parts, arguments.repeats))
+        if "figures" in parts:
+            with _databases(server, [0], reuse=False) as urls:
+                targets += _load_targets(asyncio.run(measure_figures(urls[0])))
         if "live" in parts:
             with _databases(server, [0], reuse=False) as urls:
                 _tell_live(asyncio.run(measure_live(urls[0])))
@@ -119,9 +130,25 @@ async def _filled(urls: dict[int, str], parts: Collection[str], repeats: int) ->
         targets += _page_targets(await asyncio.to_thread(measure_pages, urls[max(urls)]))
     if "api" in parts:
         targets += _api_targets(await asyncio.to_thread(measure_api, urls))
+    if "figures" in parts:
+        targets += _back_fill_targets(await measure_back_fill(urls[max(urls)]))
     if "viewers" in parts:
         targets += await asyncio.to_thread(_viewer_targets, urls[max(urls)])
     return targets
+
+
+def _load_targets(figures: list[Load]) -> list[Check]:
+    print("\n".join(loads(figures)), end="\n\n")
+    return [
+        check(f"figures at {one.rate:,} ends/s, {where}", share * 100, at_most=most, unit=" %")
+        for one, most in zip(figures, (1, 5), strict=True)
+        for where, share in (("Postgres", one.postgres), ("dashboard", one.process))
+    ]
+
+
+def _back_fill_targets(figures: BackFill) -> list[Check]:
+    print(back_fill(figures), end="\n\n")
+    return [check("figures of the last hour", figures.postgres, at_most=2, unit=" s")]
 
 
 def _query_targets(results: dict[str, dict[int, Result]], subject: Subject) -> list[Check]:

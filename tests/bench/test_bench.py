@@ -8,6 +8,7 @@ from riverui.storage.postgres.driver import PostgresDriver
 from tests.bench import report
 from tests.bench.bulk import measure_bulk
 from tests.bench.cases import cases, facts
+from tests.bench.figures import back_fill, loads, measure_back_fill, measure_figures
 from tests.bench.generate import fill, mix
 from tests.bench.measure import Subject, measure
 from tests.bench.page_times import measure_page_times
@@ -45,6 +46,18 @@ async def test_every_page_is_timed(database_url: str) -> None:
     assert {page.name for page in times} >= {"jobs: all", "a failed job", "a queue", "about"}
     assert all(page.python > 0 and page.bytes > 0 for page in times)
     assert len(report.page_times(times)) == len(times) + 1
+
+
+async def test_figures_are_measured(database_url: str) -> None:
+    (load,) = await measure_figures(database_url, rates=(100,), seconds=20)
+    assert load.sampled == 1
+    assert 0 <= load.process < 1
+    with psycopg.connect(database_url, autocommit=True) as filling:
+        filling.execute("truncate river_job")
+        fill(filling, ROWS)
+    filled = await measure_back_fill(database_url)
+    assert filled.jobs > 0
+    assert len([*loads([load]), back_fill(filled)]) == 2
 
 
 def test_viewers_are_counted(database_url: str) -> None:

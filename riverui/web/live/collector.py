@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.figures import Figures, Window
-from riverui.errors import RiveruiError
+from riverui.errors import QueryTimeout, RiveruiError
 from riverui.storage.interface import FIGURES, Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.live import figure_windows
@@ -184,10 +184,13 @@ class Collector:
             more = not self._failures and await self.fill()
             took = self._clock() - started
             left = self._due - self._clock()
-            # Half of the time at most goes into the past.
-            await asyncio.sleep(max(0.0, min(left, max(took, 0.02)) if more else left))
+            # Half of the time goes into the past, and less where it is much.
+            pause = max(took, 0.02) * self._readings.sampling
+            await asyncio.sleep(max(0.0, min(left, pause) if more else left))
 
     def _fail(self, error: RiveruiError) -> None:
+        if isinstance(error, QueryTimeout):
+            self._readings.ease()
         self._failures += 1
         rest = min(
             self._limits.tick_seconds * 2 ** (self._failures - 1), self._limits.most_rest_seconds

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from riverui.domain.figures import OTHER
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import FigureExecutor
-from riverui.storage.interface.figures import FailedAttempt, InsertedTally
+from riverui.storage.interface.figures import FailedAttempt, InsertedTally, TimeSlice
 from riverui.web.live.figure_buckets import DAY, MINUTE, PART, TEN, Bucket, Buckets
 from riverui.web.live.figure_sink import FigureSink, SettledMinute
 from riverui.web.live.figure_slices import Pace, Turn, cells_of, slices
@@ -89,6 +89,7 @@ class FigureReadings:
         self._attempts_since = 0.0
         """The database's clock when failed attempts were last read; 0 before the first time."""
         self._slice_parts = 6
+        """Spans of ten seconds in the next slice of the past; a minute at first."""
         self.rows_since = 0.0
         """Before which no completed job is left."""
         self._known_rows_since = False
@@ -102,6 +103,11 @@ class FigureReadings:
         """The newest ids at the last two ticks."""
         self._gaps: list[tuple[int, int]] = []
         """Ranges of ids yet to be looked at: above the first, up to the second."""
+
+    @property
+    def sampling(self) -> int:
+        """Return one in how many jobs of the past is read just now."""
+        return self._past.sampling
 
     @property
     def all_inserted(self) -> bool:
@@ -130,6 +136,8 @@ class FigureReadings:
         """
         newest = int(now) // PART * PART
         limits = self._limits
+        if not before:
+            await self._probe(executor, now)
         oldest = int(now - limits.settle_seconds) // PART * PART
         if before:
             before = min(before, now) - limits.commit_seconds
@@ -149,6 +157,23 @@ class FigureReadings:
             bucket = self.buckets.minute(span)
             bucket.put((span - bucket.start) // PART, cells.get(span, {}), sampling)
         self._add_failures(failed, sampling)
+
+    async def _probe(self, executor: FigureExecutor, now: float) -> None:
+        """Find out how much there is to read by one second of it, some seconds ago."""
+        since = datetime.fromtimestamp(int(now - self._limits.commit_seconds) - 1, UTC)
+        second = TimeSlice(0, since, since + timedelta(seconds=1))
+        rows = await executor.job_ended_tally_list([second], pairs=1)
+        jobs = sum(row.jobs for row in rows)
+        for pace in (self._live, self._past):
+            pace.expect(jobs)
+        part = max(self._past.cost * PART / self._past.sampling, 1e-6)
+        self._slice_parts = min(self._slice_parts, max(1, int(self._limits.slice_seconds / part)))
+
+    def ease(self) -> None:
+        """Read less at once, as something took too long."""
+        self._live.ease()
+        self._past.ease()
+        self._slice_parts = max(1, self._slice_parts // 4)
 
     async def _read_inserted(self, executor: FigureExecutor, now: float, last_id: int) -> None:
         """Count jobs by their ids: those up to the newest of the last tick for good, as ids may be

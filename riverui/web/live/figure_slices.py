@@ -14,6 +14,9 @@ from riverui.storage.interface.figures import EndedTally, TimeSlice
 from riverui.web.live.figure_buckets import PART, Bucket
 from riverui.web.live.figure_cells import Cells
 
+_JOB_SECONDS = 3e-6
+"""That reading one ended job takes at least."""
+
 SAMPLED = 10
 """One second of each ten is read where there are too many rows."""
 
@@ -30,9 +33,19 @@ class Pace:
 
     def note(self, took: float, seconds: float) -> None:
         """Take note of a reading of so many seconds of rows, read at the present sampling."""
-        if seconds <= 0:
-            return
         self.cost = took * self.sampling / seconds
+        self._choose()
+
+    def expect(self, jobs: float) -> None:
+        """Expect so many jobs to have ended in each second, before anything was measured."""
+        self.cost = jobs * _JOB_SECONDS
+        self._choose()
+
+    def ease(self) -> None:
+        """Read samples, as it took too long."""
+        self.sampling = SAMPLED
+
+    def _choose(self) -> None:
         # Half-way back keeps it from going to and fro.
         if self.cost > self._share:
             self.sampling = SAMPLED
