@@ -116,6 +116,8 @@ class Later:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self.by = timedelta()
+        self.error: Exception | None = None
+        """Is raised in place of reading."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._driver, name)
@@ -125,6 +127,8 @@ class Later:
 
     @asynccontextmanager
     async def _reading(self, limit: timedelta | None) -> AsyncIterator[Any]:
+        if self.error is not None:
+            raise self.error
         async with self._driver.reading(timeout=limit) as executor:
             yield _LaterExecutor(executor, self.by)
 

@@ -19,6 +19,7 @@ from psycopg.types.json import Jsonb
 
 from riverui.domain.figures import OTHER, WINDOWS, Figures, Tally
 from riverui.domain.sketch import FIRST_BIN, LAST_BIN, Sketch
+from riverui.errors import QueryTimeout
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.live.collector import Collector
@@ -534,6 +535,32 @@ async def test_tries_become_rarer_while_there_is_trouble(later: Later, clock: Cl
     assert all(column.tally is None for column in figures.columns)
 
 
+async def test_what_nobody_expected_ends_nothing(clock: Clock) -> None:
+    odd: Any = DeadDriver(ZeroDivisionError("of a bug"))
+    collector = _collector(odd, clock)
+    figures = await collector.read(HOUR)
+    assert figures.trouble == "The figures could not be read."
+    assert collector.due > clock.now
+    assert not collector.resting
+    await collector.close()
+
+
+async def test_what_takes_too_long_is_read_in_samples(
+    later: Later, clock: Clock, connection: AsyncConnection[DictRow]
+) -> None:
+    collector = _collector(later, clock)
+    await ended(connection, ago(seconds=1))
+    await collector.tick()
+    assert collector.known(HOUR).sampled == 1
+    later.error = QueryTimeout()
+    await collector.tick()
+    assert collector.known(HOUR).trouble
+    later.error = None
+    await collector.tick()
+    assert not collector.known(HOUR).trouble
+    assert collector.known(HOUR).columns[-1].sampled == 10
+
+
 async def test_a_first_look_waits_a_second_at_most(clock: Clock) -> None:
     class Stuck(DeadDriver):
         @asynccontextmanager
@@ -688,3 +715,21 @@ def test_a_bucket_is_bounded_however_long_its_jobs_took() -> None:
     kept = bucket.cells()
     assert sum(tally.completed for tally in kept.values()) == sum(range(200))
     assert sum(tally.wait.n for tally in kept.values()) == 200 * full.n
+
+
+async def test_a_long_day_is_sampled(later: Later, connection: AsyncConnection[DictRow]) -> None:
+    collector = _collector(later, Clock(), ten_jobs=30)
+    await connection.execute(
+        "insert into river_job (kind, args, max_attempts, state, attempt, attempted_at,"
+        " scheduled_at, finalized_at) select 'many', '{}', 25, 'completed', 1, at, at, at from"
+        " generate_series(now() - interval '1 day', now(), interval '10 seconds') as at"
+    )
+    await collector.read(DAY)
+    await collector.close()
+    await read_all(collector)
+    hour, day = collector.known(HOUR), collector.known(DAY)
+    assert (hour.sampled, day.sampled) == (1, 10)
+    assert hour.total.completed >= 354
+    assert day.complete
+    # The seconds go round, so that jobs of every ten seconds are met as often as others.
+    assert 8300 < day.total.completed < 8800

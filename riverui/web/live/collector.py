@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.figures import Figures, Window
@@ -118,25 +119,19 @@ class Collector:
     async def tick(self) -> None:
         """Read what is new since the last time."""
         self._due = self._clock() + self._limits.tick_seconds
-        try:
+        with self._trying():
             async with self._driver.reading(timeout=self._timeout) as executor:
                 await self._readings.read_new(FIGURES.on(executor))
-        except RiveruiError as error:
-            self._fail(error)
-        else:
             self._recover()
 
     async def fill(self) -> bool:
         """Read one slice of the past that has settled; return whether there is more of it."""
-        if not self._buckets.read_until:
-            return False
-        try:
-            async with self._driver.reading(timeout=self._timeout) as executor:
-                far = self._clock() - self._looked_far < self._limits.rest_seconds
-                return await self._readings.read_past(FIGURES.on(executor), far=far)
-        except RiveruiError as error:
-            self._fail(error)
-            return False
+        if self._buckets.read_until:
+            with self._trying():
+                async with self._driver.reading(timeout=self._timeout) as executor:
+                    far = self._clock() - self._looked_far < self._limits.rest_seconds
+                    return await self._readings.read_past(FIGURES.on(executor), far=far)
+        return False
 
     @property
     def resting(self) -> bool:
@@ -188,17 +183,28 @@ class Collector:
             pause = max(took, 0.02) * self._readings.sampling
             await asyncio.sleep(max(0.0, min(left, pause) if more else left))
 
-    def _fail(self, error: RiveruiError) -> None:
-        if isinstance(error, QueryTimeout):
-            self._readings.ease()
+    @contextmanager
+    def _trying(self) -> Iterator[None]:
+        """Keep what goes wrong from ending anything: it is told, and tried again later."""
+        try:
+            yield
+        except RiveruiError as error:
+            if isinstance(error, QueryTimeout):
+                self._readings.ease()
+            self._fail(str(error))
+        except Exception:
+            log.exception("figures could not be read")
+            self._fail("The figures could not be read.")
+
+    def _fail(self, trouble: str) -> None:
         self._failures += 1
         rest = min(
             self._limits.tick_seconds * 2 ** (self._failures - 1), self._limits.most_rest_seconds
         )
         self._due = self._clock() + rest
         if not self._trouble:
-            log.warning("could not read figures: %s", error)
-        self._trouble = str(error)
+            log.warning("could not read figures: %s", trouble)
+        self._trouble = trouble
 
     def _recover(self) -> None:
         if self._trouble:

@@ -12,7 +12,7 @@ from riverui.storage.interface import FigureExecutor
 from riverui.storage.interface.figures import FailedAttempt, InsertedTally, TimeSlice
 from riverui.web.live.figure_buckets import DAY, MINUTE, PART, TEN, Bucket, Buckets
 from riverui.web.live.figure_sink import FigureSink, SettledMinute
-from riverui.web.live.figure_slices import Pace, Turn, cells_of, slices
+from riverui.web.live.figure_slices import SAMPLED, Pace, Turn, cells_of, slices
 
 _FAILED = (JobState.CANCELLED, JobState.DISCARDED)
 
@@ -43,6 +43,10 @@ class CollectorLimits:
     """
     slice_parts: int = 360
     """Spans of ten seconds in one slice at most: an hour, where next to nothing ended."""
+    ten_jobs: int = 20_000
+    """That ended in ten minutes, above which a day is read in samples: what is left of them still
+    tells percentiles, and a day of ten million jobs takes Postgres three seconds instead of thirty.
+    """
     pairs: int = 200
     """Of queue and kind that are told apart."""
     attempts: int = 50_000
@@ -86,6 +90,8 @@ class FigureReadings:
         self._new_attempts = Turn(limits.tick_seconds, limits.share, clock)
         self._long_attempts = Turn(limits.long_attempts_seconds, limits.share, clock)
         self._waiting = Turn(limits.tick_seconds, limits.share, clock)
+        self._rate = 0.0
+        """Jobs that ended in a second of the last slice of the past."""
         self._attempts_since = 0.0
         """The database's clock when failed attempts were last read; 0 before the first time."""
         self._slice_parts = 6
@@ -151,7 +157,7 @@ class FigureReadings:
         sampling, started = self._live.sampling, self._clock()
         rows = await executor.job_ended_tally_list(spans, pairs=2 * limits.pairs)
         failed = await executor.job_ended_failure_list(spans, states=_FAILED)
-        self._live.note(self._clock() - started, now - oldest)
+        self._live.note(self._clock() - started, newest + PART - oldest, sampling)
         cells = cells_of(rows, times=sampling)
         for span in {span.place for span in spans}:
             bucket = self.buckets.minute(span)
@@ -241,16 +247,20 @@ class FigureReadings:
             self.rows_since = first.timestamp() if first else now
             self._known_rows_since = True
         chosen: dict[int, tuple[Bucket, list[int]]] = {}
-        count = 0
+        count = seconds = 0
         missing = buckets.missing(now, settle=limits.settle_seconds, since=since)
         for bucket, part in missing:
-            if count >= self._slice_parts:
+            # Minutes and tens are read apart, as those of a long day may be sampled.
+            if count >= self._slice_parts or seconds not in (0, bucket.seconds):
                 break
+            seconds = bucket.seconds
             chosen.setdefault(bucket.start, (bucket, []))[1].append(part)
             count += 1
-        if not chosen:
+        if not chosen or (seconds == TEN and self._gaps):
             return await self._read_inserted_before(executor, now)
         sampling = self._past.sampling
+        if seconds == TEN and self._rate * TEN > limits.ten_jobs:
+            sampling = SAMPLED
         spans = [
             span
             for bucket, parts in chosen.values()
@@ -260,7 +270,8 @@ class FigureReadings:
         rows = await executor.job_ended_tally_list(spans, pairs=2 * limits.pairs)
         failed = await executor.job_ended_failure_list(spans)
         took = self._clock() - started
-        self._past.note(took, count * PART)
+        self._past.note(took, count * PART, sampling)
+        self._rate = sum(row.jobs for row in rows) * sampling / (count * PART)
         wanted = int(self._slice_parts * min(2.0, limits.slice_seconds / max(took, 1e-4)))
         self._slice_parts = min(max(1, wanted), limits.slice_parts)
         cells = cells_of(rows, times=sampling)

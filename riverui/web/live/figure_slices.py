@@ -31,9 +31,9 @@ class Pace:
         self.cost = 0.0
         """Seconds that it took to read one second whole, as last measured."""
 
-    def note(self, took: float, seconds: float) -> None:
-        """Take note of a reading of so many seconds of rows, read at the present sampling."""
-        self.cost = took * self.sampling / seconds
+    def note(self, took: float, seconds: float, sampling: int) -> None:
+        """Take note of how long it took to read so many seconds of rows, one in so many of them."""
+        self.cost = took * sampling / seconds
         self._choose()
 
     def expect(self, jobs: float) -> None:
