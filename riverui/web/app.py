@@ -38,9 +38,9 @@ from riverui.web.http.probe import Probe
 from riverui.web.http.routes import GuardedRoute, GuardedRouter, check_rights, not_found
 from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
-from riverui.web.live.collector import Collector
 from riverui.web.live.counts import Counts
 from riverui.web.live.ended_totals import EndedTotals
+from riverui.web.live.kept_figures import KeptFigures
 from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.marks import Marks
 from riverui.web.live.measured_driver import MeasuredDriver
@@ -106,12 +106,12 @@ def build_app(
     static = StaticFiles(assets.STATIC)
     routes = route_table(health, static)
     counts = Counts(driver, config, limits.counts, clock=clock)
-    metrics = Metrics(driver, counts, config)
-    figures = Collector(driver, config, limits.collector, clock=clock)
-    marks = Marks(driver, clock=clock)
     ended = EndedTotals()
-    collector = Collector(driver, config, limits.collector, sinks=(ended,), clock=clock)
-    metrics = Metrics(driver, counts, config, ended, collector.look)
+    figures = KeptFigures(
+        driver, config, limits.collector, limits.rollup_times, sinks=(ended,), clock=clock
+    )
+    marks = Marks(driver, clock=clock)
+    metrics = Metrics(driver, counts, config, ended, figures.collector.look)
     signer = URLSafeTimedSerializer(config.secret_key or secrets.token_urlsafe(32), salt="riverui")
     dashboard = Dashboard(
         admission=Admission(limits.admission),
@@ -126,7 +126,6 @@ def build_app(
             seconds=limits.health_seconds,
             clock=clock,
         ),
-        figures=collector,
         limits=limits,
         marks=marks,
         metrics=metrics,
@@ -154,6 +153,7 @@ def build_app(
         shortcuts=tuple(_shortcuts()),
         signer=signer,
         static=static,
+        stored_figures=figures.stored,
         suggestions=Suggestions(driver),
         urls=Urls(routes),
         workers=workers,
@@ -172,6 +172,7 @@ def build_app(
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         dashboard.shared_operations.watch()
+        figures.watch()
         loading = asyncio.create_task(render.load_templates(dashboard.environment))
         try:
             yield

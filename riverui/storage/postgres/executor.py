@@ -105,10 +105,11 @@ if TYPE_CHECKING:
         interface.OperationExecutor,
         interface.OwnTablesExecutor,
         interface.PeriodicRunExecutor,
+        interface.RollupExecutor,
         interface.ServerExecutor,
         interface.SuggestionExecutor,
         interface.TransactionStatusExecutor,
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 18
+        return (executor,) * 19

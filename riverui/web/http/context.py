@@ -29,6 +29,7 @@ from riverui.web.live.operation_store import OperationStore
 from riverui.web.live.operations import Operations
 from riverui.web.live.refreshes import Refreshes
 from riverui.web.live.shared_operations import SharedOperations
+from riverui.web.live.stored_figures import StoredFigures
 from riverui.web.search.long_searches import Searches
 from riverui.web.search.suggestions import Suggestions
 from riverui.web.view.kept_parts import KeptParts
@@ -79,6 +80,8 @@ class Dashboard:
     """Lines of the help page."""
     signer: URLSafeTimedSerializer
     static: StaticFiles
+    stored_figures: StoredFigures
+    """Figures of riverui's own table, which go back further than rows do."""
     suggestions: Suggestions
     urls: Urls
     workers: int

@@ -15,6 +15,7 @@ from riverui.storage.interface import FIGURES, Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.live import figure_windows
 from riverui.web.live.cancelling import cancel_all
+from riverui.web.live.figure_buckets import Bucket
 from riverui.web.live.figure_readings import CollectorLimits, FigureReadings
 from riverui.web.live.figure_sink import FigureSink
 
@@ -109,6 +110,15 @@ class Collector:
         while len(self._kept) > self._limits.windows:
             del self._kept[next(iter(self._kept))]
         return figures
+
+    def finished(self) -> Iterator[Bucket]:
+        """Yield the buckets that were read for good: of ten minutes those from which rows are left,
+        and the minutes of the last hour.
+        """
+        for bucket in self._buckets.tens.values():
+            if bucket.complete and bucket.end > self._readings.rows_since:
+                yield bucket
+        yield from (bucket for bucket in self._buckets.minutes.values() if bucket.complete)
 
     async def close(self) -> None:
         """Stop reading."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from riverui.domain.rollups import KEPT, PARTS, Rollup, begin, fold
+from riverui.domain.rollups import KEPT, MINUTE, PARTS, Rollup, begin, fold
 from riverui.storage.interface import ROLLUPS, Driver, RollupExecutor
 
 _FOLDED = 60
@@ -29,6 +29,8 @@ class Stored:
 
     written: int
     """Buckets, of any span."""
+    newest: datetime | None
+    """When the newest minute begins that was written; None where none was."""
     deleted: int
     """Rows."""
 
@@ -53,7 +55,8 @@ async def store(driver: Driver, rollups: Sequence[Rollup], *, until: datetime) -
             deleted += await executor.rollup_delete_before(
                 span, begin(until - kept, span), limit=_DELETED
             )
-    return Stored(written=len(changed), deleted=deleted)
+    newest = max((each.at for each in changed if each.span == MINUTE), default=None)
+    return Stored(written=len(changed), newest=newest, deleted=deleted)
 
 
 async def _fold_up(

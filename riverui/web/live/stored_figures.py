@@ -1,0 +1,255 @@
+"""Reads stored figures: windows of up to 90 days, and what is usual at an hour of the day."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from riverui.domain.figures import FigureColumn, Figures, Tally, Window
+from riverui.domain.rollups import (
+    DAY,
+    HOUR,
+    KEPT,
+    Pair,
+    RollupRow,
+    Stretch,
+    Waiting,
+    add_pairs,
+    begin,
+    busiest,
+    stretches,
+)
+from riverui.errors import DatabaseError
+from riverui.storage.interface import ROLLUPS, Driver
+from riverui.storage.interface.rollups import ROLLUP_TABLE
+from riverui.web.live.cancelling import cancel_all
+from riverui.web.live.own_table import OwnTableWatch
+
+SOURCE = "stored figures"
+"""Where these figures come from, in words."""
+_FRESH_SECONDS = 60.0
+"""How long a window is shown before it is read again: a bucket of the finest is added each
+minute.
+"""
+_USABLE_SECONDS = 600.0
+"""How old a window may be that is shown while it is read again."""
+_FIRST_SECONDS = 1.0
+"""That a viewer waits for a window that nobody has asked for lately."""
+_WINDOWS = 32
+"""Windows of queues and kinds that are remembered, some 100 kB each."""
+_TURN = 500
+"""Rows that are added up in one go: some 5 milliseconds."""
+_USUAL_DAYS = 7
+"""Days of which the same hour tells what is usual: a week has every day once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsualHour:
+    """What was done in one hour of the day, on the days before."""
+
+    tally: Tally
+    days: int
+    """On how many of the last seven days something is known of that hour."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Kept:
+    """A window as it was read last."""
+
+    figures: Figures | None = None
+    read: float = float("-inf")
+    """When (of the clock)."""
+    task: asyncio.Task[None] | None = None
+
+
+class StoredFigures:
+    """The stored figures of one database; without their table it has none."""
+
+    def __init__(self, driver: Driver, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._driver = driver
+        self._clock = clock
+        self.table = OwnTableWatch(driver, ROLLUP_TABLE, ROLLUPS, clock=clock)
+        self._kept: OrderedDict[tuple[str, str, str], _Kept] = OrderedDict()
+
+    async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
+        """Return a window, of one queue or kind where they are named, a minute old at most.
+
+        An older one is answered while it is read again; one that was never read is waited for a
+        second at most. Never raises for the database's sake: `Figures.trouble` tells.
+        """
+        key = (window.name, queue, kind)
+        kept = self._kept.setdefault(key, _Kept())
+        self._kept.move_to_end(key)
+        while len(self._kept) > _WINDOWS:
+            _, forgotten = self._kept.popitem(last=False)
+            if forgotten.task is not None:
+                forgotten.task.cancel()
+        age = self._clock() - kept.read
+        if age >= _FRESH_SECONDS:
+            task = self._begin(kept, window, queue, kind)
+            if kept.figures is None or age >= _USABLE_SECONDS:
+                await asyncio.wait([task], timeout=_FIRST_SECONDS)
+        return kept.figures or _nothing(window, datetime.now(UTC), trouble="Still reading.")
+
+    async def usual_hour(
+        self, at: datetime, *, queue: str = "", kind: str = ""
+    ) -> UsualHour | None:
+        """Return what was done in the same hour of the last seven days, of one queue or kind where
+        they are named; None where nothing is known of it. Raises as the database does.
+        """
+        if not await self.table.there():
+            return None
+        hour = begin(at, HOUR)
+        hours = [
+            Stretch(HOUR, hour - n * DAY, hour - n * DAY + HOUR) for n in range(1, _USUAL_DAYS + 1)
+        ]
+        async with self._driver.reading() as executor:
+            rollups = ROLLUPS.on(executor)
+            known = await rollups.rollup_list(hours)
+            rows = await rollups.rollup_list(hours, queue=queue, kind=kind)
+        tally = Tally()
+        for row in rows:
+            tally.merge(row.tally)
+        return UsualHour(tally=tally, days=len(known)) if known else None
+
+    def forget(self) -> None:
+        """Read everything anew when next asked: somebody has deleted what was stored."""
+        for kept in self._kept.values():
+            kept.read = float("-inf")
+            kept.figures = None
+
+    async def close(self) -> None:
+        """Stop reading."""
+        tasks = [kept.task for kept in self._kept.values() if kept.task is not None]
+        self._kept.clear()
+        await cancel_all(tasks)
+
+    def _begin(self, kept: _Kept, window: Window, queue: str, kind: str) -> asyncio.Task[None]:
+        """Return the task that reads a window, begun unless it is under way."""
+        task = kept.task
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            task = kept.task = asyncio.create_task(self._refresh(kept, window, queue, kind))
+        return task
+
+    async def _refresh(self, kept: _Kept, window: Window, queue: str, kind: str) -> None:
+        try:
+            kept.figures = await self._load(window, queue, kind)
+        except DatabaseError as error:
+            self.table.ask_again()
+            kept.figures = _nothing(window, datetime.now(UTC), trouble=error.public)
+        kept.read = self._clock()
+
+    async def _load(self, window: Window, queue: str, kind: str) -> Figures:
+        now = datetime.now(UTC)
+        since = _first(window, now)
+        async with self._driver.reading() as executor:
+            rollups = ROLLUPS.on(executor)
+            newest = await rollups.rollup_newest_list()
+            # Whatever is as wide as a column, or goes into it evenly.
+            widest = max(span for span in KEPT if not window.step % span)
+            pieces = stretches(since, now, newest, widest=widest)
+            whole = await rollups.rollup_list(pieces)
+            rows: Sequence[RollupRow] = whole
+            if queue or kind:
+                rows = await rollups.rollup_list(pieces, queue=queue, kind=kind)
+            wide = stretches(since, now, newest, widest=DAY)
+            if kind:
+                pairs = await rollups.rollup_list(wide, queue=queue, kind=kind)
+            else:
+                pairs = await rollups.rollup_pair_list(wide, queue=queue)
+        return Figures(
+            window=window,
+            columns=_columns(window, now, whole, rows, waits=not kind),
+            pairs=await _pairs(pairs),
+            read_at=max((at + span for span, at in newest.items()), default=None),
+            since=min((row.at for row in whole), default=None),
+            complete=True,
+            source=SOURCE,
+        )
+
+
+def _first(window: Window, now: datetime) -> datetime:
+    """Return when the first column of a window begins."""
+    return begin(now, window.step) - (window.columns - 1) * window.step
+
+
+def _nothing(window: Window, now: datetime, *, trouble: str = "") -> Figures:
+    return Figures(
+        window=window,
+        columns=_columns(window, now, (), (), waits=False),
+        pairs={},
+        read_at=None,
+        since=None,
+        complete=False,
+        source=SOURCE,
+        trouble=trouble,
+    )
+
+
+def _columns(
+    window: Window,
+    now: datetime,
+    whole: Sequence[RollupRow],
+    rows: Sequence[RollupRow],
+    *,
+    waits: bool,
+) -> tuple[FigureColumn, ...]:
+    """Return the columns: `whole` tells of which something is known, `rows` what."""
+    sampled: dict[datetime, int] = {}
+    for row in whole:
+        at = begin(row.at, window.step)
+        sampled[at] = max(sampled.get(at, 1), row.sampled)
+    tallies: Mapping[datetime, Tally] = {at: Tally() for at in sampled}
+    waiting: dict[datetime, Waiting] = {}
+    for row in rows:
+        at = begin(row.at, window.step)
+        tallies[at].merge(row.tally)
+        if row.waiting is not None:
+            waiting[at] = row.waiting.max(waiting.get(at))
+    first = _first(window, now)
+    return tuple(
+        _column(
+            first + n * window.step,
+            tallies,
+            sampled,
+            waiting if waits else {},
+            finished=n < window.columns - 1,
+        )
+        for n in range(window.columns)
+    )
+
+
+def _column(
+    at: datetime,
+    tallies: Mapping[datetime, Tally],
+    sampled: Mapping[datetime, int],
+    waiting: Mapping[datetime, Waiting],
+    *,
+    finished: bool,
+) -> FigureColumn:
+    seen = waiting.get(at)
+    return FigureColumn(
+        at=at,
+        tally=tallies.get(at),
+        sampled=sampled.get(at, 1),
+        oldest_waiting=None if seen is None else seen.oldest,
+        waiting=None if seen is None else seen.jobs,
+        waiting_capped=seen is not None and seen.capped,
+        finished=finished,
+    )
+
+
+async def _pairs(rows: Sequence[RollupRow]) -> Mapping[Pair, Tally]:
+    """Return what rows tell of each pair; others in the process have their turn meanwhile."""
+    pairs: dict[Pair, Tally] = {}
+    for start in range(0, len(rows), _TURN):
+        add_pairs(
+            pairs,
+            (((row.queue, row.kind), row.tally) for row in rows[start : start + _TURN]),
+        )
+        await asyncio.sleep(0)
+    return busiest(pairs)
