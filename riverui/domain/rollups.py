@@ -83,10 +83,11 @@ class Rollup:
             whole.merge(tally)
             queues.setdefault(queue, Tally()).merge(tally)
         yield RollupRow(self.at, "", "", self.sampled, whole, self.waiting.get(""))
-        for queue in queues.keys() | (self.waiting.keys() - {""}):
+        # In the order of the table's key, which keeps its index small.
+        for queue in sorted(queues.keys() | (self.waiting.keys() - {""})):
             tally = queues.get(queue) or Tally()
             yield RollupRow(self.at, queue, "", self.sampled, tally, self.waiting.get(queue))
-        for (queue, kind), tally in self.pairs.items():
+        for (queue, kind), tally in sorted(self.pairs.items(), key=lambda item: item[0]):
             yield RollupRow(self.at, queue, kind, self.sampled, tally, None)
 
 

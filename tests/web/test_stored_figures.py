@@ -194,6 +194,25 @@ class TestReading:
         await fill(driver, rollup(when, TEN_MINUTES, 19))
         assert (await stored.read(window)).total.completed == 20
 
+    async def test_what_is_new_is_added_to_what_was_read(
+        self, driver: Driver, stored: StoredFigures, clock: Clock
+    ) -> None:
+        window = WINDOWS["7d"]
+        settled, recent = NOW - 30 * HOUR, NOW - HOUR
+        await fill(driver, rollup(settled, HOUR, 100), rollup(recent, TEN_MINUTES, 5))
+        before = await stored.read(window)
+        for completed in (7, 9):
+            await fill(driver, rollup(recent, TEN_MINUTES, completed))
+            clock.now += 600
+            figures = await stored.read(window)
+            tally = at(figures, settled)
+            assert tally is not None
+            assert (tally.completed, tally.run.n) == (101, 100)
+            assert figures.total.completed == 101 + completed + 1
+            assert figures.pairs["mail", "send"].completed == 100 + completed
+        # What was told before has not changed in somebody's hands.
+        assert before.total.completed == 101 + 5 + 1
+
     async def test_without_a_database_it_says_why(self) -> None:
         stored = StoredFigures(DeadDriver(DatabaseUnavailable()))
         figures = await stored.read(WINDOWS["7d"])

@@ -6,9 +6,11 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
+from riverui.domain.clock import FIRST
 from riverui.domain.figures import FigureColumn, Figures, Tally, Window
 from riverui.domain.rollups import (
     DAY,
@@ -24,7 +26,7 @@ from riverui.domain.rollups import (
     stretches,
 )
 from riverui.errors import DatabaseError
-from riverui.storage.interface import ROLLUPS, Driver
+from riverui.storage.interface import ROLLUPS, Driver, RollupExecutor
 from riverui.storage.interface.rollups import ROLLUP_TABLE
 from riverui.web.live.cancelling import cancel_all
 from riverui.web.live.own_table import OwnTableWatch
@@ -41,8 +43,12 @@ _FIRST_SECONDS = 1.0
 """That a viewer waits for a window that nobody has asked for lately."""
 _WINDOWS = 32
 """Windows of queues and kinds that are remembered, some 100 kB each."""
-_TURN = 500
-"""Rows that are added up in one go: some 5 milliseconds."""
+_TURN = 250
+"""Rows that are added up in one go, some 5 milliseconds, before others have their turn."""
+_SETTLED = timedelta(hours=3)
+"""Age from which on buckets are taken as settled: failures are learned of within the hour, and
+what they are part of is folded up again at once.
+"""
 _USUAL_DAYS = 7
 """Days of which the same hour tells what is usual: a week has every day once."""
 
@@ -64,6 +70,12 @@ class _Kept:
     read: float = float("-inf")
     """When (of the clock)."""
     task: asyncio.Task[None] | None = None
+    first: datetime | None = None
+    """When its first column begins."""
+    settled: _Told | None = None
+    """What was read of the time from then on that does not change any more."""
+    until: datetime = FIRST
+    """Up to when that is."""
 
 
 class StoredFigures:
@@ -120,7 +132,7 @@ class StoredFigures:
         """Read everything anew when next asked: somebody has deleted what was stored."""
         for kept in self._kept.values():
             kept.read = float("-inf")
-            kept.figures = None
+            kept.figures = kept.settled = None
 
     async def close(self) -> None:
         """Stop reading."""
@@ -137,39 +149,90 @@ class StoredFigures:
 
     async def _refresh(self, kept: _Kept, window: Window, queue: str, kind: str) -> None:
         try:
-            kept.figures = await self._load(window, queue, kind)
+            kept.figures = await self._load(kept, window, queue, kind)
         except DatabaseError as error:
             self.table.ask_again()
             kept.figures = _nothing(window, datetime.now(UTC), trouble=error.public)
         kept.read = self._clock()
 
-    async def _load(self, window: Window, queue: str, kind: str) -> Figures:
+    async def _load(self, kept: _Kept, window: Window, queue: str, kind: str) -> Figures:
+        """Read a window: what may still change, and the rest unless it is known already."""
         now = datetime.now(UTC)
-        since = _first(window, now)
+        first, asked = _first(window, now), _Asked(window, queue, kind)
+        settled = max(first, begin(now - _SETTLED, window.step))
         async with self._driver.reading() as executor:
             rollups = ROLLUPS.on(executor)
             newest = await rollups.rollup_newest_list()
-            # Whatever is as wide as a column, or goes into it evenly.
-            widest = max(span for span in KEPT if not window.step % span)
-            pieces = stretches(since, now, newest, widest=widest)
-            whole = await rollups.rollup_list(pieces)
-            rows: Sequence[RollupRow] = whole
-            if queue or kind:
-                rows = await rollups.rollup_list(pieces, queue=queue, kind=kind)
-            wide = stretches(since, now, newest, widest=DAY)
-            if kind:
-                pairs = await rollups.rollup_list(wide, queue=queue, kind=kind)
-            else:
-                pairs = await rollups.rollup_pair_list(wide, queue=queue)
+            if kept.settled is None or kept.first != first:
+                kept.first, kept.settled, kept.until = first, _Told(), first
+            if kept.until < settled:
+                await asked.read(rollups, kept.settled, kept.until, settled, newest)
+                kept.until = settled
+            told = kept.settled.copy()
+            await asked.read(rollups, told, settled, now, newest)
         return Figures(
             window=window,
-            columns=_columns(window, now, whole, rows, waits=not kind),
-            pairs=await _pairs(pairs),
+            columns=_columns(window, now, told.whole, told.rows, waits=not kind),
+            pairs=busiest(told.pairs),
             read_at=max((at + span for span, at in newest.items()), default=None),
-            since=min((row.at for row in whole), default=None),
+            since=min((row.at for row in told.whole), default=None),
             complete=True,
             source=SOURCE,
         )
+
+
+@dataclass(kw_only=True, slots=True)
+class _Told:
+    """What was read of some time."""
+
+    whole: list[RollupRow] = field(default_factory=list)
+    """Of everything: tells of which buckets something is known."""
+    rows: list[RollupRow] = field(default_factory=list)
+    """Of what was asked for."""
+    pairs: dict[Pair, Tally] = field(default_factory=dict)
+
+    def copy(self) -> _Told:
+        """Return the same, to be added to by itself."""
+        pairs: dict[Pair, Tally] = {}
+        add_pairs(pairs, self.pairs.items())
+        return _Told(whole=[*self.whole], rows=[*self.rows], pairs=pairs)
+
+
+class _Asked(NamedTuple):
+    """Which figures are wanted."""
+
+    window: Window
+    queue: str
+    kind: str
+
+    async def read(
+        self,
+        rollups: RollupExecutor,
+        told: _Told,
+        since: datetime,
+        until: datetime,
+        newest: Mapping[timedelta, datetime],
+    ) -> None:
+        """Add what is stored of this time to what was told before."""
+        queue, kind = self.queue, self.kind
+        # Whatever is as wide as a column, or goes into it evenly.
+        widest = max(span for span in KEPT if not self.window.step % span)
+        pieces = stretches(since, until, newest, widest=widest)
+        whole = await rollups.rollup_list(pieces)
+        told.whole += whole
+        if queue or kind:
+            told.rows += await rollups.rollup_list(pieces, queue=queue, kind=kind)
+        else:
+            told.rows += whole
+        wide = stretches(since, until, newest, widest=DAY)
+        if kind:
+            rows = await rollups.rollup_list(wide, queue=queue, kind=kind)
+        else:
+            rows = await rollups.rollup_pair_list(wide, queue=queue)
+        for start in range(0, len(rows), _TURN):
+            turn = rows[start : start + _TURN]
+            add_pairs(told.pairs, (((row.queue, row.kind), row.tally) for row in turn))
+            await asyncio.sleep(0)
 
 
 def _first(window: Window, now: datetime) -> datetime:
@@ -241,15 +304,3 @@ def _column(
         waiting_capped=seen is not None and seen.capped,
         finished=finished,
     )
-
-
-async def _pairs(rows: Sequence[RollupRow]) -> Mapping[Pair, Tally]:
-    """Return what rows tell of each pair; others in the process have their turn meanwhile."""
-    pairs: dict[Pair, Tally] = {}
-    for start in range(0, len(rows), _TURN):
-        add_pairs(
-            pairs,
-            (((row.queue, row.kind), row.tally) for row in rows[start : start + _TURN]),
-        )
-        await asyncio.sleep(0)
-    return busiest(pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +12,6 @@ from riverui.domain.rollups import KEPT, PARTS, Rollup, RollupRow, Stretch, Wait
 from riverui.domain.sketch import Sketch
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.own import packed_bins
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements, instant
 from riverui.storage.sql import Fragment
 
@@ -19,6 +19,8 @@ _COLUMNS = Fragment("rollup_columns")
 _PAIRS = Fragment("rollup_pairs")
 _MICROSECOND = timedelta(microseconds=1)
 """The unit of spans in the table."""
+_TURN = 250
+"""Rows that are unpacked in one go, some 5 milliseconds, before others have their turn."""
 _MOST_BIGINT = 2**63 - 1
 """Beyond which sums of odd rows are cut."""
 _MOST_INTEGER = 2**31 - 1
@@ -126,7 +128,12 @@ class Rollups(Statements):
         }
         slots = {} if terms is None else {"terms": terms}
         rows = await self._rows("rollup_list", values, columns=_COLUMNS, **slots)
-        return _read(rows)
+        found: list[RollupRow] = []
+        records = rows.records()
+        for start in range(0, len(records), _TURN):
+            found += map(_row, records[start : start + _TURN])
+            await asyncio.sleep(0)
+        return found
 
 
 def _seconds(span: timedelta) -> int:
@@ -167,13 +174,9 @@ def _columns(rows: Sequence[tuple[timedelta, RollupRow]]) -> dict[str, str]:
     return columns
 
 
-def _read(rows: Rows) -> list[RollupRow]:
-    return [
-        RollupRow(
-            row.bucket.astimezone(UTC), row.queue, row.kind, row.sampled, _tally(row), _waiting(row)
-        )
-        for row in rows.records()
-    ]
+def _row(row: Any) -> RollupRow:
+    at = row.bucket.astimezone(UTC)
+    return RollupRow(at, row.queue, row.kind, row.sampled, _tally(row), _waiting(row))
 
 
 def _tally(row: Any) -> Tally:
