@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
@@ -10,7 +11,11 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui import create_app
+from riverui.domain.figures import Tally
+from riverui.domain.rollups import HOUR, Rollup
 from riverui.storage.connect import connect
+from riverui.storage.interface import ROLLUPS, Driver
+from riverui.storage.migrations import migrate
 from tests.factory import leader
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
@@ -135,3 +140,74 @@ async def test_forged_cookies_are_ignored(client: httpx2.AsyncClient) -> None:
         answer = await client.get("/help", headers=headers)
         assert answer.status_code == 200
         assert parse(answer.text).one("html").attributes["data-theme"] == "system"
+
+
+class TestOwnTables:
+    """The tables of riverui's own: their sizes, and how stored figures are deleted."""
+
+    @pytest.fixture
+    async def line(self, driver: Driver) -> None:
+        await migrate(driver, "up", line="riverui")
+
+    async def fill(self, driver: Driver) -> None:
+        at = datetime(2026, 11, 22, 12, tzinfo=UTC)
+        tally = Tally(completed=1)
+        async with driver.transaction() as db:
+            await ROLLUPS.on(db).rollup_put(
+                [Rollup(at=at, span=HOUR, pairs={("mail", "send"): tally})]
+            )
+
+    async def rows(self, connection: AsyncConnection[Any]) -> int:
+        found = await connection.execute("select count(*) as n from riverui_rollup")
+        row = await found.fetchone()
+        assert row is not None
+        return int(row["n"])
+
+    async def test_their_sizes_are_told(
+        self,
+        line: None,
+        client: httpx2.AsyncClient,
+        reader: httpx2.AsyncClient,
+        driver: Driver,
+        connection: AsyncConnection[Any],
+    ) -> None:
+        await self.fill(driver)
+        await connection.execute("analyze riverui_rollup")
+        page = parse((await client.get("/about")).text).one(id="about")
+        row = next(row.text for row in page.all("tr") if "riverui_rollup" in row.text)
+        assert "3" in row
+        assert "kB" in row
+        assert "Delete all stored figures" in page.text
+        seen = parse((await reader.get("/about")).text).one(id="about").text
+        assert "riverui_rollup" in seen
+        assert "Delete all stored figures" not in seen
+        assert (await reader.post("/about/figures/delete")).status_code == 403
+
+    async def test_stored_figures_are_deleted_once_that_is_confirmed(
+        self,
+        line: None,
+        client: httpx2.AsyncClient,
+        driver: Driver,
+        connection: AsyncConnection[Any],
+        htmx: Htmx,
+    ) -> None:
+        await self.fill(driver)
+        assert (await client.post("/about/figures/delete")).status_code == 400
+        assert await self.rows(connection) == 3
+        confirmed = {"confirmed": "1"}
+        answer = await client.post("/about/figures/delete", data=confirmed)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/about")
+        assert "Stored figures deleted" in (await client.get("/about")).text
+        assert await self.rows(connection) == 0
+        answer = await client.post(
+            "/about/figures/delete", data=confirmed, headers=htmx("notices", "/about")
+        )
+        assert answer.headers["hx-trigger"] == "about-changed"
+
+    async def test_without_the_line_there_is_nothing_to_delete(
+        self, client: httpx2.AsyncClient
+    ) -> None:
+        assert "own tables" not in (await client.get("/about")).text
+        answer = await client.post("/about/figures/delete", data={"confirmed": "1"})
+        assert answer.status_code == 501
+        assert "riverui migrate-up --line riverui" in answer.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,11 +30,26 @@ class OwnTable:
         return f"migration {self.version:03} of the line {LINE}"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnTableSize:
+    """How large one table is."""
+
+    name: str
+    rows_estimated: int
+    """-1 before anybody has counted."""
+    bytes: int
+    """With its indexes and TOAST."""
+
+
 class OwnTablesExecutor(Protocol):
     """Tells which of riverui's own tables there are."""
 
     async def own_table_list(self) -> frozenset[str]:
         """Return the names of the tables that begin with `riverui_`."""
+        ...
+
+    async def own_table_size_list(self) -> Sequence[OwnTableSize]:
+        """Return how large each of them is, by name."""
         ...
 
 

@@ -41,7 +41,7 @@ _USABLE_SECONDS = 600.0
 """How old a window may be that is shown while it is read again."""
 _FIRST_SECONDS = 1.0
 """That a viewer waits for a window that nobody has asked for lately."""
-_WINDOWS = 32
+_WINDOWS = 64
 """Windows of queues and kinds that are remembered, some 100 kB each."""
 _TURN = 250
 """Rows that are added up in one go, some 5 milliseconds, before others have their turn."""
@@ -163,7 +163,9 @@ class StoredFigures:
         async with self._driver.reading() as executor:
             rollups = ROLLUPS.on(executor)
             newest = await rollups.rollup_newest_list()
-            if kept.settled is None or kept.first != first:
+            wide = max(span for span in KEPT if not window.step % span)
+            gone = kept.settled is not None and bool(kept.settled.whole) and wide not in newest
+            if kept.settled is None or kept.first != first or gone:
                 kept.first, kept.settled, kept.until = first, _Told(), first
             if kept.until < settled:
                 await asked.read(rollups, kept.settled, kept.until, settled, newest)

@@ -14,6 +14,7 @@ from riverui.storage.interface.operations import (
     OperationProgress,
     OperationRow,
 )
+from riverui.storage.interface.own_tables import OwnTableSize
 from riverui.storage.interface.params import Count, CountKind, JobCursor, JobCutoff, JobOrder
 from riverui.storage.postgres.statements import Statements, instant
 from riverui.storage.sql import Fragment
@@ -28,6 +29,11 @@ class Operations(Statements):
         """Return the names of the tables that begin with `riverui_`."""
         rows = await self._rows("own_table_list", {"schema": self._schema})
         return frozenset(rows.values())
+
+    async def own_table_size_list(self) -> Sequence[OwnTableSize]:
+        """Return how large each of those tables is, by name."""
+        rows = await self._rows("own_table_size_list", {"schema": self._schema})
+        return [OwnTableSize(**row._asdict()) for row in rows.records()]
 
     async def operation_insert(
         self, params: OperationParams, *, holder: str, term: timedelta, most: int

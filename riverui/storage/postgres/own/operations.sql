@@ -8,6 +8,14 @@ join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and c.relname like 'riverui\_%'
   and case when :schema::text is null then pg_table_is_visible(c.oid) else n.nspname = :schema::text end;
 
+-- name: own_table_size_list
+select c.relname::text as name, c.reltuples::bigint as rows_estimated, pg_total_relation_size(c.oid) as bytes
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and c.relname like 'riverui\_%'
+  and case when :schema::text is null then pg_table_is_visible(c.oid) else n.nspname = :schema::text end
+order by name;
+
 -- part: operation_columns (operation_get.columns)
 o.id, o.created_at, o.ended_at, o.status, o.verb, o.parameters::text as parameters, o.features, o.username, o.allowed,
 o.query, o.sort, o.cutoff_id, o.cutoff_at, o.total, o.total_kind, o.changed, o.requested, o.skipped::text as skipped,

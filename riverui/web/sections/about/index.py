@@ -15,8 +15,17 @@ from starlette.responses import Response
 from riverui import __version__
 from riverui.domain.queues import LeaderRow
 from riverui.errors import DatabaseError, DatabaseUnavailable, SchemaMissing
-from riverui.storage.interface import MIGRATIONS, SERVER, MigrationSource, missing
+from riverui.storage.interface import (
+    MIGRATIONS,
+    OWN_TABLES,
+    SERVER,
+    Driver,
+    MigrationSource,
+    missing,
+)
 from riverui.storage.interface.migrations import MigrationRow
+from riverui.storage.interface.own_tables import OwnTableSize
+from riverui.storage.interface.rollups import ROLLUP_TABLE
 from riverui.storage.interface.server import ServerRow
 from riverui.storage.migrations import migration_sql
 from riverui.web.auth.access import access
@@ -24,6 +33,7 @@ from riverui.web.http.context import Dashboard, dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import url
+from riverui.web.sections.about import figures
 from riverui.web.view.facts import fact
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
@@ -51,10 +61,14 @@ class About:
     database lacks.
     """
     leader: LeaderRow | None
+    tables: tuple[OwnTableSize, ...]
+    """The tables of riverui's own that there are."""
+    deletes_figures: bool
+    """Whether the viewer may delete stored figures, and there is a table of them."""
     missing: tuple[str, ...]
     """What this kind of database cannot do, each as a sentence or two."""
     unread: Mapping[str, str]
-    """What of server, migrations and leader could not be read, and why."""
+    """What of server, migrations, tables and leader could not be read, and why."""
     rights: tuple[str, ...]
     self_url: str
     problem: Problem | None
@@ -68,6 +82,7 @@ async def index(request: Request) -> Response:
         "migrations": (
             recorded := await fact(driver, lambda executor: SERVER.on(executor).migration_list())
         ),
+        "tables": (tables := await _tables(driver)),
         "leader": (leader := await fact(driver, lambda executor: executor.leader_get())),
     }
     errors = {name: error for name, error in facts.items() if isinstance(error, DatabaseError)}
@@ -107,6 +122,10 @@ async def index(request: Request) -> Response:
             unknown=tuple(sorted(applied - {step.version for step in known})) if known else (),
             behind=_behind(source, migrations) if source else (),
             leader=None if isinstance(leader, DatabaseError) else leader,
+            tables=() if isinstance(tables, DatabaseError) else tuple(tables),
+            deletes_figures=held.may(figures.RIGHT)
+            and not isinstance(tables, DatabaseError)
+            and ROLLUP_TABLE.name in (table.name for table in tables),
             missing=tuple(part.missing for part in missing(driver)),
             unread={name: error.public for name, error in errors.items()},
             rights=tuple(
@@ -117,6 +136,12 @@ async def index(request: Request) -> Response:
         ),
         status=status,
     )
+
+
+async def _tables(driver: Driver) -> Sequence[OwnTableSize] | DatabaseError:
+    if OWN_TABLES not in driver.capabilities:
+        return ()
+    return await fact(driver, lambda executor: OWN_TABLES.on(executor).own_table_size_list())
 
 
 def _process(board: Dashboard) -> str:
