@@ -30,6 +30,8 @@ class RollupTimes:
 
     tick: timedelta = timedelta(seconds=60)
     """From one look for finished minutes to the next."""
+    first: timedelta = timedelta(seconds=5)
+    """The same until something was stored: the collector has to read the past first."""
     look_for_table: timedelta = timedelta(seconds=30)
     """How often it looks whether somebody has made the table."""
     abandoned: timedelta = timedelta(minutes=6)
@@ -118,7 +120,9 @@ class RollupWriter:
         while True:
             pause = self._times.tick
             try:
-                if not await self.tick() and not await self._table.there():
+                if await self.tick():
+                    pause = self._times.tick if self._newest else self._times.first
+                elif not await self._table.there():
                     pause = self._times.look_for_table
                 if self._trouble:
                     log.info("figures are stored again")
