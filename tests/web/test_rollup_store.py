@@ -299,3 +299,25 @@ def test_stretches_begin_and_end_finely() -> None:
         (at(14, 0), at(14, 50)),
         (at(14, 50), at(14, 57)),
     ]
+
+
+async def test_it_works_behind_a_pooler(driver: Driver, bouncer_url: str) -> None:
+    """The lock is the transaction's: a session's would stay with a server connection."""
+    one, other = connect(bouncer_url), connect(bouncer_url)
+    try:
+        minutes = day()[:40]
+        for n in range(0, 40, 10):
+            stored = await asyncio.gather(
+                *(
+                    store(each, minutes[n : n + 10], until=NOON + DAY)
+                    for each in (one, other, one, other)
+                )
+            )
+            assert any(stored)
+        async with driver.transaction() as db:
+            assert await ROLLUPS.on(db).rollup_lock()
+            found = await ROLLUPS.on(db).rollup_part_list(MINUTE, since=NOON, until=NOON + DAY)
+        assert sum(each.weight for each in found) == sum(each.weight for each in minutes)
+    finally:
+        await one.close()
+        await other.close()
