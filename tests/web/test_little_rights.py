@@ -183,6 +183,28 @@ async def test_a_standby_takes_no_changes_and_says_so(standby: tuple[str, dict[s
         await expect_read_only(client, jobs["available"], "it is a standby")
 
 
+async def test_a_standby_stores_nothing_and_keeps_no_marks(
+    standby: tuple[str, dict[str, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = connect(standby[0])
+    app = build_app(driver, SignIn(no_auth=True))
+    figures = app.state.dashboard.figures
+    async with browser(app) as client:
+        # The first of all: nothing is known yet of the database.
+        assert not await figures.writer.tick()
+        assert "Delete all stored figures" not in (await get(client, "/about")).text
+        answer = await client.post("/about/figures/delete", data={"confirmed": "1"})
+        assert answer.status_code == 403
+        assert (await client.get("/api/marks")).json() == {"data": []}
+        answer = await client.post("/api/marks", json={"label": "v1"})
+        assert answer.status_code == 403, answer.text
+        assert (await client.get("/?window=7d")).status_code == 200
+    await figures.close()
+    await app.state.dashboard.counts.close()
+    await driver.close()
+    assert "figures could not be stored" not in caplog.text
+
+
 async def expect_read_only(client: httpx2.AsyncClient, job_id: int, reason: str) -> None:
     """No buttons, a word of why, and 403 for who asks nevertheless."""
     for path in ("/jobs", "/queues", "/queues/default", f"/jobs/{job_id}"):

@@ -469,6 +469,8 @@ class TestBoth:
         assert found.source == "stored figures"
         tallies = [at(found, NOW - 3 * HOUR), at(found, NOW - timedelta(seconds=5))]
         assert [tally and tally.completed for tally in tallies] == [8, 1]
+        assert found.read_at is not None
+        assert found.read_at > NOW - HOUR
         found = await figures.read(WINDOWS["7d"])
         assert found.source == "stored figures"
         assert (await figures.read(WINDOWS["1h"])).source == "the rows of jobs"

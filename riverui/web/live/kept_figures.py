@@ -69,7 +69,7 @@ class KeptFigures:
 def _newer(kept: Figures, known: Figures) -> Figures:
     """Return stored figures whose last columns are told as they are known here, where more is."""
     here = {column.at: column for column in known.columns}
-    columns = []
+    columns, read_at = [], kept.read_at
     for column in kept.columns:
         newer, over = here.get(column.at), column.at + kept.window.step
         stored = kept.read_at is not None and over <= kept.read_at
@@ -77,4 +77,5 @@ def _newer(kept: Figures, known: Figures) -> Figures:
             columns.append(column)
         else:
             columns.append(newer)
-    return replace(kept, columns=tuple(columns))
+            read_at = known.read_at
+    return replace(kept, columns=tuple(columns), read_at=read_at)

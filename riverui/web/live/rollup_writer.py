@@ -96,9 +96,10 @@ class RollupWriter:
         Does nothing without the table, where charts are switched off, where nothing may be written,
         and where another dashboard does it. Raises as the database does.
         """
-        if not self._config.charts or self._config.read_only or self._driver.read_only:
+        if not self._config.charts or self._config.read_only:
             return False
-        if ROLLUPS not in self._driver.capabilities or not await self._table.there():
+        # Only by asking it is known whether the database takes changes.
+        if not await self._table.there() or self._driver.read_only:
             return False
         async with self._driver.reading() as executor:
             newest = (await ROLLUPS.on(executor).rollup_newest_list()).get(MINUTE)
