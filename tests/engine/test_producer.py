@@ -20,6 +20,7 @@ from riverui.engine.config import QueueConfig
 from riverui.engine.hooks import Hook, Metric
 from riverui.engine.limits import EngineLimits
 from riverui.engine.notifier import CONTROL
+from riverui.engine.work.attempt import Cause
 from riverui.engine.work.job_counts import JobCounts, tell_changed
 from riverui.engine.work.producer import Producer
 from riverui.engine.work.worker import Job
@@ -159,6 +160,25 @@ async def test_a_backlog_is_fetched_without_a_second_connection(
         await admin.execute(f'alter database "{database["name"]}" with allow_connections true')
     assert "is fetched on one connection for now" in caplog.text
     await client.stop()
+
+
+async def test_a_backlog_waits_for_a_client_that_is_held_back(play: Playground) -> None:
+    play.worker(_well)
+    await play.rows(_BACKLOG, 3_000)
+    await play.start(
+        queues={"default": QueueConfig(max_workers=10)},
+        limits=EngineLimits(fetch_rows=5),
+    )
+    ours = producer(play)
+    await play.until(lambda: ours.counts.worked > 200)
+    ours.hold_back(Cause.SILENT)
+    await play.until(lambda: not ours.expecting and not ours.running)
+    before = ours.counts.worked
+    for _ in range(20):
+        await play.rows("select 1")
+    assert ours.counts.worked == before
+    ours.go_on()
+    await play.until(lambda: ours.counts.worked > before)
 
 
 async def test_a_job_of_a_backlog_is_cancelled_once_it_was_fetched(play: Playground) -> None:

@@ -292,11 +292,11 @@ class Producer:
         any came.
         """
         some = False
-        while not (self.paused or self._stopping or self._held_back):
+        while self._may_fetch:
             if self._wide and self._room < self._most_rows:
                 # Many of those that are about to begin may end at once.
                 await self._begun()
-                if self.paused or self._stopping or self._held_back:
+                if not self._may_fetch:
                     break
             limit = min(self._room, self._few_enough)
             if limit <= 0:
@@ -309,6 +309,10 @@ class Producer:
             if taken < limit:
                 break
         return some
+
+    @property
+    def _may_fetch(self) -> bool:
+        return not (self.paused or self._stopping or self._held_back)
 
     @property
     def _room(self) -> int:
@@ -332,7 +336,7 @@ class Producer:
             while self._fetches and time.monotonic() >= rest_until:
                 await self._begun()
                 limit = self._most_rows
-                if self.paused or self._stopping or min(self._room, self._few_enough) < limit:
+                if not self._may_fetch or min(self._room, self._few_enough) < limit:
                     break
                 try:
                     if await self._take(limit, self._beside) < limit:
