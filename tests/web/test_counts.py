@@ -262,6 +262,27 @@ async def test_a_count_that_costs_more_is_not_made_for_each_program(tally: Tally
     assert tally.asked == ["states"]
 
 
+async def test_of_many_jobs_programs_get_what_was_counted_last(tally: Tally) -> None:
+    now = 1000.0
+    counts = counter(tally, clock=lambda: now, cheap_jobs=10)
+    first = await counts.thorough()
+    assert await counts.thorough() is await counts.thorough()
+    assert tally.asked == ["states"]
+    # Until it is due again, somebody did something, or a big state was counted to its end.
+    tally.counts = dict.fromkeys(JobState, Count(value=5))
+    now += 3
+    second = await counts.thorough()
+    assert (first.of(JobState.RUNNING), second.of(JobState.RUNNING)) == (EXACT, Count(value=5))
+    tally.counts = dict.fromkeys(JobState, Count(value=6))
+    counts.expire()
+    assert (await counts.thorough()).of(JobState.RUNNING) == Count(value=6)
+    tally.error = QueryTimeout()
+    now += 70
+    failed = await counts.thorough()
+    assert (failed.counts, failed.error) == (None, tally.error)
+    await counts.close()
+
+
 async def test_a_failing_count_is_not_tried_for_each_program(tally: Tally) -> None:
     tally.error = QueryTimeout()
     counts = counter(tally)

@@ -278,3 +278,7 @@ def test_the_table_is_asked_in_its_order_wherever_it_is_entered() -> None:
             near = app.router.table.near(path)
             found = [route for route in near if route.matches(scope)[0] is Match.FULL]
             assert found == fits or not near, path
+            answers = app.router.table.find(scope, path)
+            assert (answers[0] if answers else None) is next(iter(fits), None), path
+            if answers is not None:
+                assert answers[1]["path_params"] == fits[0].matches(scope)[1]["path_params"]

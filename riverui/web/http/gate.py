@@ -86,7 +86,7 @@ class GateMiddleware:
         root, path = own_path(scope)
         context = scope.get(CONTEXT) or RequestContext(id=secrets.token_hex(6))
         context.access, context.route = None, ""
-        context.base, context.urls = quote(root, safe=PATH_SAFE), self._urls
+        context.base, context.urls = quote(root, safe=PATH_SAFE) if root else "", self._urls
         # From here on `path` begins with `root_path`, as Starlette's router expects, whatever the
         # host made of them.
         scope = {**scope, CONTEXT: context, "path": root + path, "root_path": root}
@@ -115,7 +115,10 @@ class GateMiddleware:
             preflight = bool(cors) and request.method == "OPTIONS"
             answer = await self._instead(request, scope, route, preflight=preflight)
             if answer is None and context.access is not None:
-                answer = await refresh.answer(request, self._app, self._refreshes, self._admission)
+                if refresh.asks_by_itself(scope):
+                    answer = await refresh.answer(
+                        request, self._app, self._refreshes, self._admission
+                    )
                 # Changes are few, and their bodies may be long in coming.
                 if answer is None and request.method in SAFE_METHODS:
                     place = await self._admission.enter()
@@ -141,7 +144,8 @@ class GateMiddleware:
         if route is not None and route.right == PUBLIC:
             return None
         check_host(request, self._hosts)
-        changes, token = request.method not in SAFE_METHODS, is_token(request)
+        changes = request.method not in SAFE_METHODS
+        token = changes and is_token(request)
         if changes and not token:
             check_origin(request, self._config.cors_origins)
         decision = await decide(self._authenticate, request, read_only=self._config.read_only)

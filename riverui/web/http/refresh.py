@@ -34,6 +34,11 @@ _OWN = frozenset({b"content-length", b"retry-after", b"vary"})
 """Headers that each answer has of its own, whatever the page said."""
 
 
+def asks_by_itself(scope: Scope) -> bool:
+    """Return whether `answer` is to be asked: hardly any program's request needs more."""
+    return any(name == _LIVE for name, _ in scope["headers"])
+
+
 async def answer(
     request: Request, app: ASGIApp, refreshes: Refreshes, admission: Admission
 ) -> ASGIApp | None:
@@ -100,8 +105,6 @@ def _kept(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 def _seconds(request: Request) -> float | None:
     """Return every how many seconds a live region asks; None where nobody says so."""
-    if not any(name == _LIVE for name, _ in request.scope["headers"]):
-        return None
     said = request.headers.get(HEADER)
     if said is None or request.method != "GET" or not said.isascii() or not said.isdecimal():
         return None

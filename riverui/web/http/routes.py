@@ -15,7 +15,7 @@ from starlette.websockets import WebSocketClose
 
 from riverui.errors import NotFound, SignInNeeded
 from riverui.web.auth.access import PUBLIC, SIGNED_IN, need
-from riverui.web.http.request_context import CONTEXT
+from riverui.web.http.request_context import CONTEXT, RequestContext
 from riverui.web.http.urls import PATH_SAFE, base_path, own_path
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -49,8 +49,9 @@ class GuardedRoute(Route):
         Forbidden.
         """
         assert self.methods is not None
-        scope[CONTEXT].route = self.name
-        if self.right != PUBLIC and scope[CONTEXT].access is None:
+        context: RequestContext = scope[CONTEXT]
+        context.route = self.name
+        if self.right != PUBLIC and context.access is None:
             raise SignInNeeded
         if scope["method"] not in self.methods:
             raise HTTPException(405, headers={"Allow": ", ".join(_allowed(scope))})
@@ -73,6 +74,8 @@ class RouteTable:
 
     def __init__(self, routes: Sequence[GuardedRoute]) -> None:
         self._routes = routes
+        self._exact: dict[tuple[str, str], GuardedRoute] = {}
+        """The first route of each address without parameters, by method and path."""
         begun = [(route, route.path.partition("{")[0]) for route in routes]
         self._near = {
             head: tuple(
@@ -82,6 +85,12 @@ class RouteTable:
             )
             for head in {_head(beginning) for _, beginning in begun}
         }
+        for route in routes:
+            for method in () if route.param_convertors else route.methods or ():
+                asked = {"type": "http", "method": method, "path": route.path, "root_path": ""}
+                found = self._search(asked, route.path)
+                if found is not None and not found[0].param_convertors:
+                    self._exact[method, route.path] = found[0]
 
     def near(self, path: str) -> tuple[GuardedRoute, ...]:
         """Return all routes that an address may fit; none where that cannot be told by its
@@ -93,6 +102,12 @@ class RouteTable:
         """Return the first route that fits a request whole, and what it adds to the scope; None
         where none does. `path` is that of the scope without its root path.
         """
+        if (exact := self._exact.get((scope["method"], path))) is not None:
+            given = dict(scope.get("path_params", {}))
+            return exact, {"endpoint": exact.endpoint, "path_params": given, "route": exact}
+        return self._search(scope, path)
+
+    def _search(self, scope: Scope, path: str) -> tuple[GuardedRoute, Scope] | None:
         for route in self.near(path) or self._routes:
             # Nearly all that do not fit are told by this.
             if route.path_regex.match(path):

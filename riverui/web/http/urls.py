@@ -73,6 +73,9 @@ def own_path(scope: Mapping[str, Any]) -> tuple[str, str]:
     """
     root = str(scope.get("root_path", "")).rstrip("/")
     path = str(scope["path"])
+    if not root and scope.get("raw_path") == path.encode(errors="replace"):
+        # Nothing stands before it, and nothing in it was quoted.
+        return "", path or "/"
     rest = root
     while rest:
         if path == rest or path.startswith(rest + "/"):

@@ -130,8 +130,8 @@ class Counts:
         """Tells seconds since some moment, without ever going back."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._counts: Mapping[JobState, Count] | None = None
-        self._settled: tuple[Snapshot | None, object] = (None, None)
-        """What programs are answered until the next count, and the counts that it is made of."""
+        self._settled: Snapshot | None = None
+        """What programs are answered until a count is due; None where one has come since."""
         self._counted = -1e9
         self._due = 0.0
         self._cost = 0.0
@@ -170,10 +170,10 @@ class Counts:
         Where counting is cheap and jobs are not many, the figures are those of the moment of
         asking, whoever changed them.
         """
-        settled, of = self._settled
-        if settled and of is self._counts and self._clock() < self._due:
-            self._looked = self._clock()
-            return settled
+        now = self._clock()
+        if self._settled is not None and now < self._due:
+            self._looked = now
+            return self._settled
         anew = False
         if self._cost <= self._limits.cheap_seconds and self._error is None:
             known = self._snapshot().total()
@@ -189,7 +189,7 @@ class Counts:
             await _wait(self._finishing, self._config.page_timeout.total_seconds())
             return self._snapshot()
         if not anew:
-            self._settled = snapshot, self._counts
+            self._settled = snapshot
         return snapshot
 
     def expire(self) -> None:
@@ -255,6 +255,7 @@ class Counts:
             self._error = error
         else:
             self._counts, self._error, self._counted = counts, None, self._clock()
+        self._settled = None
         if expired == self._expired:
             self._expired = 0
             now = self._clock()
@@ -339,7 +340,7 @@ class Counts:
             log.info("could not count %s jobs exactly: %s", state.value, error)
         now = self._clock()
         self._exact[state] = replace(found, tried=now, seconds=now - started)
-        self._settled = (None, None)
+        self._settled = None
 
     async def _count_matching(self, key: str, filter: JobFilter) -> None:
         started = self._clock()
