@@ -78,6 +78,16 @@ def test_what_is_kept_does_not_keep_its_values(queries: Queries) -> None:
         assert queries.render(Fragment("b", d=Fragment("term", {"value": value})))[1] == [value]
 
 
+def test_texts_of_many_shapes_do_not_get_mixed_up(queries: Queries) -> None:
+    texts = {
+        size: queries.render(Fragment((*("x",) * size, Fragment("term", {"value": size}))))
+        for size in range(1, 1_000)
+    }
+    for size, (text, values) in texts.items():
+        assert "".join(text.split()) == f"{'x' * size}id=$1"
+        assert values == [size]
+
+
 def test_fragments_have_their_own_values_under_the_same_name(queries: Queries) -> None:
     first, second = (Fragment("term", {"value": value}) for value in (1, 2))
     both = Fragment("both", {"value": 3}, first=first, second=second)
@@ -88,6 +98,10 @@ def test_fragments_have_their_own_values_under_the_same_name(queries: Queries) -
     text, values = queries.render(Fragment("both", {"value": 3}, first=first, second=first))
     assert " ".join(text.split()) == "id = $1 or id = $1 or $2"
     assert values == [1, 3]
+    # And two have two, though all else is the same.
+    text, values = queries.render(Fragment("both", {"value": 3}, first=first, second=second))
+    assert " ".join(text.split()) == "id = $1 or id = $2 or $3"
+    assert values == [1, 2, 3]
     # What it does not have is that of the fragment around it.
     assert queries.render(Fragment("b", {"value": 5}, d=Fragment("term")))[1] == [5]
 

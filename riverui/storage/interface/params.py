@@ -78,6 +78,11 @@ class JobOrder(StrEnum):
     ID_DESC = "-id"
 
     @property
+    def by_id(self) -> bool:
+        """Whether the time means nothing."""
+        return self in (JobOrder.ID, JobOrder.ID_DESC)
+
+    @property
     def descending(self) -> bool:
         """Whether the newest comes first."""
         return self.value.startswith("-")

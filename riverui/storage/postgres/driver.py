@@ -448,7 +448,8 @@ class _Ready(AbstractAsyncContextManager[Connection]):
             try:
                 _end_if_cancelled(task, cancelled)
                 if not last or not is_closed_by_server(connection):
-                    self._driver._database = connection.info.dbname
+                    if not self._driver._database:
+                        self._driver._database = connection.info.dbname
                     return connection
                 await connection.close()
                 await self._driver._pool.reachability.check(since=time.monotonic())
@@ -496,7 +497,8 @@ class _Reading(AbstractAsyncContextManager[PostgresExecutor]):
                 reading=ReadSettings(*driver._milliseconds(limit)),
                 prepared=prepared,
             )
-            await driver._find_schema(executor)
+            if driver._schema is None and driver._found_schema is None:
+                await driver._find_schema(executor)
         except BaseException as error:
             await self._ready.__aexit__(type(error), error, error.__traceback__)
             raise

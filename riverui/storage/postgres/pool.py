@@ -200,7 +200,7 @@ class OwnPool:
             known: Prepared | None = None
             if await let_prepare(connection, self._timeout):
                 await set_clock(connection, self._timeout)
-                known = {}
+                known = Prepared(connection.info.encoding)
             self._prepared[connection] = known
             return known
 

@@ -18,6 +18,7 @@ from psycopg.pq import ExecStatus, Format
 from psycopg.waiting import Ready, Wait
 
 if TYPE_CHECKING:
+    from psycopg import abc
     from psycopg.pq.abc import PGconn, PGresult
 
     from riverui.storage.postgres.pool import Connection
@@ -36,10 +37,21 @@ _MOST_PREPARED = 64
 """Statements that a connection keeps prepared, each some 100 kB in its server: as many as programs
 ask for with River UI's parameters, however they put them together.
 """
-Prepared = dict[bytes, bytes]
-"""The statements that a connection has prepared, and their names; empty for those that it is not to
-prepare again.
-"""
+
+
+class Prepared(dict[bytes, bytes]):
+    """The statements that a connection has prepared, and their names; empty for those that it is
+    not to prepare again.
+    """
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__()
+        # Without the connection, which would otherwise be kept as long as this.
+        self._known: abc.Transformer | None = Transformer() if encoding == "utf-8" else None
+
+    def transformer(self, connection: Connection) -> abc.Transformer:
+        """Return what writes and reads values in UTC, and knows those of former statements."""
+        return self._known or Transformer.from_context(connection)
 
 
 class ReadSettings(NamedTuple):
@@ -124,7 +136,11 @@ def _exchange(
 ) -> Generator[Wait, Ready | int, PGresult]:
     """Yield what to wait for until the answer is there; return the result."""
     kept = prepare and _keeps(prepared, text)
-    transformer = Transformer.from_context(connection)
+    transformer = (
+        Transformer.from_context(connection)
+        if prepared is None
+        else prepared.transformer(connection)
+    )
     # A number's type would else depend on its size; what is prepared says itself what it takes.
     form = PyFormat.TEXT if kept else PyFormat.AUTO
     given = transformer.dump_sequence(values, [form] * len(values)) if values else []
@@ -132,11 +148,11 @@ def _exchange(
     formats = transformer.formats if values else None
     told = settings.values(prepare=prepare)
     pgconn = connection.pgconn
-    added: Prepared = {}
+    added: dict[bytes, bytes] = {}
     answers: list[bytes | None] = []
     """Of each answer, the statement that is prepared once it has come."""
 
-    def name_of(statement: bytes, known: Prepared) -> bytes:
+    def name_of(statement: bytes, known: dict[bytes, bytes]) -> bytes:
         """Return the name of a statement, which is prepared if it was not."""
         name = known.get(statement)
         if name is None:

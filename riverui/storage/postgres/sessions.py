@@ -44,9 +44,10 @@ def read_only(connection: BaseConnection[Any]) -> str:
     The server says it unasked on each connection, and again when it changes. Servers before 14 and
     poolers do not: there a change is refused when it is made.
     """
-    if connection.info.parameter_status("in_hot_standby") == "on":
+    status = connection.pgconn.parameter_status
+    if status(b"in_hot_standby") == b"on":
         return "This database is read-only: it is a standby, and changes are made on its primary."
-    if connection.info.parameter_status("default_transaction_read_only") == "on":
+    if status(b"default_transaction_read_only") == b"on":
         return "This database is read-only for its user: default_transaction_read_only is on."
     return ""
 

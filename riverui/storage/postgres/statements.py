@@ -280,10 +280,17 @@ class Statements:
             names = self._queries.columns(text, lambda: _column_names(result))
             # By now the session has its own time zone again.
             if connection.pgconn.parameter_status(b"TimeZone") == b"UTC":
-                transformer = Transformer.from_context(connection)
+                if (kept := self._prepared_here) is not None:
+                    transformer = kept.transformer(connection)
+                else:
+                    transformer = Transformer.from_context(connection)
                 transformer.set_pgresult(result)
-                with suppress(psycopg.DataError):
+                try:
                     return Rows(transformer.load_rows(0, result.ntuples, tuple), names)
+                except psycopg.DataError:
+                    pass
+                finally:
+                    transformer.set_pgresult(None)
             return _with_wide_times(connection, result, names)
         except psycopg.Error as error:
             raise translate(error) from error

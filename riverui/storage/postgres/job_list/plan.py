@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from riverui.domain.clock import FIRST, LAST
@@ -25,7 +26,6 @@ from riverui.storage.interface.params import (
     Field,
     JobCursor,
     JobFilter,
-    JobOrder,
     JobPageParams,
     Op,
     SearchedWindow,
@@ -46,6 +46,11 @@ R = TypeVar("R")
 
 WHOLE_FINALIZED = "job_scan_finalized_whole"
 """The block that follows the index of ended jobs without a window."""
+
+_PLANS, _SHORT = 256, 500
+"""Plans that are remembered, as programs ask for the same again and again, and characters that the
+values of one may have, a number for ten: some 1 MB in all.
+"""
 
 _TRY = 200
 """Milliseconds for each statement that asks a GIN index."""
@@ -131,46 +136,27 @@ class JobListPlans(Statements):
         Who only counts takes its rows in any order. With `by_state` the order by id may cost as
         much as there are jobs in the states asked for.
         """
+        if params.window == EVERY and by_state and (plan := _known_plan(params)) is not None:
+            return plan
         conditions = compile_filter(await self._named(params.filter), params.cutoff)
         if conditions.impossible:
             return None
-        by_id = params.order in (JobOrder.ID, JobOrder.ID_DESC)
         cursor = params.cursor
-        if cursor is not None and cursor.at is None and not by_id:
+        if cursor is not None and cursor.at is None and not params.order.by_id:
             raise BadRequest("This cursor belongs to another order.")
-        choice = _Choice(
-            conditions=conditions,
-            by_id=by_id,
-            descending=params.order.descending != (cursor is not None and cursor.before),
-            limit=params.limit,
-            window=max(params.window, params.limit + 1),
-            ordered=ordered,
-            cursor=None
-            if cursor is None
-            else {"cursor_id": cursor.id, "cursor_at": await self._exactly(cursor)},
-        )
+        at = None if cursor is None else await self._exactly(cursor)
+        choice = _choice(params, conditions, at, ordered=ordered)
         unbounded = params.window == EVERY
         whole: Fragment | None = None
         given: Mapping[str, Any] = {}
         if by_state or unbounded:
             whole, given = _whole_scan(choice, unbounded=unbounded)
         if whole is not None:
-            scans = [whole]
-        elif candidates := await self._candidates(choice, ask=not unbounded):
-            scans = [_candidates_scan(choice, candidates)]
-        elif by_id:
-            scans = [_id_scan(choice)]
-        else:
-            scans = _time_scans(choice)
-        return JobListPlan(
-            scans=join(scans, " union all "),
-            limit=params.limit,
-            by_id=by_id,
-            descending=choice.descending,
-            steady=not (conditions.terms or conditions.cutoff or params.paths),
-            whole=whole,
-            given=given,
-            free=unbounded and bool(conditions.terms),
+            return _list_plan(params, choice, [whole], whole, given)
+        if candidates := await self._candidates(choice, ask=not unbounded):
+            return _list_plan(params, choice, [_candidates_scan(choice, candidates)])
+        return _list_plan(
+            params, choice, [_id_scan(choice)] if choice.by_id else _time_scans(choice)
         )
 
     async def _listed(
@@ -269,6 +255,69 @@ class JobListPlans(Statements):
                 rows = await self._rows("job_contains_ids", {"most": most + 1}, terms=terms)
                 ids = rows.values() if len(rows) <= most else None
         return ids
+
+
+def _choice(
+    params: JobPageParams,
+    conditions: Conditions,
+    cursor_at: datetime | str | None,
+    *,
+    ordered: bool = True,
+) -> _Choice:
+    cursor = params.cursor
+    return _Choice(
+        conditions=conditions,
+        by_id=params.order.by_id,
+        descending=params.order.descending != (cursor is not None and cursor.before),
+        limit=params.limit,
+        window=max(params.window, params.limit + 1),
+        ordered=ordered,
+        cursor=None if cursor is None else {"cursor_id": cursor.id, "cursor_at": cursor_at},
+    )
+
+
+def _list_plan(
+    params: JobPageParams,
+    choice: _Choice,
+    scans: Sequence[Fragment],
+    whole: Fragment | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> JobListPlan:
+    conditions = choice.conditions
+    return JobListPlan(
+        scans=join(scans, " union all "),
+        limit=params.limit,
+        by_id=choice.by_id,
+        descending=choice.descending,
+        steady=not (conditions.terms or conditions.cutoff or params.paths),
+        whole=whole,
+        given=given or {},
+        free=params.window == EVERY and bool(conditions.terms),
+    )
+
+
+def _known_plan(params: JobPageParams) -> JobListPlan | None:
+    """Return the plan of a list without a window that depends on nothing but what is asked for;
+    None for any other, and for one that is too large to be remembered.
+    """
+    if params.cursor or params.cutoff or params.paths:
+        return None
+    room = _SHORT
+    for term in params.filter.terms:
+        if term.op is Op.LIKE:
+            # Its names are asked for.
+            return None
+        room -= sum(len(value) if isinstance(value, str) else 10 for value in term.values)
+    return _whole_plan(params) if room >= 0 else None
+
+
+@lru_cache(maxsize=_PLANS)
+def _whole_plan(params: JobPageParams) -> JobListPlan | None:
+    choice = _choice(params, compile_filter(params.filter), None)
+    if choice.conditions.impossible:
+        return None
+    whole, given = _whole_scan(choice, unbounded=True)
+    return None if whole is None else _list_plan(params, choice, [whole], whole, given)
 
 
 def _whole_scan(choice: _Choice, *, unbounded: bool) -> tuple[Fragment | None, dict[str, Any]]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated, Any, Self, TypeVar, cast
 
 import msgspec
@@ -48,6 +48,8 @@ _LIMIT = 20
 """Jobs that an answer holds unless another number is asked for, as in River UI."""
 _PAGE = 100
 """Jobs that are read in one transaction."""
+_REMEMBERED, _SHORT = 256, 500
+"""Query strings whose meaning is remembered, and bytes of the longest: some 1 MB in all."""
 _ROOM = 16_000_000
 """Characters of args that an answer may hold, shared by its jobs in the order they come."""
 _ARGS, _LEAST = 100_000, 1_000
@@ -69,20 +71,38 @@ class Jobs(Model, frozen=True, kw_only=True):
 
 async def index(request: Request) -> Response:
     """Answer jobs of one state, by default the running ones, or what a search finds."""
-    config, selection = dashboard(request).config, selected(request, "cursor", "limit")
-    wanted = JobPageParams(
-        filter=selection.filter,
-        order=selection.order,
-        cursor=selection.cursor(requests.first(request, "cursor")),
-        limit=requests.limit(request, _LIMIT),
-        window=config.search_window if selection.extended else EVERY,
-    )
+    asked = request.scope.get("query_string", b"")
+    known = _asked(asked) if len(asked) <= _SHORT else None
+    selection, wanted = known or _wanted(request)
     if selection.extended:
+        config = dashboard(request).config
+        wanted = replace(wanted, window=config.search_window)
         limit, total = config.page_timeout, config.action_timeout
         return await _list(request, selection, wanted, limit=limit, total=total)
     async with EndsWithClient(request):
         with dashboard(request).api_time_limits.lend() as limit:
             return await _list(request, selection, wanted, limit=limit, total=limit)
+
+
+def _wanted(request: Request) -> tuple[Selection, JobPageParams]:
+    """Return what the parameters of a request mean; BadRequest where they mean nothing."""
+    selection = selected(request, "cursor", "limit")
+    return selection, JobPageParams(
+        filter=selection.filter,
+        order=selection.order,
+        cursor=selection.cursor(requests.first(request, "cursor")),
+        limit=requests.limit(request, _LIMIT),
+        window=EVERY,
+    )
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _asked(query: bytes) -> tuple[Selection, JobPageParams] | None:
+    """Return the same of a query string: programs ask for the same again and again. None where it
+    may mean something else next time, as times in a search text do.
+    """
+    found = _wanted(Request({"type": "http", "headers": [], "query_string": query}))
+    return None if found[0].extended else found
 
 
 async def show(request: Request) -> Response:
