@@ -95,6 +95,9 @@ class BareExecutor:
     async def job_json_list(self, params: JobPageParams, *, args: int) -> JobJsonPage | None:
         return None
 
+    async def job_json_get(self, id: int) -> str | None:
+        return None
+
     async def job_count_by_state(self, *, cap: int) -> Mapping[JobState, Count]:
         counts = await self._inner.job_count_by_state(cap=cap)
         at_least = Count(value=cap, kind=CountKind.AT_LEAST)

@@ -156,14 +156,19 @@ async def test_one_job_with_all_there_is_of_it(driver: Driver) -> None:
         cut = await executor.job_get(job_id, cut=10)
         lean = await executor.job_get(job_id, lean=True)
         text = await executor.job_text_get(job_id)
+        written = await executor.job_json_get(job_id)
         args = await executor.job_text_piece(job_id, "args", size=1_000)
         some = await executor.job_text_piece(job_id, "args", start=2, size=4)
         output = await executor.job_text_piece(job_id, "output", size=1_000)
         logged = await executor.job_log_piece(job_id, 1, size=1_000)
         assert await executor.job_log_piece(job_id, 2, size=10) is None
-        for read in (executor.job_get(job_id + 1), executor.job_text_get(job_id + 1)):
-            assert await read is None
+        for read in (executor.job_get, executor.job_text_get, executor.job_json_get):
+            assert await read(job_id + 1) is None
         assert await executor.job_text_piece(job_id + 1, "args", size=10) is None
+    # A driver may leave the writing to others.
+    if written is not None:
+        assert text is not None
+        assert json.loads(written)["metadata"] == json.loads(text.metadata)
     assert row is not None
     assert (row.id, row.attempted_by, row.cancel_attempted_at) == (job_id, ("host_a_2026",), None)
     assert row.output is not None

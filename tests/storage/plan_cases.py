@@ -551,6 +551,7 @@ def _api_cases() -> Iterator[tuple[str, Case]]:
         "api list in JSON, by id": (_whole(json, waits, after=behind), {FETCHING, PKEY}, ROWS),
         "api list, by tag": (_whole("job_text_list", done, tagged), {FINALIZED, PKEY}, ROWS),
         "api job": (lambda x: x.job_text_get(5), {PKEY}, 1),
+        "api job in JSON": (lambda x: x.job_json_get(5), {PKEY}, 1),
         "api kinds": (lambda x: x.job_kind_list(), {KIND}, 100),
         "api queues": (lambda x: x.queue_count_list(cap=1000, limit=100), {FETCHING}, 20_000),
         "api progress": (

@@ -23,7 +23,7 @@ from riverui.storage.interface.params import (
     Term,
 )
 from riverui.storage.postgres.driver import PostgresDriver
-from riverui.web.api.job_models import JobMinimal
+from riverui.web.api.job_models import Job, JobMinimal
 from tests.odd_rows import insert_odd_rows
 from tests.storage.conftest import Make
 
@@ -57,6 +57,33 @@ COLUMNS = st.fixed_dictionaries(
         "attempt": st.integers(0, 9),
     }
 )
+
+ERRORS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "at": st.just("2026-11-21T09:00:00.5Z") | TEXTS,
+            "attempt": st.integers(0, 99),
+            "error": TEXTS,
+            "trace": TEXTS,
+        }
+    )
+    | st.fixed_dictionaries(
+        {}, optional={"at": JSON, "attempt": JSON, "error": JSON, "trace": JSON, "more": JSON}
+    )
+    | JSON,
+    max_size=3,
+)
+
+
+async def _job(driver: PostgresDriver, job_id: int) -> str | None:
+    """Return the job in JSON, once it was compared with that of Python."""
+    async with driver.reading() as executor:
+        job = await executor.job_json_get(job_id)
+        row = await executor.job_text_get(job_id)
+    if job is not None:
+        assert row is not None
+        assert job == msgspec.json.encode(Job.of_text(row)).decode()
+    return job
 
 
 async def _page(driver: PostgresDriver, params: JobPageParams) -> JobJsonPage | None:
@@ -102,10 +129,58 @@ async def test_whatever_a_row_holds(
     assert (page is not None) == plain
 
 
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(COLUMNS, ERRORS, JSON)
+async def test_whatever_one_job_holds(
+    driver: PostgresDriver, make: Make, row: dict[str, Any], errors: list[Any], metadata: Any
+) -> None:
+    await make.connection.execute("delete from river_job")
+    job_id = await make.job("completed", **{**row, "args": json.dumps(row["args"])})
+    await make.connection.execute(
+        "update river_job set errors = %s::text[]::jsonb[], metadata = %s::jsonb",
+        [[json.dumps(error) for error in errors], json.dumps(metadata)],
+    )
+    page, job = await _page(driver, _params()), await _job(driver, job_id)
+    fields = {"at": str, "attempt": int, "error": str, "trace": str}
+    as_river_writes_them = all(
+        isinstance(error, dict)
+        and all(type(error.get(name)) is kind for name, kind in fields.items())
+        and 0 <= error["attempt"] < 10**9
+        for error in errors
+    )
+    assert (job is not None) == (page is not None and as_river_writes_them)
+
+
+async def test_large_jobs_are_left_to_the_other_way(driver: PostgresDriver, make: Make) -> None:
+    error = {"at": "2026-11-21T09:00:00Z", "attempt": 1, "error": "x" * 600_000, "trace": ""}
+    job_id = await make.job("discarded", errors=[error])
+    assert await _job(driver, job_id) is not None
+    assert await _job(driver, await make.job("discarded", errors=[error] * 2)) is None
+    assert (
+        await _job(driver, await make.job("discarded", errors=[{**error, "error": ""}] * 101))
+        is None
+    )
+    random = "".join(chr(0x4E00 + n * 7919 % 20_000) for n in range(20_000))
+    assert await _job(driver, await make.job(metadata={"m": random})) is None
+    assert await _job(driver, await make.job(args={"a": random})) is None
+    assert await _job(driver, -1) is None
+    assert await _job(driver, 2**63) is None
+
+
 async def test_what_go_and_javascript_escape(driver: PostgresDriver, make: Make) -> None:
     odd = "<a href='&'>\u2028\u2029\x7f\x1f\b\f\n\r\t\"\\/é𝄞"
-    await make.job("completed", kind=odd, queue=odd, tags=[odd, "a,b"], args={odd: [1.10, 1e300]})
+    job_id = await make.job(
+        "completed",
+        kind=odd,
+        queue=odd,
+        tags=[odd, "a,b"],
+        args={odd: [1.10, 1e300]},
+        errors=[{"at": odd, "attempt": 1, "error": odd, "trace": odd}],
+    )
     assert await _page(driver, _params()) is not None
+    assert await _job(driver, job_id) is not None
 
 
 @pytest.mark.parametrize(
@@ -132,6 +207,7 @@ async def test_odd_rows_are_left_to_the_other_way(driver: PostgresDriver, make: 
             one = Term(field=Field.ID, op=Op.EQ, values=(row["id"],))
             params = _params(state, one, order=order.get(state, JobOrder.ID), limit=1)
             found.append(await _page(driver, params))
+            await _job(driver, row["id"])
     assert None in found
     assert any(found)
 
@@ -202,6 +278,6 @@ async def test_a_search_by_steps_is_left_to_the_other_way(
 
 async def test_a_state_from_the_future(driver: PostgresDriver, make: Make) -> None:
     await make.connection.execute("alter type river_job_state add value 'paused'")
-    await make.job("paused")
+    assert await _job(driver, await make.job("paused")) is None
     params = JobPageParams(order=JobOrder.ID)
     assert await _page(driver, params) is None

@@ -113,6 +113,14 @@ class JobBrowseExecutor(Protocol):
         """
         ...
 
+    async def job_json_get(self, id: int) -> str | None:
+        """Return the job of `job_text_get` in JSON, if the database can write it in one go.
+
+        None where there is no such job, where it cannot be written as it stands, and from drivers
+        that have no such way: then `job_text_get` has to be asked.
+        """
+        ...
+
     async def job_kind_list(
         self, *, match: str = "", after: str = "", exclude: Sequence[str] = (), limit: int = 100
     ) -> Sequence[str]:

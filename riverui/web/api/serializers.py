@@ -17,6 +17,11 @@ def reply(found: object, *, status: int = 200) -> Response:
     return Response(msgspec.json.encode(found), status_code=status, media_type=_MEDIA)
 
 
+def passed_on(text: str) -> Response:
+    """Return a text that is JSON already as an answer."""
+    return Response(text, media_type=_MEDIA)
+
+
 def written(before: str, value: object, after: str) -> Response:
     """Return a value between texts that are JSON already as an answer."""
     return Response(f"{before}{dump(value)}{after}", media_type=_MEDIA)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from riverui.domain.jobs import JobState
+from riverui.domain.numbers import is_bigint
 from riverui.storage.interface.params import EVERY, JobCursor, JobJsonPage, JobPageParams
+from riverui.storage.postgres.browse.job_texts import JOB_LIMITS
 from riverui.storage.postgres.job_list.plan import WHOLE_FINALIZED, JobListPlan, JobListPlans
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.sql import EMPTY, Fragment
@@ -12,7 +14,7 @@ _STATES = [state.value for state in JobState]
 
 
 class JobJson(JobListPlans):
-    """Lists as the JSON API answers them."""
+    """Jobs as the JSON API answers them."""
 
     async def job_json_list(self, params: JobPageParams, *, args: int) -> JobJsonPage | None:
         """Return the page of `job_text_list` in JSON; None where a window might end the search, and
@@ -35,9 +37,23 @@ class JobJson(JobListPlans):
             last = JobCursor(at=None if plan.by_id else row.at, id=row.id)
         return JobJsonPage(jobs=",".join(jobs[: params.limit]), last=last)
 
+    async def job_json_get(self, id: int) -> str | None:
+        """Return the job of `job_text_get` in JSON; None where there is none, and where it cannot
+        be written as it stands.
+        """
+        if not is_bigint(id):
+            return None
+        values = {"id": id, "args": JOB_LIMITS["args"], "states": _STATES}
+        found = await self._prepared("job_json_get", values, job=Fragment("job_json_object"))
+        job: str | None = found.value()
+        return job
+
 
 def _jobs(plan: JobListPlan) -> dict[str, Fragment]:
     """Return what fills the slots of the block: ended jobs need not be read twice."""
     if plan.whole is None or plan.whole.source != WHOLE_FINALIZED:
-        return dict(plan.slots)
-    return {"jobs": Fragment("job_json_finalized", **plan.whole.slots), "known": EMPTY}
+        return {**plan.slots, "job": Fragment("job_json_object")}
+    return {
+        "jobs": Fragment("job_json_finalized", **plan.whole.slots),
+        "job": Fragment("job_json_object", known=EMPTY),
+    }

@@ -3,45 +3,7 @@
 -- name: job_json_list
 -- `job` is null where a job is not plain: the whole page has to be read in another way then. The rows come in their
 -- order, and one more than asked for only tells that there are more.
-select r.id, r.at,
-  case
-    when octet_length(a.args) <= :args::int
-      /* known: */ and r.state::text = any(:states::text[]) /* :known */
-      -- Within Python's calendar.
-      and least(r.created_at, r.scheduled_at, r.attempted_at, r.finalized_at) >= '0001-01-01 00:00:00+00'
-      and greatest(r.created_at, r.scheduled_at, r.attempted_at, r.finalized_at) < '10000-01-01 00:00:00+00'
-      and case
-        when r.attempted_by is null or r.attempted_by = '{}' then true
-        when pg_column_size(r.attempted_by) <= 8000 and array_ndims(r.attempted_by) = 1
-          and cardinality(r.attempted_by) <= 100
-        then array_position(r.attempted_by, null) is null and (
-          pg_column_size(r.attempted_by) <= 512
-          or (select max(length(e)) from unnest(r.attempted_by) as e) <= 1000
-        )
-      end
-      and case
-        when r.tags is null or r.tags = '{}' then true
-        when pg_column_size(r.tags) <= 8000 and array_ndims(r.tags) = 1 and cardinality(r.tags) <= 100
-        then array_position(r.tags, null) is null
-      end
-    then concat(
-      '{"id":', r.id,
-      ',"args":', to_json(a.args),
-      ',"attempt":', r.attempt,
-      ',"attempted_at":', coalesce(replace(to_json(r.attempted_at)::text, '+00:00', 'Z'), 'null'),
-      ',"attempted_by":', coalesce(to_json(r.attempted_by)::text, '[]'),
-      ',"created_at":', replace(to_json(r.created_at)::text, '+00:00', 'Z'),
-      ',"finalized_at":', coalesce(replace(to_json(r.finalized_at)::text, '+00:00', 'Z'), 'null'),
-      ',"kind":', to_json(r.kind),
-      ',"max_attempts":', r.max_attempts,
-      ',"priority":', r.priority,
-      ',"queue":', to_json(r.queue),
-      ',"scheduled_at":', replace(to_json(r.scheduled_at)::text, '+00:00', 'Z'),
-      ',"state":"', r.state,
-      '","tags":', coalesce(to_json(r.tags)::text, '[]'),
-      '}'
-    )
-  end as job
+select r.id, r.at, /* job: */ null::text /* :job */ as job
 from (
   /* jobs: */
   select j.id, w.at, j.args, j.attempt, j.attempted_at, j.attempted_by, j.created_at, j.finalized_at, j.kind,
@@ -64,7 +26,8 @@ from (
 -- Written once. Of large ones, which may unpack to a hundred times as much, nothing is read.
 cross join lateral (
   select case when pg_column_size(r.args) <= 20000 then r.args::text end as args offset 0
-) a;
+) a
+cross join (select '}' as rest) e;
 
 -- part: job_json_finalized (job_json_list.jobs)
 -- Ended jobs in the order of their index, to the end if need be: the planner decides by the terms whether to follow it
@@ -76,3 +39,79 @@ where j.state = :finalized_state::text::/* schema */river_job_state and j.finali
   /* terms */ /* cursor */
 order by j.finalized_at /* desc */, j.id /* desc */
 limit :limit::bigint + 1;
+
+-- part: job_json_object (job_json_list.job)
+case
+  when octet_length(a.args) <= :args::int and e.rest is not null
+    /* known: */ and r.state::text = any(:states::text[]) /* :known */
+    -- Within Python's calendar.
+    and least(r.created_at, r.scheduled_at, r.attempted_at, r.finalized_at) >= '0001-01-01 00:00:00+00'
+    and greatest(r.created_at, r.scheduled_at, r.attempted_at, r.finalized_at) < '10000-01-01 00:00:00+00'
+    and case
+      when r.attempted_by is null or r.attempted_by = '{}' then true
+      when pg_column_size(r.attempted_by) <= 8000 and array_ndims(r.attempted_by) = 1
+        and cardinality(r.attempted_by) <= 100
+      then array_position(r.attempted_by, null) is null and (
+        pg_column_size(r.attempted_by) <= 512
+        or (select max(length(e)) from unnest(r.attempted_by) as e) <= 1000
+      )
+    end
+    and case
+      when r.tags is null or r.tags = '{}' then true
+      when pg_column_size(r.tags) <= 8000 and array_ndims(r.tags) = 1 and cardinality(r.tags) <= 100
+      then array_position(r.tags, null) is null
+    end
+  then concat(
+    '{"id":', r.id,
+    ',"args":', to_json(a.args),
+    ',"attempt":', r.attempt,
+    ',"attempted_at":', coalesce(replace(to_json(r.attempted_at)::text, '+00:00', 'Z'), 'null'),
+    ',"attempted_by":', coalesce(to_json(r.attempted_by)::text, '[]'),
+    ',"created_at":', replace(to_json(r.created_at)::text, '+00:00', 'Z'),
+    ',"finalized_at":', coalesce(replace(to_json(r.finalized_at)::text, '+00:00', 'Z'), 'null'),
+    ',"kind":', to_json(r.kind),
+    ',"max_attempts":', r.max_attempts,
+    ',"priority":', r.priority,
+    ',"queue":', to_json(r.queue),
+    ',"scheduled_at":', replace(to_json(r.scheduled_at)::text, '+00:00', 'Z'),
+    ',"state":"', r.state,
+    '","tags":', coalesce(to_json(r.tags)::text, '[]'),
+    e.rest
+  )
+end;
+
+-- name: job_json_get
+-- With its metadata and errors, where these are as River writes them.
+select /* job: */ null::text /* :job */ as job
+from /* schema */river_job r
+cross join lateral (
+  select case when pg_column_size(r.args) <= 20000 then r.args::text end as args offset 0
+) a
+cross join lateral (
+  select case when pg_column_size(r.metadata) <= 20000 then concat(
+      ',"errors":', errors.written, ',"metadata":', r.metadata, '}'
+    ) end as rest
+  from (
+    select case
+      when r.errors is null or r.errors = '{}' then '[]'
+      when pg_column_size(r.errors) <= 20000 and array_ndims(r.errors) = 1 and cardinality(r.errors) <= 100 then (
+        select case
+          when bool_and(coalesce(
+              jsonb_typeof(x.error) = 'object' and jsonb_typeof(x.error -> 'at') = 'string'
+              and length(x.error ->> 'at') <= 64 and x.error ->> 'attempt' ~ '^[0-9]{1,9}$'
+              and jsonb_typeof(x.error -> 'attempt') = 'number' and jsonb_typeof(x.error -> 'error') = 'string'
+              and jsonb_typeof(x.error -> 'trace') = 'string', false
+            )) and sum(octet_length(x.error::text)) <= 1000000
+          then concat('[', string_agg(concat(
+              '{"at":', x.error -> 'at', ',"attempt":', x.error -> 'attempt', ',"error":', x.error -> 'error',
+              ',"trace":', x.error -> 'trace', '}'
+            ), ',' order by x.place), ']')
+        end
+        from unnest(r.errors) with ordinality as x (error, place)
+      )
+    end as written
+  ) errors
+  where errors.written is not null
+  offset 0
+) e
+where r.id = :id::bigint;

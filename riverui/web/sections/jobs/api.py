@@ -111,6 +111,8 @@ async def show(request: Request) -> Response:
     if not job_id:
         raise BadRequest("A job id must be a whole number.")
     async with dashboard(request).driver.reading() as executor:
+        if (written := await executor.job_json_get(job_id)) is not None:
+            return serializers.passed_on(written)
         row = await executor.job_text_get(job_id)
     if row is None:
         raise NotFound(f"Job not found: {job_id}.")
