@@ -1,14 +1,13 @@
-"""How long until a queue is empty, where that can be told."""
+"""What a queue did minute by minute, and how long until it is empty, where that can be told."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
-from riverui.domain.figures import FigureColumn, Tally
-
-_LOOKED_AT = timedelta(minutes=15)
-"""What of the past a forecast is made of: long enough to be steady, short enough to be of today."""
+LOOKED_AT = 15
+"""Minutes that a forecast is made of: long enough to be steady, short enough to be of now."""
 _FEWEST_ENDS = 20
 """Ends from which a pace can be told: with fewer, chance makes half of it."""
 _STEADY = 2.0
@@ -17,39 +16,51 @@ _FURTHEST = timedelta(days=2)
 """Beyond this nobody can tell: nights and weekends are not like the last quarter of an hour."""
 
 
-def time_to_empty(columns: Sequence[FigureColumn], waiting: int) -> timedelta | None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueMinute:
+    """What one queue did in one minute, as far as is known."""
+
+    ended: int
+    came: int
+    """Jobs that were inserted."""
+    sampled: int = 1
+    """One in so many ended jobs was read, and counts were multiplied by it."""
+    wait: timedelta | None = None
+    """95 of 100 jobs that ended had waited no longer; None where none tells."""
+    waiting: int | None = None
+    """Available jobs, at most within the minute; None where it was not looked at."""
+    waiting_capped: bool = False
+    """Whether there were at least that many."""
+
+
+def time_to_empty(minutes: Sequence[QueueMinute | None], waiting: int) -> timedelta | None:
     """Return in how long no job of a queue waits any more, at the pace of the last 15 minutes.
 
-    `columns` are minutes of that queue, the oldest first, `waiting` is how many jobs wait now. None
-    where none waits, where something is not known, where as many come as go, and where the pace is
-    not steady or is not what the depths of the queue show.
+    `minutes` are over, the oldest first, None where nothing is known; `waiting` jobs wait now.
+    None where none waits, where a minute is not known, where as many come as go, and where the pace
+    is not steady or is not what the depths of the queue show.
     """
-    finished = [column for column in columns if column.finished]
-    if not waiting or len(finished) < 2:
+    known = [minute for minute in minutes[-LOOKED_AT:] if minute is not None]
+    if not waiting or len(known) < LOOKED_AT:
         return None
-    step = finished[1].at - finished[0].at
-    newest = finished[-(_LOOKED_AT // step) :]
-    known = [column.tally for column in newest if column.tally is not None]
-    read = sum(column.tally.ended / column.sampled for column in newest if column.tally)
-    if len(known) < _LOOKED_AT // step or read < _FEWEST_ENDS:
+    if sum(minute.ended / minute.sampled for minute in known) < _FEWEST_ENDS:
         return None
     middle = len(known) // 2
-    halves = (known[:middle], known[middle:])
-    slow, fast = sorted(_pace(half) for half in halves)
-    if slow <= 0 or fast > _STEADY * slow or _grew(newest):
+    slow, fast = sorted((_pace(known[:middle]), _pace(known[middle:])))
+    if slow <= 0 or fast > _STEADY * slow or _grew(known):
         return None
-    needed = waiting / _pace(known) * step
+    needed = timedelta(minutes=waiting / _pace(known))
     return needed if needed <= _FURTHEST else None
 
 
-def _pace(tallies: Sequence[Tally]) -> float:
-    """Return how many more jobs ended than came, on average in a column."""
-    return sum(tally.ended - tally.inserted for tally in tallies) / len(tallies)
+def _pace(minutes: Sequence[QueueMinute]) -> float:
+    """Return how many more jobs ended than came, on average in a minute."""
+    return sum(minute.ended - minute.came for minute in minutes) / len(minutes)
 
 
-def _grew(columns: Sequence[FigureColumn]) -> bool:
+def _grew(minutes: Sequence[QueueMinute]) -> bool:
     """Return whether more waits than before, whatever the numbers of jobs say: jobs that come back
     for another attempt, or whose time has come, were inserted long ago.
     """
-    depths = [column.waiting for column in columns if column.waiting is not None]
+    depths = [minute.waiting for minute in minutes if minute.waiting is not None]
     return len(depths) > 1 and depths[-1] > depths[0]

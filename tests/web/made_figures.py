@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.figures import FigureColumn, Figures, Tally, Window
+from riverui.domain.forecast import QueueMinute
 from riverui.domain.sketch import Sketch
 
 
@@ -69,12 +70,17 @@ class MadeFigures:
     """A reader that answers with what `make` gives for a window, a queue and a kind."""
 
     make: Callable[[Window, str, str], Figures]
+    queues: Mapping[str, Sequence[QueueMinute | None]] = field(default_factory=dict)
     asked: list[Sequence[str]] = field(default_factory=list)
 
     async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
         """Return them."""
         self.asked.append((window.name, queue, kind))
         return self.make(window, queue, kind)
+
+    async def read_queues(self) -> Mapping[str, Sequence[QueueMinute | None]]:
+        """Return those made by hand."""
+        return self.queues
 
     async def close(self) -> None:
         """Do nothing."""

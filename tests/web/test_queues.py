@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -10,9 +11,18 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 from psycopg import AsyncConnection
+from starlette.applications import Starlette
 
+from riverui import create_app
+from riverui.domain.figures import Figures, Window
+from riverui.domain.forecast import QueueMinute
+from riverui.storage.interface import Driver
+from riverui.web.auth.rights import EVERYTHING, Access
+from riverui.web.config import DashboardConfig
 from tests.factory import job, queue
 from tests.web.html import Element, parse
+from tests.web.made_figures import MadeFigures, figures, tally
+from tests.web.stand_ins import browser
 
 Htmx = Callable[..., dict[str, str]]
 NAMES = (
@@ -213,7 +223,7 @@ async def test_who_may_not_pause_sees_no_button(
 ) -> None:
     await queue(connection, "a")
     await queue(connection, "b", paused_at=datetime.now(UTC))
-    for seen_by, columns, verbs in ((client, 10, {"pause", "resume"}), (reader, 9, set())):
+    for seen_by, columns, verbs in ((client, 12, {"pause", "resume"}), (reader, 11, set())):
         page = await get(seen_by, "/queues")
         assert len(page.one("table").all("th")) == columns
         assert {len(row.all("td")) for row in page.all("tr", class_="queue")} == {columns}
@@ -222,3 +232,92 @@ async def test_who_may_not_pause_sees_no_button(
             "/queues/pause",
             "/queues/resume",
         }
+
+
+async def test_the_list_tells_how_long_jobs_waited_and_when_a_queue_is_empty(
+    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    now = datetime.now(UTC)
+    for name, jobs in (("mail", 40), ("deep", 3), ("paused", 40), ("quiet", 0)):
+        await queue(connection, name, paused_at=now if name == "paused" else None)
+        for _ in range(jobs):
+            await job(connection, "available", queue=name)
+    emptying = [
+        None if n < 20 else QueueMinute(ended=10, came=8, wait=timedelta(seconds=1 + n % 3))
+        for n in range(60)
+    ]
+    deep = [QueueMinute(ended=10, came=10, waiting=10_000, waiting_capped=True)] * 60
+    app.state.dashboard.figures = MadeFigures(
+        make=lambda window, queue, kind: figures(window, lambda n: tally(3, inserted=4)),
+        queues={"mail": emptying, "paused": emptying, "deep": deep},
+    )
+    page = await get(client, "/queues")
+    rows = {row.one("td", class_="c-main").text: row for row in page.all("tr", class_="queue")}
+    told = {
+        name: [row.one("td", class_=css).text for css in ("c-empty", "c-spark")]
+        for name, row in rows.items()
+    }
+    assert told == {
+        "deep": ["–", "–"],
+        "mail": ["≈ 20 m", "3.0 s"],
+        "paused": ["–", "3.0 s"],
+        "quiet": ["–", "–"],
+    }
+    assert len(rows["mail"].all("svg", class_="spark")) == 1
+    shown = (await get(client, "/queues/mail")).one(id="queue")
+    assert "empty in≈ 20 m" in shown.text
+    assert "empty in" not in (await get(client, "/queues/paused")).one(id="queue").text
+
+
+async def test_a_queue_has_charts_of_its_own(
+    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await queue(connection, "a/b <c>")
+    made = MadeFigures(make=lambda window, queue, kind: figures(window, lambda n: tally(3)))
+    app.state.dashboard.figures = made
+    page = (await get(client, "/queues/~a%252Fb%2520%253Cc%253E?window=6h")).one(id="queue")
+    assert made.asked == [("6h", "a/b <c>", "")]
+    assert page.attributes["hx-get"].endswith("?window=6h")
+    assert [figure.attributes["id"] for figure in page.all("figure")] == [
+        "chart-flow",
+        "chart-wait",
+    ]
+    link = page.one(id="chart-flow").all("a", class_="chart-hit")[0].attributes["href"]
+    assert link.startswith("/jobs?q=queue:%22a%2Fb%20%3Cc%3E%22%20finished:")
+    assert page.link("In and out per 10 minutes").endswith("?window=6h&queue=a%2Fb+%3Cc%3E")
+    assert (await client.get("/queues/a?window=9h")).status_code == 400
+
+
+async def test_without_figures_queues_are_as_ever(
+    driver: Driver, connection: AsyncConnection[Any]
+) -> None:
+    await queue(connection, "mail")
+    off = create_app(driver, no_auth=True, config=DashboardConfig(charts=False))
+    rights = EVERYTHING - {"figures.read"}
+    blind = create_app(driver, authenticate=lambda connection: Access(rights=rights))
+    for app in (off, blind):
+        async with browser(app) as client:
+            page = await get(client, "/queues")
+            assert len(page.one("table").all("th")) == 10
+            shown = (await get(client, "/queues/mail")).one(id="queue")
+            assert not shown.all("figure")
+            assert not shown.all("nav", class_="windows")
+
+
+async def test_pages_do_not_wait_for_figures(
+    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    class Slow(MadeFigures):
+        async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def read_queues(self) -> Mapping[str, Sequence[QueueMinute | None]]:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    app.state.dashboard.figures = Slow(make=lambda window, queue, kind: figures(window, int))  # type: ignore[arg-type]
+    await queue(connection, "mail")
+    done = await job(connection, "completed", queue="mail")
+    for path in ("/queues", "/queues/mail", f"/jobs/{done}"):
+        assert (await asyncio.wait_for(client.get(path), 5)).status_code == 200

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.figures import Figures, Window
+from riverui.domain.forecast import QueueMinute
 from riverui.errors import QueryTimeout, RiveruiError
 from riverui.storage.interface import FIGURES, Driver
 from riverui.web.config import DashboardConfig
@@ -18,6 +19,7 @@ from riverui.web.live.cancelling import cancel_all
 from riverui.web.live.figure_buckets import Bucket
 from riverui.web.live.figure_readings import CollectorLimits, FigureReadings
 from riverui.web.live.figure_sink import FigureSink
+from riverui.web.live.queue_minutes import QueueMinutes
 
 log = logging.getLogger("riverui.figures")
 
@@ -44,6 +46,7 @@ class Collector:
         """Tells seconds since some moment, without ever going back."""
         self._readings = FigureReadings(limits, sinks=sinks, clock=clock)
         self._buckets = self._readings.buckets
+        self._queue_minutes = QueueMinutes()
         self._looked = -1e9
         self._looked_far = -1e9
         """When a window of more than an hour was last asked for."""
@@ -110,6 +113,12 @@ class Collector:
         while len(self._kept) > self._limits.windows:
             del self._kept[next(iter(self._kept))]
         return figures
+
+    async def read_queues(self) -> Mapping[str, Sequence[QueueMinute | None]]:
+        """Return what each queue did in the minutes of the last hour, as far as is known at once;
+        see FigureReader.
+        """
+        return self._queue_minutes.of(self._buckets) if self.look() else {}
 
     def finished(self) -> Iterator[Bucket]:
         """Yield the buckets that were read for good: of ten minutes those from which rows are left,

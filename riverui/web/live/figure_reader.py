@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from riverui.domain.figures import Figures, Window
+from riverui.domain.forecast import QueueMinute
+
+T = TypeVar("T")
+
+_PROMPT = 0.05
+"""Seconds that pages wait for figures which are about something else."""
+
+
+async def promptly(reading: Awaitable[T]) -> T | None:
+    """Return what is known of figures at once; None where nobody has read any yet."""
+    try:
+        return await asyncio.wait_for(reading, _PROMPT)
+    except TimeoutError:
+        return None
 
 
 class FigureReader(Protocol):
@@ -16,6 +32,12 @@ class FigureReader(Protocol):
         Answers at once with what is known: it starts the collector where it rests, and waits for
         a first reading a second at most. Never raises for the database's sake: `Figures.trouble`
         tells.
+        """
+        ...
+
+    async def read_queues(self) -> Mapping[str, Sequence[QueueMinute | None]]:
+        """Return the minutes of the last hour of each queue of which anything is known, the oldest
+        first and the newest not yet over; None for a minute of which nothing is known.
         """
         ...
 

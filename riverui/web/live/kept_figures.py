@@ -4,11 +4,12 @@ figures where there are any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from riverui.domain.figures import Figures, Window
+from riverui.domain.forecast import QueueMinute
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.live.collector import Collector
@@ -53,6 +54,10 @@ class KeptFigures:
             # Stored figures begin within the window: rows may go further back.
             return await self.collector.read(window, queue=queue, kind=kind)
         return _newer(kept, self.collector.known(window, queue=queue, kind=kind))
+
+    async def read_queues(self) -> Mapping[str, Sequence[QueueMinute | None]]:
+        """Return what each queue did in the minutes of the last hour; see FigureReader."""
+        return await self.collector.read_queues()
 
     def watch(self) -> None:
         """Begin to store figures, where there is a table for them."""

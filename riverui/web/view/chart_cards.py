@@ -1,15 +1,18 @@
-"""Charts as they stand on pages: with a title, their own address, and links to the jobs."""
+"""Charts as pages show them: with a title that leads to their own page, files, links and marks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from starlette.requests import Request
 
 from riverui.domain.figures import Figures
+from riverui.web.http.context import dashboard
 from riverui.web.search.figure_addresses import chart_files, chart_url, jobs_link
 from riverui.web.view.chart_data import TimeChart
-from riverui.web.view.figure_charts import CHARTS
+from riverui.web.view.figure_charts import CHARTS, chart_marks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,17 +24,22 @@ class ChartCard:
     chart: TimeChart
 
 
-def chart_card(
-    request: Request, name: str, figures: Figures, *, queue: str = "", kind: str = ""
-) -> ChartCard:
-    """Return one of CHARTS, of figures that are of this queue or kind where they are named."""
-    drawn, window = CHARTS[name], figures.window
-    return ChartCard(
-        title=drawn.title(figures),
-        url=chart_url(request, name, window, queue=queue, kind=kind),
-        chart=drawn.of(
-            figures,
-            link=jobs_link(request, queue=queue, kind=kind),
-            files=chart_files(request, name, window, queue=queue, kind=kind),
-        ),
-    )
+async def chart_cards(
+    request: Request, names: Iterable[str], figures: Figures, *, queue: str = "", kind: str = ""
+) -> tuple[ChartCard, ...]:
+    """Return charts by their names; the figures are of this queue or kind where they are named."""
+    board, window = dashboard(request), figures.window
+    found = await board.marks.read(figures.columns[0].at, datetime.now(UTC))
+    link, marks = jobs_link(request, queue=queue, kind=kind), chart_marks(found)
+    cards = []
+    for name in names:
+        drawn = CHARTS[name]
+        files = chart_files(request, name, window, queue=queue, kind=kind)
+        cards.append(
+            ChartCard(
+                title=drawn.title(figures),
+                url=chart_url(request, name, window, queue=queue, kind=kind),
+                chart=drawn.of(figures, link=link, files=files, marks=marks),
+            )
+        )
+    return tuple(cards)

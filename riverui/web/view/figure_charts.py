@@ -159,7 +159,7 @@ def _wait(columns: Sequence[FigureColumn]) -> Sequence[Series]:
     ]
     return (
         *_spans(columns, lambda tally: tally.wait, 50, 95),
-        Series(name="oldest", label="oldest waiting", css="s-retryable", values=oldest),
+        Series(name="oldest", label="oldest waiting", css="series-4", values=oldest),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 from markupsafe import Markup
@@ -202,6 +202,15 @@ def beyond_calendar(at: datetime) -> str:
     other.
     """
     return {FIRST: "before 1 AD", LAST: "never"}.get(at, "")
+
+
+def about(span: timedelta) -> str:
+    """Return a span that was guessed, in whole minutes or more: "≈ 12 m", "< 1 m"."""
+    seconds = span.total_seconds()
+    if seconds < 60:
+        return "< 1 m"
+    minutes = round(seconds / 60)
+    return f"≈ {minutes} m" if minutes < 60 else f"≈ {two_units(minutes * 60)}"
 
 
 def percent(share: float) -> str:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from urllib.parse import quote
 
 from riverui.actions.verbs import QueueVerb
+from riverui.domain.forecast import QueueMinute
 from riverui.domain.jobs import JobState
 from riverui.domain.queues import QueueListRow
+from riverui.web.view.chart_axes import Unit
 from riverui.web.view.charts import stacked_bar
-from riverui.web.view.format import count, escaped, plain
+from riverui.web.view.format import about, count, duration, escaped, plain
 from riverui.web.view.page_context import PageContext
 from riverui.web.view.tables import Column, Table
+from riverui.web.view.time_chart import sparkline
 
 COUNTED = (JobState.AVAILABLE, JobState.RUNNING, JobState.SCHEDULED, JobState.RETRYABLE)
 """States whose jobs a queue still has before it."""
@@ -35,6 +39,10 @@ class QueueLine:
     url: str
     jobs_urls: Mapping[JobState, str]
     """Lists of its available, running, scheduled and retryable jobs."""
+    minutes: Sequence[QueueMinute | None] = ()
+    """What it did in the last hour, the newest minute not yet over."""
+    empty_in: timedelta | None = None
+    """In how long no job of it waits any more; None where that cannot be told."""
 
     def counted(self, state: JobState) -> int:
         """Return how many of its jobs are in one of the states `COUNTED`."""
@@ -45,13 +53,16 @@ class QueueLine:
 Lines = Sequence[QueueLine]
 
 
-def queue_table(lines: Lines, *, cap: int, actions: bool, next_url: str) -> Table[QueueLine]:
+def queue_table(
+    lines: Lines, *, cap: int, actions: bool, next_url: str, figures: bool = False
+) -> Table[QueueLine]:
     """Return the table of these queues.
 
     Counts at or above `cap` are shown as "1,000+". With `actions` there is a button in each row,
-    which comes back to `next_url`.
+    which comes back to `next_url`; with `figures` how long jobs waited, and when it will be empty.
     """
-    columns = [_NAME, _STATUS, *(_count(state, cap) for state in COUNTED), _MIX, _OLDEST, _SEEN]
+    columns = [_NAME, _STATUS, *(_count(state, cap) for state in COUNTED), _MIX, _OLDEST]
+    columns += [_EMPTY, _WAIT, _SEEN] if figures else [_SEEN]
     if actions:
         columns.append(_action(next_url))
     return Table(
@@ -92,6 +103,27 @@ def _oldest(lines: Lines, context: PageContext) -> list[str]:
     return [since(at) if (at := line.row.oldest_waiting_at) else _NONE for line in lines]
 
 
+def _empties(lines: Lines, context: PageContext) -> list[str]:
+    return [_NONE if line.empty_in is None else html.escape(about(line.empty_in)) for line in lines]
+
+
+def _waits(lines: Lines, context: PageContext) -> list[str]:
+    return [_wait(line) for line in lines]
+
+
+def _wait(line: QueueLine) -> str:
+    waits = [minute.wait if minute else None for minute in line.minutes]
+    newest = next((wait for wait in reversed(waits) if wait is not None), None)
+    if newest is None:
+        return _NONE
+    spark = sparkline(
+        [None if wait is None else wait.total_seconds() for wait in waits],
+        label="Minute by minute in the last hour",
+        unit=Unit.SECONDS,
+    )
+    return f'<span class="spark-cell">{spark}{duration(newest)}</span>'
+
+
 def _seen(lines: Lines, context: PageContext) -> list[str]:
     ago = context.times.ago_html
     return [ago(at) if (at := line.row.queue.updated_at) else _NONE for line in lines]
@@ -109,9 +141,25 @@ _OLDEST: Column[QueueLine] = Column(
     narrow_label="oldest waiting",
     cells=_oldest,
 )
+_EMPTY: Column[QueueLine] = Column(
+    name="empty",
+    css="c-when c-empty",
+    header="Empty in",
+    hint="At the pace of the last 15 minutes, where that is steady",
+    narrow_label="empty in",
+    cells=_empties,
+)
+_WAIT: Column[QueueLine] = Column(
+    name="wait",
+    css="c-spark",
+    header="Wait p95",
+    hint="95 of 100 jobs that ended in the newest minute had waited no longer; the last hour",
+    narrow_label="wait p95",
+    cells=_waits,
+)
 _SEEN: Column[QueueLine] = Column(
     name="seen",
-    css="c-when",
+    css="c-when c-seen",
     header="Last seen",
     hint="Clients report the queues they serve about every ten minutes",
     narrow_label="seen",

@@ -164,6 +164,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     env.filters |= {
+        "about": shown.about,
         "count": shown.count,
         "count_text": shown.count_text,
         "duration": shown.duration,

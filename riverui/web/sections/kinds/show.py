@@ -28,7 +28,7 @@ from riverui.web.search.figure_addresses import (
     window_choices,
     with_window,
 )
-from riverui.web.view.chart_cards import ChartCard, chart_card
+from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.facts import fact
 from riverui.web.view.format import absolute, plain
 from riverui.web.view.page_parts import Problem
@@ -117,7 +117,7 @@ async def show(request: Request) -> Response:
             kind=kind,
             figures=figures,
             total=total,
-            charts=tuple(chart_card(request, name, figures, kind=kind) for name in _CHARTS),
+            charts=await chart_cards(request, _CHARTS, figures, kind=kind),
             windows=window_choices(window, address),
             usual=await _usual(request, kind, window),
             queues=tuple(_queues(request, figures)),

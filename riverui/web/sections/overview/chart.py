@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import ClassVar
 
 from starlette.requests import Request
@@ -20,14 +19,12 @@ from riverui.web.http.urls import only
 from riverui.web.search.figure_addresses import (
     FILES,
     WindowChoice,
-    chart_files,
     chart_url,
-    jobs_link,
     read_window,
     window_choices,
 )
-from riverui.web.view.chart_data import TimeChart
-from riverui.web.view.figure_charts import CHARTS, FigureChart, chart_marks
+from riverui.web.view.chart_cards import ChartCard, chart_cards
+from riverui.web.view.figure_charts import CHARTS, FigureChart
 from riverui.web.view.render import respond
 
 _MOST_NAME = 1_000
@@ -41,11 +38,10 @@ class ChartShow:
     template: ClassVar[str] = "overview/chart.html"
     fragments: ClassVar[Mapping[str, str]] = {"figures": "overview/_chart.html"}
 
-    title: str
+    card: ChartCard
     queue: str
     """Of which jobs it is; empty for all queues."""
     kind: str
-    chart: TimeChart
     figures: Figures
     windows: tuple[WindowChoice, ...]
     self_url: str
@@ -68,13 +64,7 @@ async def show(request: Request) -> Response:
             told = f'attachment; filename="{name}-{window.name}.csv"'
             written.headers["Content-Disposition"] = told
         return written
-    marks = await dashboard(request).marks.read(figures.columns[0].at, datetime.now(UTC))
-    chart = drawn.of(
-        figures,
-        marks=chart_marks(marks),
-        link=jobs_link(request, queue=queue, kind=kind),
-        files=chart_files(request, name, window, queue=queue, kind=kind),
-    )
+    (card,) = await chart_cards(request, [name], figures, queue=queue, kind=kind)
 
     def address(other: Window) -> str:
         return chart_url(request, name, other, queue=queue, kind=kind)
@@ -82,10 +72,9 @@ async def show(request: Request) -> Response:
     return respond(
         request,
         ChartShow(
-            title=drawn.title(figures),
+            card=card,
             queue=queue,
             kind=kind,
-            chart=chart,
             figures=figures,
             windows=window_choices(window, address),
             self_url=address(window),

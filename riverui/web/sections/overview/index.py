@@ -25,16 +25,12 @@ from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.search.figure_addresses import (
     WindowChoice,
-    chart_files,
-    chart_url,
-    jobs_link,
     read_window,
     window_choices,
     with_window,
 )
-from riverui.web.view.chart_data import TimeChart
+from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.facts import fact
-from riverui.web.view.figure_charts import CHARTS, chart_marks
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
 
@@ -53,15 +49,6 @@ _HAPPENINGS = 8
 """Things that happened lately."""
 _LATE = timedelta(seconds=15)
 """How long a job may wait before its queue needs a look: three rounds of a client that polls."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChartCard:
-    """A chart with its title and its own address."""
-
-    title: str
-    url: str
-    chart: TimeChart
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,7 +135,7 @@ async def index(request: Request) -> Response:
         request,
         OverviewIndex(
             figures=figures,
-            charts=tuple(_card(request, name, figures, marks) for name in _CHARTS),
+            charts=await chart_cards(request, _CHARTS, figures),
             windows=window_choices(window, address),
             queues=None if queues is None else tuple(_needs(request, queues, figures)),
             queue_cap=cap,
@@ -158,16 +145,6 @@ async def index(request: Request) -> Response:
             self_url=address(window),
             problem=problem,
         ),
-    )
-
-
-def _card(request: Request, name: str, figures: Figures, marks: Sequence[Mark]) -> ChartCard:
-    drawn, window = CHARTS[name], figures.window
-    files = chart_files(request, name, window)
-    return ChartCard(
-        title=drawn.title(figures),
-        url=chart_url(request, name, window),
-        chart=drawn.of(figures, link=jobs_link(request), files=files, marks=chart_marks(marks)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from riverui.actions.queues import QUEUE_VERBS
 from riverui.actions.verbs import QueueVerb
+from riverui.domain.forecast import QueueMinute, time_to_empty
 from riverui.domain.queues import QueueListRow
 from riverui.errors import BadRequest, QueryTimeout
 from riverui.storage.interface.params import Field
@@ -20,6 +21,7 @@ from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import only, url
+from riverui.web.live.figure_reader import promptly
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.format import plain
@@ -84,6 +86,7 @@ async def index(request: Request) -> Response:
     except QueryTimeout as error:
         status, told = error_page(request, error)
         problem = Problem(title=told.title, detail=told.detail)
+    minutes = await queue_minutes(request)
     shown = sorted(rows[:_SHOWN], key=_ORDERS[order][1])
     verbs, self_url = allowed(request), _index_url(request, match, order)
     return respond(
@@ -100,9 +103,10 @@ async def index(request: Request) -> Response:
                 for value, (label, _) in _ORDERS.items()
             ),
             table=queue_table(
-                [line(request, row) for row in shown],
+                [line(request, row, minutes, cap=cap) for row in shown],
                 cap=cap,
                 actions=bool(verbs),
+                figures=minutes is not None,
                 next_url=self_url,
             ),
             more=len(rows) > _SHOWN,
@@ -119,9 +123,27 @@ def allowed(request: Request) -> list[QueueVerb]:
     return [verb for verb in QUEUE_VERBS.values() if access(request).may(verb.right)]
 
 
-def line(request: Request, row: QueueListRow) -> QueueLine:
-    """Return a queue with its links."""
+Minutes = Mapping[str, Sequence[QueueMinute | None]]
+
+
+async def queue_minutes(request: Request) -> Minutes | None:
+    """Return what each queue did in the last hour, as far as that is known at once; None where
+    this dashboard or this viewer has no figures.
+    """
+    board = dashboard(request)
+    if not board.config.charts or not access(request).may("figures.read"):
+        return None
+    return await promptly(board.figures.read_queues()) or {}
+
+
+def line(
+    request: Request, row: QueueListRow, minutes: Minutes | None = None, *, cap: int
+) -> QueueLine:
+    """Return a queue with its links, and what it did in these minutes. Its counts are exact below
+    `cap`.
+    """
     queue, name = row.queue, row.queue.name
+    own = (minutes or {}).get(name, ())
     fitting = (verb for verb in allowed(request) if queue.pausable and verb.fits(queue))
     return QueueLine(
         row=row,
@@ -131,7 +153,22 @@ def line(request: Request, row: QueueListRow) -> QueueLine:
             state: jobs_url(request, (query.equal(Field.QUEUE, name),), (state,))
             for state in COUNTED
         },
+        minutes=own,
+        empty_in=_empty_in(row, own, cap),
     )
+
+
+def _empty_in(
+    row: QueueListRow, minutes: Sequence[QueueMinute | None], cap: int
+) -> timedelta | None:
+    """Return in how long a queue is empty; None where that cannot be told."""
+    newest, waiting = (minutes[-1] if minutes else None), row.available
+    if waiting >= cap:
+        # The figures count further than the list.
+        if newest is None or newest.waiting is None or newest.waiting_capped:
+            return None
+        waiting = newest.waiting
+    return None if row.queue.paused_at else time_to_empty(minutes[:-1], waiting)
 
 
 def _index_url(request: Request, match: str, order: str) -> str:

@@ -9,19 +9,29 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response
 
+from riverui.domain.figures import Figures, Window
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.errors import NotFound, QueryTimeout
 from riverui.storage.interface.params import Count, Field
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import url
+from riverui.web.live.figure_reader import promptly
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
-from riverui.web.sections.queues.index import COUNT_CAP, line, short_name
+from riverui.web.search.figure_addresses import (
+    WindowChoice,
+    read_window,
+    window_choices,
+    with_window,
+)
+from riverui.web.sections.queues.index import COUNT_CAP, line, queue_minutes, short_name
+from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.queue_table import QueueLine
 from riverui.web.view.render import respond
 
+_CHARTS = ("flow", "wait")
 _FAILED = (JobState.RETRYABLE, JobState.DISCARDED)
 
 
@@ -43,17 +53,22 @@ class QueuesShow:
 
     line: QueueLine
     cap: int
+    figures: Figures | None
+    """Of the window; None where this dashboard or this viewer has none."""
+    charts: tuple[ChartCard, ...]
+    windows: tuple[WindowChoice, ...]
     kinds: tuple[KindLine, ...]
     failures: tuple[JobListRow, ...]
     failures_url: str
     self_url: str
-    problem: Problem | None = None
+    problem: Problem | None
     """Why kinds and failures are missing."""
 
 
 async def show(request: Request) -> Response:
     """Answer with one queue. Raises NotFound where no client serves it and it has no jobs."""
     board, name = dashboard(request), request.path_params["name"]
+    window = read_window(request)
     cap = min(board.config.count_cap, COUNT_CAP)
     async with board.driver.reading() as executor:
         row = await executor.queue_get(name, cap=cap)
@@ -71,12 +86,21 @@ async def show(request: Request) -> Response:
     except QueryTimeout as error:
         told = error_page(request, error)[1]
         problem = Problem(title=told.title, detail=told.detail)
+    minutes = await queue_minutes(request)
+    figures = None if minutes is None else await promptly(board.figures.read(window, queue=name))
+
+    def address(other: Window) -> str:
+        return with_window(url(request, "queues.show", name=name), other)
+
     of_queue = query.equal(Field.QUEUE, name)
     return respond(
         request,
         QueuesShow(
-            line=line(request, row),
+            line=line(request, row, minutes, cap=cap),
             cap=cap,
+            figures=figures,
+            charts=await chart_cards(request, _CHARTS, figures, queue=name) if figures else (),
+            windows=window_choices(window, address) if figures else (),
             kinds=tuple(
                 KindLine(
                     kind=kind,
@@ -87,7 +111,7 @@ async def show(request: Request) -> Response:
             ),
             failures=tuple(failures),
             failures_url=jobs_url(request, (of_queue,), _FAILED),
-            self_url=url(request, "queues.show", name=name),
+            self_url=address(window),
             problem=problem,
         ),
     )
