@@ -10,9 +10,11 @@ from typing import Any
 import httpx2
 import pytest
 from psycopg import AsyncConnection
+from starlette.applications import Starlette
 
 from tests.factory import WORKER, attempt_error, job, leader, queue
 from tests.web.html import Element, parse
+from tests.web.made_figures import MadeFigures, figures, tally
 
 Htmx = Callable[..., dict[str, str]]
 
@@ -208,3 +210,41 @@ async def test_a_negative_id_that_no_job_has_is_not_there(
     client: httpx2.AsyncClient, path: str
 ) -> None:
     assert "There is nothing at this address" not in (await get(client, path, 404)).text
+
+
+async def test_how_long_it_waited_and_ran_stands_beside_what_is_usual(
+    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    now = datetime.now(UTC)
+    made = MadeFigures(
+        make=lambda window, queue, kind: figures(window, lambda n: tally(1, wait=3, run=2))
+    )
+    app.state.dashboard.figures = made
+
+    async def told(state: str, **columns: Any) -> list[tuple[str, bool]]:
+        number = await job(connection, state, kind="mail", **columns)
+        page = await get(client, f"/jobs/{number}")
+        return [
+            (line.text, bool(line.all("b", class_="much")))
+            for found in page.all(class_="job-usual")
+            for line in found.all("span")
+            if "data-since" not in line.attributes
+        ]
+
+    done = {
+        "scheduled_at": now - timedelta(seconds=100),
+        "attempted_at": now - timedelta(seconds=40),
+        "finalized_at": now - timedelta(seconds=37),
+    }
+    assert await told("completed", **done) == [
+        ("waited 1 m 0 s, usually up to 3.0 s", True),
+        ("ran 3.0 s, usually up to 2.0 s", False),
+        ("p95 of this kind, last hour", False),
+    ]
+    assert made.asked == [("1h", "", "mail")]
+    waiting = await told("available", scheduled_at=now - timedelta(seconds=200))
+    assert waiting[0][0].startswith("waiting for 3 m 2")
+    # When it is next due, how long it had waited before is gone.
+    assert await told("retryable") == []
+    made.make = lambda window, queue, kind: figures(window, lambda n: None if n else tally(1))
+    assert await told("completed", **done) == [], "one job is no measure"

@@ -123,7 +123,7 @@ async def test_kinds_come_by_the_time_they_took_and_by_their_failures(
         ["mail_send", "", "3", "0.6 %"],
         ["all others", "", "1", "17 %"],
     ]
-    assert card(page, "failing").link("mail_send") == "/jobs?q=kind:mail_send"
+    assert card(page, "failing").link("mail_send") == "/kinds/mail_send"
     bars = [bar.attributes["width"] for bar in card(page, "failing").all("rect")]
     assert bars == ["100.0", "33.3"]
 
@@ -298,7 +298,7 @@ async def test_who_may_see_figures_alone_gets_no_link_to_jobs(
         assert not [
             link.attributes["href"]
             for link in main.all("a")
-            if not link.attributes["href"].startswith("/figures/")
+            if not link.attributes["href"].startswith(("/figures/", "/kinds/"))
         ]
         assert lines(card(page, "spent"))[0][0] == "mail_send"
         assert not page.all("section", aria_labelledby="title-queues")

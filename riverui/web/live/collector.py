@@ -23,6 +23,11 @@ from riverui.web.live.queue_minutes import QueueMinutes
 
 log = logging.getLogger("riverui.figures")
 
+_MOST_DOUBLINGS = 20
+"""Of the rest between two tries: more than it takes to the longest, and no number grows without
+end.
+"""
+
 OFF = "Charts are switched off (RIVERUI_CHARTS)."
 """Told in place of figures where they are not to be gathered."""
 
@@ -189,7 +194,11 @@ class Collector:
 
     async def _run(self) -> None:
         """Tick, and read the past in between, for as long as somebody looks."""
+        task = asyncio.current_task()
         while self._clock() - self._looked < self._limits.rest_seconds:
+            # A pool that hands out a connection at the moment of a cancellation forgets it.
+            if task is not None and task.cancelling():
+                return
             if self._clock() >= self._due:
                 await self.tick()
                 if self._first is not None:
@@ -218,7 +227,8 @@ class Collector:
     def _fail(self, trouble: str) -> None:
         self._failures += 1
         rest = min(
-            self._limits.tick_seconds * 2 ** (self._failures - 1), self._limits.most_rest_seconds
+            self._limits.tick_seconds * 2 ** min(self._failures - 1, _MOST_DOUBLINGS),
+            self._limits.most_rest_seconds,
         )
         self._due = self._clock() + rest
         if not self._trouble:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from riverui.domain.figures import Tally
 from riverui.domain.forecast import QueueMinute
-from riverui.web.live.figure_buckets import MINUTE, Bucket, Buckets, Cells
+from riverui.web.live.figure_buckets import MINUTE, Bucket, Buckets
+from riverui.web.live.figure_cells import Cells
 
 MINUTES = 60
 """Minutes that are told: those that a collector keeps apart."""
@@ -46,10 +47,10 @@ class QueueMinutes:
         self._ended = {start: ended for start, ended in self._ended.items() if start >= starts[0]}
         told = [self._minute(buckets, start) for start in starts]
         queues = {queue for minute in told for queue in minute or ()}
-        nothing = QueueMinute(ended=0, came=0)
+        # What is under the empty name stands for queues of which there was nothing.
         return {
-            queue: [None if minute is None else minute.get(queue, nothing) for minute in told]
-            for queue in queues
+            queue: [None if minute is None else minute.get(queue, minute[""]) for minute in told]
+            for queue in queues - {""}
         }
 
     def _minute(self, buckets: Buckets, start: int) -> Mapping[str, QueueMinute] | None:
@@ -62,8 +63,8 @@ class QueueMinutes:
             came[queue] = came.get(queue, 0) + jobs
         looked = "" in bucket.waiting
         found = {}
-        for queue in (ended.keys() | came.keys() | bucket.waiting.keys()) - {""}:
-            seen, done = bucket.waiting.get(queue), ended.get(queue)
+        for queue in ended.keys() | came.keys() | (bucket.waiting.keys() - {""}) | {""}:
+            seen, done = bucket.waiting.get(queue) if queue else None, ended.get(queue)
             found[queue] = QueueMinute(
                 ended=done.jobs if done else 0,
                 came=came.get(queue, 0),

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 import msgspec
 
-from riverui.domain.jobs import JobListRow, JobState, JobTextRow
+from riverui.domain.jobs import JobListRow, JobShowRow, JobState, JobTextRow
 from riverui.storage.interface.params import JobOrder
 from riverui.web.view.format import beyond_calendar, duration, escaped, plain
 from riverui.web.view.page_context import PageContext
@@ -94,7 +94,7 @@ def _whens(rows: Rows, context: PageContext) -> list[str]:
     ]
 
 
-def _waiting(row: JobListRow | JobTextRow) -> _Span | None:
+def wait_span(row: JobListRow | JobTextRow | JobShowRow) -> _Span | None:
     """Return from when a job was due until its last attempt began, or until now while it is
     available.
 
@@ -106,7 +106,7 @@ def _waiting(row: JobListRow | JobTextRow) -> _Span | None:
     return _span(row.scheduled_at, row.attempted_at)
 
 
-def _running(row: JobListRow | JobTextRow) -> _Span | None:
+def run_span(row: JobListRow | JobTextRow | JobShowRow) -> _Span | None:
     """Return from when the last attempt began until the job ended, or until now while it is
     running.
 
@@ -237,8 +237,8 @@ _WAITED = JobColumn(
     header="Waited",
     hint="From when it was due until its last attempt began",
     narrow_label="waited",
-    cells=lambda rows, context: [_span_html(_waiting(row), context) for row in rows],
-    exports={"waited": lambda row: _length(_waiting(row))},
+    cells=lambda rows, context: [_span_html(wait_span(row), context) for row in rows],
+    exports={"waited": lambda row: _length(wait_span(row))},
 )
 _RAN = JobColumn(
     name="ran",
@@ -247,8 +247,8 @@ _RAN = JobColumn(
     header="Ran",
     hint="How long its last attempt took",
     narrow_label="ran",
-    cells=lambda rows, context: [_span_html(_running(row), context) for row in rows],
-    exports={"ran": lambda row: _length(_running(row))},
+    cells=lambda rows, context: [_span_html(run_span(row), context) for row in rows],
+    exports={"ran": lambda row: _length(run_span(row))},
 )
 
 COLUMNS = {

@@ -27,6 +27,7 @@ from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.sections.jobs import diagnosis
 from riverui.web.sections.jobs.new import new_url
+from riverui.web.sections.jobs.usual import BesideUsual, beside_usual
 from riverui.web.view import timeline
 from riverui.web.view.facts import fact
 from riverui.web.view.render import respond
@@ -81,6 +82,8 @@ class JobsShow:
     """What differs from the last good job of its kind; empty for a job that completed or waits for
     its first attempt.
     """
+    usual: tuple[BesideUsual, ...]
+    """How long it waited and ran, where what is usual is known."""
     worker_urls: Mapping[str, str]
     """Searches for the jobs of a worker, by each name that is not cut."""
     earlier: int = 0
@@ -144,6 +147,7 @@ async def show(request: Request) -> Response:
             compare_url=url(request, "jobs.compare", id=job.id)
             if job.attempt and job.state is not JobState.COMPLETED
             else "",
+            usual=await beside_usual(request, job, now),
             worker_urls={
                 worker: jobs_url(request, (query.equal(Field.WORKER, worker),))
                 for worker in reversed(job.attempted_by)

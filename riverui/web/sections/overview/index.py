@@ -15,14 +15,11 @@ from riverui.domain.figures import OTHER, Figures, Tally, Window
 from riverui.domain.marks import Mark
 from riverui.domain.queues import QueueListRow
 from riverui.errors import DatabaseError
-from riverui.storage.interface.params import Field
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import only, url
 from riverui.web.live.operation_run import Operation, OperationStatus
-from riverui.web.search import query
-from riverui.web.search.addresses import jobs_url
 from riverui.web.search.figure_addresses import (
     WindowChoice,
     read_window,
@@ -68,7 +65,7 @@ class KindShare:
     kind: str
     """Empty for all kinds that are not told apart."""
     url: str
-    """Its jobs; empty where they cannot be listed."""
+    """Its page; empty where it stands for several."""
     ended: int
     spent: timedelta
     """How long its completed and failed attempts ran together, as far as is known."""
@@ -206,13 +203,10 @@ def _kinds(
         if measure(tally)
     ]
     found.sort(key=lambda line: (-line[0], line[1]))
-    may = access(request).may("jobs.read")
     return tuple(
         KindShare(
             kind="" if kind == OTHER else kind,
-            url=jobs_url(request, (query.equal(Field.KIND, kind),))
-            if may and kind != OTHER
-            else "",
+            url="" if kind == OTHER else url(request, "kinds.show", kind=kind),
             ended=tally.ended,
             spent=_spent(tally),
             run=tally.run.quantile(0.95),

@@ -1,0 +1,75 @@
+"""How long a job waited and ran, beside what is usual for its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from starlette.requests import Request
+
+from riverui.domain.figures import WINDOWS
+from riverui.domain.jobs import JobShowRow
+from riverui.domain.sketch import Sketch
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.live.figure_reader import promptly
+from riverui.web.view.job_columns import run_span, wait_span
+
+_FEWEST = 20
+"""Jobs of the kind from which something is usual: of fewer, p95 is the longest."""
+_MUCH = 2.0
+"""How many times as long as usual is marked as much."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BesideUsual:
+    """One span of a job beside what is usual."""
+
+    words: str
+    """What it did: waited, ran."""
+    span: timedelta | None
+    """None while it goes on."""
+    since: datetime
+    """From when on."""
+    usual: timedelta
+    """95 of 100 jobs of its kind that ended in the last hour did so no longer."""
+    much: bool
+    """Whether it is far more."""
+
+
+async def beside_usual(request: Request, job: JobShowRow, now: datetime) -> tuple[BesideUsual, ...]:
+    """Return how long the job waited and ran, as far as both that and what is usual are known."""
+    board = dashboard(request)
+    if not board.config.charts or not access(request).may("figures.read"):
+        return ()
+    figures = await promptly(board.figures.read(WINDOWS["1h"], kind=job.kind))
+    if figures is None:
+        return ()
+    total = figures.total
+    return (*_waited(job, total.wait, now), *_ran(job, total.run, now))
+
+
+def _waited(job: JobShowRow, usual: Sketch, now: datetime) -> Iterator[BesideUsual]:
+    if span := wait_span(job):
+        yield from _beside("waited" if span[1] else "waiting for", *span, usual, now)
+
+
+def _ran(job: JobShowRow, usual: Sketch, now: datetime) -> Iterator[BesideUsual]:
+    if span := run_span(job):
+        yield from _beside("ran" if span[1] else "running for", *span, usual, now)
+
+
+def _beside(
+    words: str, begin: datetime, end: datetime | None, usual: Sketch, now: datetime
+) -> Iterator[BesideUsual]:
+    found = usual.quantile(0.95)
+    if found is None or usual.n < _FEWEST:
+        return
+    yield BesideUsual(
+        words=words,
+        span=None if end is None else end - begin,
+        since=begin,
+        usual=found,
+        much=(end or now) - begin > _MUCH * found,
+    )
