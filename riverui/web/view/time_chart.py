@@ -39,6 +39,8 @@ _MARK = 24
 """Characters of a mark's label; the tooltip has more."""
 _MARKS = 20
 """Marks that a chart shows, the newest: more would hide it."""
+_FIRST_LABEL = 0.05
+"""From where on labels of the time axis do not run into those of the other."""
 _ROWS = 3
 """Rows that the labels of neighbouring marks are spread over."""
 _LATE = 0.8
@@ -131,6 +133,7 @@ def _x_labels(chart: TimeChart) -> str:
     return "".join(
         f'<text x="{_percent(place)}" y="14" data-clock="{_iso(at)}">{text}</text>'
         for place, at, text in time_ticks(chart.start, chart.end)
+        if place >= _FIRST_LABEL
     )
 
 
