@@ -31,6 +31,11 @@ from riverui.web.config import ServeConfig, is_loopback
     metavar="DIR",
     help="Where the demo keeps its database.",
 )
+@click.option(
+    "--incident",
+    metavar="NAME",
+    help="Play an incident, such as flood-of-one-kind; an unknown name lists them.",
+)
 @click.option("--fresh", is_flag=True, help="Start with an empty database.")
 @click.option(
     "--no-auth", is_flag=True, help="Let in anyone who can reach the port, on any address."
@@ -43,14 +48,25 @@ def demo(
     port: int | None,
     data_dir: Path | None,
     fresh: bool,
+    incident: str | None,
     no_auth: bool,
 ) -> int:
     """Try it out, with a database of its own and a live workload. Ctrl-C stops it."""
     if not is_loopback(host) and not no_auth:
         raise ConfigError(f"refusing to listen on {host} without authentication: pass --no-auth")
 
+    from riverui.demo.incidents import INCIDENTS
     from riverui.demo.run import demo
+
+    if incident is not None and incident not in INCIDENTS:
+        raise ConfigError(f"unknown incident {incident[:80]!r}: there are {', '.join(INCIDENTS)}")
 
     wished = choose({}, environ).number("port") if port is None else port
     config = ServeConfig(host=host, no_auth=True, port=wished)
-    return demo(config, any_port=port is None, data_dir=data_dir, fresh=fresh)
+    return demo(
+        config,
+        any_port=port is None,
+        data_dir=data_dir,
+        fresh=fresh,
+        incident=INCIDENTS[incident] if incident is not None else None,
+    )

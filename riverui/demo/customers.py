@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -33,7 +34,19 @@ _HELD_AT_ONCE = 4
 class Customers:
     """Inserts jobs through a client for as long as `run` runs."""
 
-    def __init__(self, client: Client, rng: Random) -> None:
+    def __init__(
+        self,
+        client: Client,
+        rng: Random,
+        *,
+        per_second: float = _NEW_PER_SECOND,
+        also: Mapping[str, float] | None = None,
+    ) -> None:
+        """Make customers that order so much; `also` are jobs of a kind that come every second, and
+        then there are neither campaigns nor orders on hold.
+        """
+        self._per_second = per_second
+        self._also = also
         self._client = client
         self._due: dict[str, datetime] = {}
         self._rng = rng
@@ -47,11 +60,14 @@ class Customers:
 
     async def _order(self, now: datetime) -> None:
         kinds = [any_kind(self._rng) for _ in range(self._arrivals())]
-        if self._is_due("campaign", now, timedelta(seconds=self._rng.uniform(100, 260))):
+        if self._also is not None:
+            for name, rate in self._also.items():
+                kinds += [BY_NAME[name]] * round(rate * _TICK)
+        elif self._is_due("campaign", now, timedelta(seconds=self._rng.uniform(100, 260))):
             kinds += [BY_NAME["push_notification"]] * _BURST
         if kinds:
             await self._client.insert_many([new_job(kind, now, self._rng) for kind in kinds])
-        if self._is_due("order on hold", now, _HELD_EVERY):
+        if self._also is None and self._is_due("order on hold", now, _HELD_EVERY):
             await self._hold(now)
 
     async def _hold(self, now: datetime) -> None:
@@ -65,9 +81,9 @@ class Customers:
 
     def _arrivals(self) -> int:
         """Return how many jobs arrive within a tick: a Poisson process."""
-        count, waited = 0, self._rng.expovariate(_NEW_PER_SECOND)
+        count, waited = 0, self._rng.expovariate(self._per_second)
         while waited < _TICK:
-            count, waited = count + 1, waited + self._rng.expovariate(_NEW_PER_SECOND)
+            count, waited = count + 1, waited + self._rng.expovariate(self._per_second)
         return count
 
     def _is_due(self, what: str, now: datetime, interval: timedelta) -> bool:

@@ -106,7 +106,7 @@ def history(
     for age in ages:
         if since is None or now - age > since:
             row = new_job(any_kind(rng), now - age, rng)
-            _live(row, now, rng)
+            live(row, now, rng)
             yield row
     if since is not None:
         return
@@ -129,14 +129,18 @@ def _age(rng: Random) -> timedelta:
             return _DAY * share
 
 
-def _live(row: dict[str, Any], now: datetime, rng: Random) -> None:
-    """Let everything happen to the job that would have happened to it until now."""
+def live(
+    row: dict[str, Any], now: datetime, rng: Random, *, worked_until: datetime | None = None
+) -> None:
+    """Let everything happen to the job that would have happened to it until now; nobody has worked
+    it since `worked_until`.
+    """
     kind = BY_NAME[row["kind"]]
     row |= {"attempt": 0, "attempted_by": [], "errors": []}
     paused_at = (
         now - PAUSED_FOR
         if any(queue.paused for queue in QUEUES if queue.name == kind.queue)
-        else now
+        else worked_until or now
     )
     while row["state"] not in FINALIZED:
         started_at = row["scheduled_at"] + timedelta(seconds=rng.expovariate(2))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from riverui.demo.customers import Customers, periodic_jobs
+from riverui.demo.incidents.incident import Incident
 from riverui.demo.shop import LANGUAGE, QUEUES, client_ids
 from riverui.demo.workers import shop_workers
 from riverui.domain.jobs import JobState
@@ -39,24 +40,34 @@ def _logging_for_the_dashboard() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def working(driver: Driver) -> AsyncIterator[list[Client]]:
+async def working(driver: Driver, incident: Incident | None = None) -> AsyncIterator[list[Client]]:
     """Work the shop's jobs as long as the block lasts, and give back what is under way at
-    its end.
+    its end. With an incident they are worked as it goes on, by no client where nobody works.
     """
     now, rng = datetime.now(UTC), Random()
     with _logging_for_the_dashboard():
         clients = [
-            _client(driver, language, now, rng) for language in sorted(set(LANGUAGE.values()))
+            _client(driver, language, now, rng, incident)
+            for language in sorted(set(LANGUAGE.values()))
+            if incident is None or incident.works
         ]
         for client in clients:
             await client.start()
-        ordering = asyncio.create_task(Customers(clients[0], rng).run())
+        ordering = asyncio.create_task(_customers(driver, clients, rng, incident).run())
         try:
             yield clients
         finally:
             ordering.cancel()
             await asyncio.wait([ordering])
             await asyncio.gather(*(client.stop_and_cancel() for client in clients))
+
+
+def _customers(
+    driver: Driver, clients: list[Client], rng: Random, incident: Incident | None
+) -> Customers:
+    if incident is None:
+        return Customers(clients[0], rng)
+    return Customers(Client(driver), rng, per_second=incident.per_second, also=incident.orders)
 
 
 async def give_back(driver: Driver) -> None:
@@ -83,17 +94,22 @@ async def give_back(driver: Driver) -> None:
         )
 
 
-def _client(driver: Driver, language: str, now: datetime, rng: Random) -> Client:
+def _client(
+    driver: Driver, language: str, now: datetime, rng: Random, incident: Incident | None
+) -> Client:
+    leads = incident is None or incident.leads
     config = ClientConfig(
         id=client_ids(language, now)[0],
         job_timeout=timedelta(minutes=2),
-        periodic_jobs=periodic_jobs(rng),
+        leader_election_disabled=not leads,
+        periodic_jobs=periodic_jobs(rng) if incident is None else (),
         queues={
             queue.name: QueueConfig(max_workers=queue.workers)
             for queue in QUEUES
             if queue.language == language
         },
-        rescue_stuck_jobs_after=_RESCUED_AFTER,
-        workers=shop_workers(),
+        # An incident lasts: who was killed is found by the report, not by the rescuer.
+        rescue_stuck_jobs_after=_RESCUED_AFTER if incident is None else None,
+        workers=shop_workers(incident.troubles if incident else None),
     )
     return Client(driver, config)

@@ -4,6 +4,8 @@ through.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -12,6 +14,7 @@ from typing import Any
 from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg.rows import dict_row
 
+from riverui.demo.attempts import Row
 from riverui.demo.history import PAUSED_FOR, encode, history
 from riverui.demo.shop import QUEUES
 from riverui.storage.sql import number, read_blocks
@@ -27,25 +30,40 @@ Connection = AsyncConnection[dict[str, Any]]
 async def seed(url: str, rng: Random, *, jobs: int) -> None:
     """Insert a past of so many jobs a day, up to now."""
     now = datetime.now(UTC)
-    sql = read_blocks(Path(__file__).with_name("seed.sql").read_text(encoding="utf-8"))
-    async with (
-        await AsyncConnection.connect(
-            url, autocommit=True, cursor_factory=AsyncRawCursor, row_factory=dict_row
-        ) as connection,
-        connection.transaction(),
-    ):
+    async with _writing(url) as (connection, sql):
         (newest,) = await _run(connection, sql["job_get_newest"])
         since = newest["created_at"]
         if since is None:
             await _run(connection, sql["sequence_start"], id=_FIRST_ID)
             await _run(connection, sql["queue_create"], queues=encode(_queues(now)))
-        rows = list(history(now, rng, jobs=jobs, since=since))
-        for first in range(0, len(rows), _INSERTED_AT_ONCE):
-            await _run(
-                connection, sql["job_insert"], jobs=encode(rows[first : first + _INSERTED_AT_ONCE])
-            )
-    async with await AsyncConnection.connect(url, autocommit=True) as plain:
-        await plain.execute("analyze")
+        await _insert(connection, sql, list(history(now, rng, jobs=jobs, since=since)))
+
+
+async def write(url: str, *, rows: Sequence[Row], queues: Sequence[Row]) -> None:
+    """Insert jobs and queues into an empty database as they are."""
+    async with _writing(url) as (connection, sql):
+        await _run(connection, sql["sequence_start"], id=_FIRST_ID)
+        await _run(connection, sql["queue_create"], queues=encode(queues))
+        await _insert(connection, sql, rows)
+
+
+@asynccontextmanager
+async def _writing(url: str) -> AsyncIterator[tuple[Connection, Mapping[str, str]]]:
+    """Yield a connection in a transaction, and the statements; the tables are analyzed after it."""
+    sql = read_blocks(Path(__file__).with_name("seed.sql").read_text(encoding="utf-8"))
+    async with await AsyncConnection.connect(
+        url, autocommit=True, cursor_factory=AsyncRawCursor, row_factory=dict_row
+    ) as connection:
+        async with connection.transaction():
+            yield connection, sql
+        await connection.execute("analyze")
+
+
+async def _insert(connection: Connection, sql: Mapping[str, str], rows: Sequence[Row]) -> None:
+    for first in range(0, len(rows), _INSERTED_AT_ONCE):
+        await _run(
+            connection, sql["job_insert"], jobs=encode(rows[first : first + _INSERTED_AT_ONCE])
+        )
 
 
 def _queues(now: datetime) -> list[dict[str, object]]:

@@ -8,14 +8,17 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from functools import cache, partial
 from random import Random
 from typing import Any
 
 from riverui.demo.attempts import Plan, message_of, plan
+from riverui.demo.failures import Failure
 from riverui.demo.history import encode
+from riverui.demo.incidents.incident import Trouble
 from riverui.demo.mishaps import happen
 from riverui.demo.payloads import Args, Line
 from riverui.demo.shop import KINDS, Kind
@@ -195,9 +198,41 @@ _SPECIAL = {
 }
 
 
-def shop_workers() -> Workers:
-    """Return a worker for each kind of the shop."""
+class TroubledWorker(ShopWorker):
+    """Works a kind with which something is wrong."""
+
+    def __init__(self, kind: Kind, trouble: Trouble) -> None:
+        super().__init__(kind)
+        self._trouble = trouble
+
+    def plan(self, job: Job[ShopArgs]) -> Plan:
+        """Return what this attempt will do."""
+        found, trouble = super().plan(job), self._trouble
+        if trouble.seconds:
+            found = replace(found, seconds=trouble.seconds)
+        if Random(f"{job.id} {job.attempt}").random() < trouble.failing:
+            failure = Failure(error=trouble.error)
+            found = replace(found, failure=failure, gives_up=False, snooze=None)
+        return found
+
+    def go_wrong(self, plan: Plan, job: Job[ShopArgs]) -> None:
+        """Raise what is wrong, or what the plan has in store."""
+        if plan.failure is None or plan.failure.error != self._trouble.error:
+            super().go_wrong(plan, job)
+        price: Any = None
+        self.log.error("attempt failed: %s", self._trouble.error)
+        Decimal(1) + price
+
+
+def shop_workers(troubles: Mapping[str, Trouble] | None = None) -> Workers:
+    """Return a worker for each kind of the shop; something may be wrong with some."""
     workers = Workers()
     for kind in KINDS:
-        workers.add(_SPECIAL.get(kind.name, ShopWorker)(kind), args_type=args_type(kind))
+        trouble = (troubles or {}).get(kind.name)
+        workers.add(
+            _SPECIAL.get(kind.name, ShopWorker)(kind)
+            if trouble is None
+            else TroubledWorker(kind, trouble),
+            args_type=args_type(kind),
+        )
     return workers

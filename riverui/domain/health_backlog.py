@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from riverui.domain.clock import duration
@@ -59,28 +60,20 @@ def backlog(
     oldest = f"its oldest job has waited {words}"
     found = facts.waiting.get(queue)
     waiting = Unread(why="It was not read.") if found is None else found
-    causes = [
-        _retries(queue, waiting, oldest),
-        _flood(facts, queue, waiting, oldest),
-        _slow(facts, queue, oldest),
+    checks: list[Callable[[], Finding]] = [
+        lambda: _retries(queue, waiting, oldest),
+        lambda: _flood(facts, queue, waiting, oldest),
+        lambda: _slow(facts, queue, oldest),
+        lambda: _limits(facts, queue, running, waiting, oldest, known),
     ]
-    if all(cause.cause is Cause.NONE for cause in causes):
-        causes.append(_limits(facts, queue, running, waiting, oldest, known))
-    first = next((cause for cause in causes if cause.cause is not Cause.NONE), None)
-    return [_graded(cause, level if cause is first else Level.OK, others) for cause in causes]
-
-
-def _graded(finding: Finding, level: Level, others: str) -> Finding:
-    return Finding(
-        check=finding.check,
-        level=level,
-        cause=finding.cause,
-        label=finding.label,
-        headline=finding.headline,
-        detail=f"{finding.detail} {others}".strip(),
-        culprit=finding.culprit,
-        action=finding.action,
-    )
+    causes: list[Finding] = []
+    for check in checks:
+        causes.append(check())
+        if causes[-1].cause is not Cause.NONE:
+            # The rest is what this one brings about.
+            break
+    causes[-1] = replace(causes[-1], level=level, detail=f"{causes[-1].detail} {others}".strip())
+    return causes
 
 
 def _retries(queue: str, waiting: QueueWaiting | Unread, oldest: str) -> Finding:
@@ -169,9 +162,12 @@ def _slow(facts: HealthFacts, queue: str, oldest: str) -> Finding:
     normal = known.tally.run.quantile(0.5) if known else None
     if normal is None:
         return unmeasured(name, label, f"How long {cut(kind)} usually runs is not known.")
-    span = max(
-        _median_run(facts, kind), _median_age([job for job in own if job.kind == kind], facts)
-    )
+    span = _median_run(facts, kind)
+    age = _median_age([job for job in own if job.kind == kind], facts)
+    slowest = known.tally.run.quantile(0.99) if known else None
+    if slowest is not None and age >= slowest * SLOW_TIMES:
+        # None of those that are slow may have ended yet.
+        span = max(span, age)
     times = ratio(span, normal)
     if times < SLOW_TIMES:
         evidence = f"{cut(kind)} runs {duration(span)} (median), usually {duration(normal)}."

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from riverui.domain.figures import OTHER, Figures, Tally
+from riverui.domain.figures import OTHER, Tally
 from riverui.domain.health import Cause, HealthAction, HealthSection, Level
 from riverui.domain.health_facts import HealthFacts
 from riverui.domain.health_findings import Finding, culprit, cut, failed, passed, told, unmeasured
 from riverui.domain.health_usual import (
     CULPRIT_SHARE,
     FAILING_WARN_FLOOR,
-    FAILING_WARN_TIMES,
+    FEWEST_FAILURES,
     SPAN,
     STALE_AFTER,
     Usual,
@@ -77,6 +77,9 @@ def _calm(now: Tally, known: Usual | None) -> HealthSection:
     if share is None:
         words = f"No attempt ended in the last {SPAN}."
         return _section(Level.OK, "Nothing has failed.", words)
+    if share >= FAILING_WARN_FLOOR and now.failed < FEWEST_FAILURES:
+        words = f"{now.failed:,} of {now.attempts:,} attempts in the last {SPAN} failed."
+        return _section(Level.OK, "Too few failures to tell.", words)
     attempts = f"{now.attempts:,} attempts in the last {SPAN}"
     words = f"{percent(share)} of {attempts} failed{_usually(known)}."
     return _section(Level.OK, "Work is succeeding.", words)
@@ -97,6 +100,9 @@ def _failures(facts: HealthFacts, now: Tally, known: Usual | None) -> Finding:
     owns = worst.excess / excess if worst and excess else 0.0
     blamed = worst if worst and owns >= CULPRIT_SHARE and worst.level is not Level.OK else None
     if blamed is None and level is Level.OK:
+        if share >= FAILING_WARN_FLOOR and now.failed < FEWEST_FAILURES:
+            words = f"{now.failed:,} of {now.attempts:,} attempts failed: too few to tell."
+            return unmeasured(name, label, words)
         return passed(name, label, f"{_share(share, known)} of {now.attempts:,} attempts failed.")
     grade = max(level, blamed.level if blamed else Level.OK, key=lambda level: level.badness)
     if blamed is None:
@@ -109,7 +115,7 @@ def _failures(facts: HealthFacts, now: Tally, known: Usual | None) -> Finding:
             detail="No kind owns half of them.",
             action=HealthAction(label="See what failed", page="jobs", state="retryable"),
         )
-    began = _began(facts, facts.kind_hours.get(blamed.kind), blamed.known)
+    began = _began(facts, blamed)
     mark = _mark(facts, began)
     since = f", since {began:%H:%M}" if began else ""
     deployed = f" (deploy {cut(mark)})" if mark else ""
@@ -158,30 +164,35 @@ def failing_kinds(pairs: Mapping[tuple[str, str], Tally], most: int) -> list[str
     return [kind for kind, _ in failures.most_common(most)]
 
 
-def _began(facts: HealthFacts, hour: Figures | None, known: Usual | None) -> datetime | None:
-    """Return the minute since which the kind has been failing without a pause; None where it has
-    for the whole window, or that is not known.
+def _began(facts: HealthFacts, kind: _Failing) -> datetime | None:
+    """Return the minute since which the kind has been failing; None where it has for the whole
+    window, or that is not known.
+
+    It is where what failed beyond the middle of now and usual, summed up from there to now, is
+    most: single minutes jump, and a bad one before does not count.
     """
+    hour = facts.kind_hours.get(kind.kind)
     if hour is None:
         return None
-    limit = max(FAILING_WARN_FLOOR, usual_failing(known) * FAILING_WARN_TIMES)
+    middle = (usual_failing(kind.known) + (kind.now.failing or 0.0)) / 2
+    limit = max(FAILING_WARN_FLOOR, middle)
+    columns = [(column.at, column.tally) for column in hour.columns if column.tally is not None]
+    total = most = 0.0
     began: datetime | None = None
-    for column in reversed(hour.columns):
-        share = column.tally.failing if column.tally else None
-        if share is None:
-            continue
-        if share < limit:
-            return began
-        began = column.at
-    return None
+    for at, tally in reversed(columns):
+        total += tally.failed - limit * tally.attempts
+        if total > most + 0.5:
+            # Less than an attempt is nothing.
+            most, began = total, at
+    return None if columns and began == columns[0][0] else began
 
 
 def _mark(facts: HealthFacts, began: datetime | None) -> str:
     """Return the newest mark shortly before failures rose; empty without one."""
     if began is None or isinstance(facts.marks, Unread):
         return ""
-    # A minute's column holds a deploy that came within that minute.
-    until = began + timedelta(minutes=1)
+    # The minute is told by what failed: it may be one too early, and a deploy comes within one.
+    until = began + timedelta(minutes=2)
     marks = [mark for mark in facts.marks if began - DEPLOYED_BEFORE <= mark.at <= until]
     return max(marks, key=lambda mark: mark.at).label if marks else ""
 
@@ -229,7 +240,7 @@ def _poison(facts: HealthFacts) -> Finding:
         check=failed(name, label, words),
         level=Level.WARN,
         cause=Cause.POISON_JOB,
-        label=f"A {cut(worst.kind)} ends its workers.",
+        label="A job ends its workers.",
         headline=words,
         detail=more if others else "",
         culprit=culprit("job", str(worst.id), worst.rescues / total)

@@ -392,7 +392,7 @@ def test_a_retry_storm() -> None:
     assert report.flow.culprit is not None
     assert report.flow.culprit.name == "hook"
     assert found(report) == {"retries"}
-    assert report.flow.checks[-1].name == "slow", "limits are what is left"
+    assert report.flow.checks[-1].name == "retries", "the rest is what they bring about"
 
 
 def test_a_flood_of_one_kind() -> None:
@@ -491,7 +491,7 @@ def test_failures_rise() -> None:
 
 @pytest.mark.parametrize(
     ("before", "named"),
-    [(-1.1, False), (-0.5, True), (0, True), (9, True), (11, False)],
+    [(-2.1, False), (-1.5, True), (0, True), (9, True), (11, False)],
 )
 def test_failures_since_a_deploy(before: float, named: bool) -> None:
     began = NOW.replace(second=0) - 7 * MINUTE
@@ -500,6 +500,18 @@ def test_failures_since_a_deploy(before: float, named: bool) -> None:
     assert (report.cause is Cause.DEPLOY) is named
     assert ("since 08:53 (deploy v1.4.2)." in report.headline) is named
     assert judge(failures(marks=UNREAD)).cause is Cause.FAILURES
+
+
+def test_when_failures_began_is_told_beyond_single_minutes() -> None:
+    def minute(ago: int) -> Tally:
+        if ago == 0:
+            return tally(3)
+        return tally(20, 10) if ago < 8 else tally(26, 4 if ago in (10, 20) else 0)
+
+    report = judge(failures(kind_hours={"mail_send": figures(minute)}))
+    assert "since 08:53." in report.headline
+    always = judge(failures(kind_hours={"mail_send": figures(lambda _: tally(10, 20))}))
+    assert "since" not in always.headline
 
 
 def test_failures_that_no_kind_owns() -> None:
