@@ -26,6 +26,7 @@ from riverui.web.search.figure_addresses import (
     window_choices,
     with_window,
 )
+from riverui.web.sections.overview.health_links import VerdictLine, verdict_lines
 from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.facts import fact
 from riverui.web.view.page_parts import Problem
@@ -98,6 +99,8 @@ class OverviewIndex:
     template: ClassVar[str] = "overview/index.html"
     fragments: ClassVar[Mapping[str, str]] = {"overview": "overview/_overview.html"}
 
+    verdict: tuple[VerdictLine, ...]
+    """Whether the jobs are well, in three answers."""
     figures: Figures
     charts: tuple[ChartCard, ...]
     windows: tuple[WindowChoice, ...]
@@ -131,6 +134,7 @@ async def index(request: Request) -> Response:
     return respond(
         request,
         OverviewIndex(
+            verdict=verdict_lines(request, await board.health.get()),
             figures=figures,
             charts=await chart_cards(request, _CHARTS, figures),
             windows=window_choices(window, address),
