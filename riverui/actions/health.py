@@ -16,6 +16,7 @@ from riverui.domain.health_facts import (
     HealthFacts,
     OverdueJobs,
     QueueWaiting,
+    ReportingClient,
 )
 from riverui.domain.health_late import waiting_long
 from riverui.domain.health_success import failing_kinds
@@ -24,13 +25,16 @@ from riverui.domain.job_facts import Unread
 from riverui.domain.jobs import JobState
 from riverui.domain.marks import Mark
 from riverui.errors import DatabaseError
-from riverui.storage.interface import HEALTH, Driver, Executor
+from riverui.storage.interface import CLIENTS, HEALTH, OWN_TABLES, Driver, Executor
+from riverui.storage.interface.clients import CLIENT_TABLE
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 
 _CAP = 1_000
 """Jobs of each state and queue that are counted: more only matter where a queue is late."""
 _QUEUES = 200
 """Queues that are looked at, as many as the list of queues shows."""
+_CLIENTS = 500
+"""Clients whose signs of life are read, the longest silent first."""
 _LATE = 3
 """Queues that are looked into because their oldest job waits."""
 _KINDS = 10
@@ -151,6 +155,7 @@ async def _first(reading: _Reading, figures: Reader | None, now: datetime) -> He
             database=unread,
             hour=hour,
         )
+    reporting = await reading.fact(lambda db: _reporting(db, now))
     overdue: OverdueJobs | Unread
     if isinstance(queues, Unread):
         overdue = queues
@@ -169,7 +174,24 @@ async def _first(reading: _Reading, figures: Reader | None, now: datetime) -> He
         lost=await reading.fact(lambda db: HEALTH.on(db).health_lost()),
         database=await reading.fact(lambda db: HEALTH.on(db).health_database()),
         hour=hour,
+        reporting={} if isinstance(reporting, Unread) else reporting,
     )
+
+
+async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClient]:
+    """Return the clients that give signs of life; none without the table for them."""
+    if not {CLIENTS, OWN_TABLES} <= set(db.capabilities):
+        return {}
+    if CLIENT_TABLE.name not in await OWN_TABLES.on(db).own_table_list():
+        return {}
+    return {
+        row.id: ReportingClient(
+            seen_at=row.heartbeat_at,
+            lost=row.declared_dead_at is not None or now >= row.dead_at,
+            slots=row.queues,
+        )
+        for row in await CLIENTS.on(db).client_list(limit=_CLIENTS)
+    }
 
 
 async def _closer(reading: _Reading, figures: Reader | None, facts: HealthFacts) -> HealthFacts:

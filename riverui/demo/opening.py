@@ -51,6 +51,8 @@ async def working(driver: Driver, incident: Incident | None = None) -> AsyncIter
             for language in sorted(set(LANGUAGE.values()))
             if incident is None or incident.works
         ]
+        if incident is not None and clients and not incident.loses:
+            await give_back(driver)
         for client in clients:
             await client.start()
         ordering = asyncio.create_task(_customers(driver, clients, rng, incident).run())

@@ -106,7 +106,7 @@ async def _run(
         SignIn(no_auth=True),
         DashboardConfig(env_color="green", env_name="demo")
         if incident is None
-        else DashboardConfig(env_color="amber", env_name=f"demo: {incident.name}"),
+        else DashboardConfig(env_color="amber", env_name=incident.name),
         hosts=frozenset({"127.0.0.1", "::1", "localhost"}) if is_loopback(config.host) else None,
         inserter=JobInserter(Client(driver)),
     )

@@ -138,7 +138,7 @@ def _flood(facts: HealthFacts, queue: str, waiting: QueueWaiting | Unread, oldes
         check=failed(name, label, evidence),
         cause=Cause.FLOOD,
         label=f"{cut(kind)} floods queue {cut(queue)}.",
-        headline=f"{evidence} {oldest[0].upper()}{oldest[1:]}.",
+        headline=f"It{evidence.removeprefix(cut(kind))} {oldest[0].upper()}{oldest[1:]}.",
         culprit=culprit("kind", kind, share),
         action=HealthAction(
             label="See what waits", page="jobs", state="available", queue=queue, kind=kind
@@ -180,7 +180,7 @@ def _slow(facts: HealthFacts, queue: str, oldest: str) -> Finding:
         check=failed(name, label, evidence),
         cause=Cause.SLOW_KIND,
         label=f"{cut(kind)} got slow.",
-        headline=f"{evidence} {oldest[0].upper()}{oldest[1:]}.",
+        headline=f"It{evidence.removeprefix(cut(kind))} {oldest[0].upper()}{oldest[1:]}.",
         culprit=culprit("kind", kind, share),
         action=HealthAction(
             label="See what runs", page="jobs", state="running", queue=queue, kind=kind
@@ -206,7 +206,7 @@ def _limits(
         else ""
     )
     count = "" if isinstance(waiting, Unread) else f"{jobs(waiting.jobs, waiting.cap)} wait; "
-    evidence = f"{count}{jobs(running)} running{ended}{normal}."
+    evidence = f"{count}{jobs(running)} running{_slots(facts, queue)}{ended}{normal}."
     return Finding(
         check=failed("limits", "Its clients have free slots", evidence),
         cause=Cause.LIMITS,
@@ -214,6 +214,15 @@ def _limits(
         headline=f"{oldest[0].upper()}{oldest[1:]}: more comes than its clients can do. {evidence}",
         action=HealthAction(label="Open the queue", page="queue", name=queue),
     )
+
+
+def _slots(facts: HealthFacts, queue: str) -> str:
+    """Return how many slots are taken, as part of a sentence; empty where clients do not tell."""
+    own = [c.slots[queue] for c in facts.reporting.values() if queue in c.slots and not c.lost]
+    if not own:
+        return ""
+    most, taken = (sum(numbers) for numbers in zip(*own, strict=True))
+    return f" ({taken:,} of {most:,} slots of the clients that tell theirs)"
 
 
 def _before(facts: HealthFacts, kind: str) -> float:

@@ -25,8 +25,6 @@ from riverui.domain.job_facts import Unread
 LOST_AFTER = timedelta(minutes=5)
 """How long a client that holds jobs may give no other sign of life: many rounds of any that polls.
 """
-SILENT_AFTER = timedelta(minutes=1)
-"""How long a client that reports itself every 10 to 20 seconds may be silent."""
 OVERRUN_TIMES = 10.0
 """How many times as long as the slowest of its kind a job may run before its client is doubted."""
 NOT_TAKEN_AFTER = timedelta(minutes=1)
@@ -50,9 +48,9 @@ def lost_clients(facts: HealthFacts) -> Mapping[str, Sequence[RunningJob]] | Non
     first = leader_id(facts)
     lost = {}
     for client, own in held.items():
-        reported = facts.heartbeats.get(client)
+        reported = facts.reporting.get(client)
         if reported is not None:
-            if facts.now - reported >= SILENT_AFTER:
+            if reported.lost:
                 lost[client] = own
             continue
         if client == first or full:
@@ -154,8 +152,8 @@ def clients(facts: HealthFacts) -> Finding:
     client, own = max(lost.items(), key=lambda item: len(item[1]))
     total = sum(map(len, lost.values()))
     signs = [job.attempted_at for job in own if job.attempted_at is not None]
-    if (reported := facts.heartbeats.get(client)) is not None:
-        silent = f"has been silent for {duration(facts.now - reported)}"
+    if (reported := facts.reporting.get(client)) is not None:
+        silent = f"has been silent for {duration(facts.now - reported.seen_at)}"
     elif signs:
         silent = f"has taken no job for {duration(facts.now - max(signs))}"
     else:

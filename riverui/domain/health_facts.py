@@ -65,6 +65,18 @@ class QueueWaiting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ReportingClient:
+    """A client that gives signs of life."""
+
+    seen_at: datetime
+    """When it gave the newest one."""
+    lost: bool
+    """Whether it has been silent for so long that it counts as dead."""
+    slots: Mapping[str, tuple[int, int]]
+    """Queue → the most jobs at once, and how many of these slots are taken."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OverdueJobs:
     """Scheduled and retryable jobs that are due, and have not been made available."""
 
@@ -157,8 +169,8 @@ class HealthFacts:
     queue_weeks: Mapping[str, Figures] = field(default_factory=dict)
     kind_hours: Mapping[str, Figures] = field(default_factory=dict)
     kind_weeks: Mapping[str, Figures] = field(default_factory=dict)
-    heartbeats: Mapping[str, datetime] = field(default_factory=dict)
-    """When clients that report themselves did so last."""
+    reporting: Mapping[str, ReportingClient] = field(default_factory=dict)
+    """Clients that give signs of life, by id."""
     errors: Sequence[ErrorSample] | Unread = ()
     """The newest errors of the kind that fails most."""
 

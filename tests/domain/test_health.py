@@ -22,6 +22,7 @@ from riverui.domain.health_facts import (
     OpenTransaction,
     OverdueJobs,
     QueueWaiting,
+    ReportingClient,
     RunningJob,
     RunningJobs,
     WaitingKind,
@@ -283,11 +284,21 @@ def test_a_client_whose_jobs_take_long() -> None:
     assert judge(facts(running=jobs(*own), hour=figures(pairs=pairs))).level is Level.OK
 
 
+def reporting(silent: timedelta, *, lost: bool = False) -> ReportingClient:
+    return ReportingClient(seen_at=NOW - silent, lost=lost, slots={"mail": (8, 8)})
+
+
+def test_slots_are_told_where_clients_tell_them() -> None:
+    clients = {"a": reporting(SECOND), "b": reporting(SECOND), "c": reporting(HOUR, lost=True)}
+    report = judge(late(reporting=clients))
+    assert "8 jobs running (16 of 16 slots of the clients that tell theirs)" in report.headline
+
+
 def test_a_client_that_reports_itself() -> None:
     own = jobs(*running(2, client="slow", age=HOUR))
-    alive = judge(facts(running=own, heartbeats={"slow": NOW - 20 * SECOND}))
+    alive = judge(facts(running=own, reporting={"slow": reporting(20 * SECOND)}))
     assert alive.level is Level.OK
-    silent = judge(facts(running=own, heartbeats={"slow": NOW - 70 * SECOND}))
+    silent = judge(facts(running=own, reporting={"slow": reporting(70 * SECOND, lost=True)}))
     assert silent.cause is Cause.LOST_CLIENT
     assert "slow has been silent for 1 m 10 s" in silent.flow.headline
 
@@ -401,7 +412,7 @@ def test_a_flood_of_one_kind() -> None:
     report = judge(late(waiting={"mail": flood}, kind_hours=kinds))
     assert (report.level, report.cause) == (Level.WARN, Cause.FLOOD)
     assert report.flow.label == "hook floods queue mail."
-    assert "hook owns 97 % of what waits: 3,899 came in 15 min, usually 30." in report.flow.headline
+    assert "It owns 97 % of what waits: 3,899 came in 15 min, usually 30." in report.flow.headline
     assert found(report) == {"flood"}
 
 
@@ -420,7 +431,7 @@ def test_a_kind_that_got_slow() -> None:
     report = judge(late(waiting={"mail": backlog}, kind_hours=kinds))
     assert (report.level, report.cause) == (Level.WARN, Cause.SLOW_KIND)
     assert report.flow.headline.startswith(
-        "mail_send runs 30.0 s (median), usually 1.0 s, and holds 8 of 8 jobs that run in"
+        "It runs 30.0 s (median), usually 1.0 s, and holds 8 of 8 jobs that run in"
     )
     assert found(report) == {"slow"}
     assert results(report.flow)["flood"] is Result.PASSED, "no more come than usual"
@@ -666,7 +677,16 @@ FACTS = st.builds(
     waiting=st.dictionaries(NAMES, WAITING | UNREADS_ANY, max_size=3),
     queue_hours=st.dictionaries(NAMES, FIGURES, max_size=2),
     kind_hours=st.dictionaries(NAMES, FIGURES, max_size=2),
-    heartbeats=st.dictionaries(NAMES, TIMES, max_size=2),
+    reporting=st.dictionaries(
+        NAMES,
+        st.builds(
+            ReportingClient,
+            seen_at=TIMES,
+            lost=st.booleans(),
+            slots=st.dictionaries(NAMES, st.tuples(COUNTS, COUNTS), max_size=2),
+        ),
+        max_size=2,
+    ),
     marks=UNREADS_ANY | st.lists(st.builds(Mark, at=TIMES, label=NAMES), max_size=2),
 )
 

@@ -26,4 +26,5 @@ INCIDENT = Incident(
     " running; the other workers go on.",
     cause=Cause.LOST_CLIENT,
     past=_past,
+    loses=True,
 )

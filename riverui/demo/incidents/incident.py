@@ -13,7 +13,7 @@ from riverui.demo.shop import BY_NAME, KINDS, LANGUAGE, QUEUES, Kind, client_ids
 from riverui.domain.health import Cause
 from riverui.domain.jobs import JobState
 
-PER_SECOND = 1.0
+PER_SECOND = 0.7
 """New jobs a second in the mean: enough for every kind that matters to have something usual."""
 _BEHIND = timedelta(minutes=75)
 """How far the past reaches back: the hour that is compared, and what runs into it."""
@@ -179,6 +179,8 @@ class Incident:
     """Whether clients work while one looks on."""
     leads: bool = True
     """Whether one of them leads."""
+    loses: bool = False
+    """Whether the jobs that run at its beginning were lost with their client."""
     orders: Mapping[str, float] = field(default_factory=dict)
     """Jobs of a kind that come every second, besides the usual ones."""
     per_second: float = 1.8

@@ -134,8 +134,8 @@ class HealthReportAnswer(Model, frozen=True, kw_only=True):
     def example(cls) -> Self:
         """Return the report of a queue whose kind got slow."""
         headline = (
-            "mail_send runs 30.0 s (median), usually 1.2 s, and holds 8 of 8 jobs that run in queue"
-            " mail. Its oldest job has waited 4 m 0 s, usually 2.0 s."
+            "It runs 30.0 s (median), usually 1.2 s, and holds 8 of 8 jobs that run in queue mail."
+            " Its oldest job has waited 4 m 0 s, usually 2.0 s."
         )
         return cls(
             level="warn",

@@ -1,0 +1,117 @@
+"""The health report on a real database: what is read, and what cannot be."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from riverui.actions.health import health_report
+from riverui.domain.explain import Result
+from riverui.domain.health import Cause, HealthReport, Level
+from riverui.storage.interface import CLIENTS, WORKING, Driver
+from riverui.storage.interface.clients import ClientParams, ClientStatus
+from riverui.storage.migrations import migrate
+from tests.contract.bare import BareDriver
+from tests.factory import job, leader, queue
+from tests.health_facts import figures
+
+Connection = AsyncConnection[Any]
+
+
+class Made:
+    """Figures of a calm hour, just read."""
+
+    async def read(self, window: Any, *, queue: str = "", kind: str = "") -> Any:
+        now = datetime.now(UTC)
+        return figures(window=window.name, now=now, read_at=now)
+
+
+def ago(**span: float) -> datetime:
+    return datetime.now(UTC) - timedelta(**span)
+
+
+def results(report: HealthReport) -> dict[str, Result]:
+    return {check.name: check.result for part in report.sections for check in part.checks}
+
+
+async def test_a_calm_database(driver: Driver, connection: Connection) -> None:
+    await queue(connection)
+    await leader(connection)
+    await job(connection, "running")
+    report = await health_report(driver, Made())
+    assert report.level is Level.OK
+    assert set(results(report).values()) == {Result.PASSED}
+
+
+async def test_without_figures_calm_is_not_promised(driver: Driver) -> None:
+    report = await health_report(driver, None)
+    assert [part.level for part in report.sections] == [Level.UNKNOWN] * 3
+
+
+async def test_a_driver_that_has_nothing_besides(driver: Driver, connection: Connection) -> None:
+    bare = BareDriver(WORKING.on(driver))
+    report = await health_report(bare, Made())
+    assert report.flow.level is Level.UNKNOWN
+    found = results(report)
+    assert found["clients"] is found["locks"] is found["poison"] is Result.UNKNOWN
+    assert found["paused"] is Result.PASSED
+    await queue(connection, paused_at=ago(hours=1))
+    await job(connection, scheduled_at=ago(minutes=30))
+    assert (await health_report(bare, Made())).cause is Cause.PAUSED
+
+
+async def test_one_fact_that_cannot_be_read_costs_no_other(
+    driver: Driver, connection: Connection
+) -> None:
+    await connection.execute("alter table river_leader rename to river_leader_away")
+    report = await health_report(driver, Made())
+    found = results(report)
+    assert found.pop("leader") is Result.UNKNOWN
+    assert set(found.values()) == {Result.PASSED}
+
+
+async def test_a_client_that_stopped_to_give_signs_of_life(
+    driver: Driver, connection: Connection
+) -> None:
+    await migrate(driver, "up", line="riverui")
+    await queue(connection)
+    await leader(connection)
+    async with driver.transaction() as db:
+        for name in ("alive", "gone"):
+            params = ClientParams(
+                id=name,
+                started_at=ago(hours=1),
+                heartbeat_interval=timedelta(seconds=17),
+                host="h",
+                pid=1,
+                language="Python",
+                version="1",
+                release="",
+            )
+            await CLIENTS.on(db).client_register(params, ClientStatus(queues={"default": (4, 1)}))
+    old = ago(minutes=2)
+    for name in ("alive", "gone"):
+        await job(connection, "running", attempted_by=[name], attempted_at=old)
+    assert (await health_report(driver, Made())).level is Level.OK
+    await connection.execute(
+        "update riverui_client set heartbeat_at = now() - interval '70 seconds' where id = 'gone'"
+    )
+    report = await health_report(driver, Made())
+    assert (report.level, report.cause) == (Level.WARN, Cause.LOST_CLIENT)
+    assert "gone has been silent for 1 m 10 s and still holds 1 job" in report.headline
+
+
+async def test_names_that_jobs_bring_along_are_bounded(
+    driver: Driver, connection: Connection
+) -> None:
+    huge = "q" * 127
+    await leader(connection)
+    for _ in range(30):
+        await job(connection, queue=huge, kind="k" * 127, scheduled_at=ago(minutes=9), attempt=1)
+    await job(connection, "completed", queue=huge, attempted_by=["w" * 5_000])
+    report = await health_report(driver, Made())
+    assert report.cause is not Cause.NONE
+    for part in report.sections:
+        assert max(len(text) for text in (part.label, part.headline, part.detail)) < 600
