@@ -12,12 +12,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal
 
-from playwright.async_api import FloatRect, Page, ViewportSize, async_playwright
+from playwright.async_api import Browser, FloatRect, Page, ViewportSize, async_playwright
 
 FOLDER = Path(__file__).parent.parent / "docs/screens"
 WIDE = ViewportSize(width=1280, height=800)
@@ -46,13 +46,17 @@ SCREENS = {
 """File name and address; where the name begins with `job-`, the first job of that list is opened.
 """
 
+INCIDENTS = ("bad-deploy", "dead-worker", "slow-dependency")
+"""Those whose front page the documentation shows, each played by a demo of its own."""
 SHOWN = ("jobs", "jobs-running", "job-failed", "queues")
-"""What the documentation shows."""
+"""What the documentation shows besides."""
+_PLAYED = 8
+"""Seconds that an incident is played before its picture: figures are read within them."""
 
 
 @contextmanager
-def demo() -> Iterator[str]:
-    """Yield the address of a fresh demo that has been moving for a while."""
+def demo(incident: str = "") -> Iterator[str]:
+    """Yield the address of a fresh demo, which plays an incident where one is named."""
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [
@@ -64,6 +68,7 @@ def demo() -> Iterator[str]:
                 "0",
                 "--data-dir",
                 f"{folder}/data",
+                *(["--incident", incident] if incident else []),
             ],
             stdout=subprocess.PIPE,
             text=True,
@@ -94,7 +99,7 @@ async def photograph(page: Page, url: str, name: str, path: Path, *, phone: bool
 
 async def open_screen(page: Page, url: str, name: str) -> None:
     """Show one page, once it has all it fetches."""
-    await page.goto(url + SCREENS[name])
+    await page.goto(url + SCREENS.get(name, ""))
     if name.startswith("job-"):
         link = await page.locator("#jobs-list").locator(FIRST_JOB).first.get_attribute("href")
         await page.goto(f"{url.rstrip('/')}{link}")
@@ -108,7 +113,7 @@ async def main() -> None:
     given.
     """
     parser = argparse.ArgumentParser(prog="python -m tests.screens", description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(SCREENS)}")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join((*SCREENS, *INCIDENTS))}")
     parser.add_argument("--all", action="store_true", help="every page there is")
     parser.add_argument("--to", type=Path, default=FOLDER, help="folder (docs/screens)")
     parser.add_argument("--url", help="of a running dashboard, instead of a demo started for this")
@@ -116,34 +121,51 @@ async def main() -> None:
         "--wait", type=float, default=20, help="seconds to let the demo move (%(default)s)"
     )
     arguments = parser.parse_args()
-    names = arguments.names or list(SCREENS if arguments.all else SHOWN)
-    if unknown := set(names) - SCREENS.keys():
+    names = arguments.names or [*(SCREENS if arguments.all else SHOWN), *INCIDENTS]
+    if unknown := set(names) - {*SCREENS, *INCIDENTS}:
         raise SystemExit(f"there is no {', '.join(unknown)}")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         raise SystemExit("Chromium is missing: apt-get install chromium")
     arguments.to.mkdir(parents=True, exist_ok=True)
-    with nullcontext(arguments.url) if arguments.url else demo() as url:
-        await asyncio.sleep(arguments.wait)
-        async with async_playwright() as playwright:
-            browser = await playwright.chromium.launch(
-                executable_path=chromium, args=["--no-sandbox"]
-            )
-            for theme, phone in itertools.product(THEMES, (False, True)):
-                context = await browser.new_context(
-                    color_scheme=theme,
-                    has_touch=phone,
-                    locale="en-GB",
-                    reduced_motion="reduce",
-                    timezone_id="Europe/Berlin",
-                    viewport=PHONE if phone else WIDE,
-                )
-                page = await context.new_page()
-                for name in names:
-                    path = arguments.to / f"{name}-{theme}{'-phone' if phone else ''}.png"
-                    await photograph(page, url, name, path, phone=phone)
-                await context.close()
-            await browser.close()
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        if pages := [name for name in names if name in SCREENS]:
+            with nullcontext(arguments.url) if arguments.url else demo() as url:
+                await asyncio.sleep(arguments.wait)
+                await take(browser, url, pages, arguments.to, phones=(False, True))
+        for name in names:
+            if name in INCIDENTS:
+                with demo(name) as url:
+                    await asyncio.sleep(_PLAYED)
+                    await take(browser, url, [name], arguments.to, themes=THEMES[:1])
+        await browser.close()
+
+
+async def take(
+    browser: Browser,
+    url: str,
+    names: Sequence[str],
+    folder: Path,
+    *,
+    themes: Sequence[Literal["light", "dark"]] = THEMES,
+    phones: Sequence[bool] = (False,),
+) -> None:
+    """Save pictures of pages in these themes."""
+    for theme, phone in itertools.product(themes, phones):
+        context = await browser.new_context(
+            color_scheme=theme,
+            has_touch=phone,
+            locale="en-GB",
+            reduced_motion="reduce",
+            timezone_id="Europe/Berlin",
+            viewport=PHONE if phone else WIDE,
+        )
+        page = await context.new_page()
+        for name in names:
+            path = folder / f"{name}-{theme}{'-phone' if phone else ''}.png"
+            await photograph(page, url, name, path, phone=phone)
+        await context.close()
 
 
 if __name__ == "__main__":
