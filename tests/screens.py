@@ -137,7 +137,11 @@ async def main() -> None:
         for name in names:
             if name in INCIDENTS:
                 with demo(name) as url:
+                    # Figures are read from the first look on.
+                    page = await browser.new_page()
+                    await page.goto(url)
                     await asyncio.sleep(_PLAYED)
+                    await page.close()
                     await take(browser, url, [name], arguments.to, themes=THEMES[:1])
         await browser.close()
 

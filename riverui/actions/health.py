@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
 from riverui.domain.explain import LATE_AFTER
-from riverui.domain.figures import OTHER, WINDOWS, Figures, Window
+from riverui.domain.figures import OTHER, WINDOWS, Figures, Tally, Window
 from riverui.domain.health import HealthReport, Level
 from riverui.domain.health_facts import (
     ErrorSample,
@@ -17,6 +17,7 @@ from riverui.domain.health_facts import (
     OverdueJobs,
     QueueWaiting,
     ReportingClient,
+    UsualHour,
 )
 from riverui.domain.health_late import waiting_long
 from riverui.domain.health_success import failing_kinds
@@ -58,6 +59,30 @@ class Reader(Protocol):
         ...
 
 
+class Hour(Protocol):
+    """What was done in one hour of the day, on the days before."""
+
+    @property
+    def tally(self) -> Tally:
+        """What was done then."""
+        ...
+
+    @property
+    def days(self) -> int:
+        """On how many of the last seven days something is known of that hour."""
+        ...
+
+
+class UsualReader(Protocol):
+    """Tells what is usual, as stored figures do."""
+
+    async def usual_hour(self, at: datetime, *, queue: str = "", kind: str = "") -> Hour | None:
+        """Return what was done in the same hour of the last seven days, of one queue or kind where
+        they are named; None where nothing is known of it. Raises as the database does.
+        """
+        ...
+
+
 class MarkReader(Protocol):
     """Tells marks, as a dashboard does that keeps them."""
 
@@ -70,6 +95,7 @@ async def health_report(
     driver: Driver,
     figures: Reader | None,
     *,
+    usual: UsualReader | None = None,
     marks: MarkReader | None = None,
     now: datetime | None = None,
 ) -> HealthReport:
@@ -79,13 +105,14 @@ async def health_report(
     cannot tell. Only where something looks wrong is there a second
     round, and the same hour of the last week is asked for.
     """
-    return judge(await health_facts(driver, figures, marks=marks, now=now))
+    return judge(await health_facts(driver, figures, usual=usual, marks=marks, now=now))
 
 
 async def health_facts(
     driver: Driver,
     figures: Reader | None,
     *,
+    usual: UsualReader | None = None,
     marks: MarkReader | None = None,
     now: datetime | None = None,
 ) -> HealthFacts:
@@ -95,9 +122,10 @@ async def health_facts(
         facts = await _closer(reading, figures, await _first(reading, figures, now))
         report = judge(facts)
         calm = {report.flow.level, report.success.level} <= {Level.OK, Level.UNKNOWN}
-        if figures is None or calm:
+        if calm:
             return facts
-        facts = await _weekly(figures, facts)
+        if usual is not None:
+            facts = await _weekly(usual, facts)
         blamed = judge(facts).success.culprit
         if blamed is not None and blamed.what == "kind":
             facts = replace(facts, errors=await _errors(reading, blamed.name))
@@ -233,14 +261,24 @@ def _suspects(facts: HealthFacts, waiting: Mapping[str, QueueWaiting | Unread]) 
     return list(kinds)
 
 
-async def _weekly(figures: Reader, facts: HealthFacts) -> HealthFacts:
+async def _weekly(usual: UsualReader, facts: HealthFacts) -> HealthFacts:
     """Return the facts with the same hour of the last days beside them."""
-    week = WINDOWS["7d"]
+
+    async def hour(queue: str = "", kind: str = "") -> UsualHour | None:
+        try:
+            found = await usual.usual_hour(facts.now, queue=queue, kind=kind)
+        except DatabaseError:
+            # Then the hour before is compared with.
+            return None
+        return None if found is None else UsualHour(tally=found.tally, days=found.days)
+
+    queues = {name: await hour(queue=name) for name in facts.queue_hours}
+    kinds = {name: await hour(kind=name) for name in facts.kind_hours}
     return replace(
         facts,
-        week=await figures.read(week),
-        queue_weeks={name: await figures.read(week, queue=name) for name in facts.queue_hours},
-        kind_weeks={name: await figures.read(week, kind=name) for name in facts.kind_hours},
+        week=await hour(),
+        queue_weeks={name: found for name, found in queues.items() if found is not None},
+        kind_weeks={name: found for name, found in kinds.items() if found is not None},
     )
 
 

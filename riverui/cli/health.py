@@ -56,6 +56,7 @@ def _report(environ: Mapping[str, str], flags: Mapping[str, Any]) -> HealthRepor
     from riverui.web.config import DashboardConfig
     from riverui.web.live.collector import Collector
     from riverui.web.live.marks import Marks
+    from riverui.web.live.stored_figures import StoredFigures
 
     values = choose(texts(flags), environ)
     driver = connect(
@@ -69,7 +70,9 @@ def _report(environ: Mapping[str, str], flags: Mapping[str, Any]) -> HealthRepor
             await figures.tick()
             while time.monotonic() < until and await figures.fill():
                 pass
-            return await health_report(driver, figures, marks=Marks(driver))
+            return await health_report(
+                driver, figures, usual=StoredFigures(driver), marks=Marks(driver)
+            )
         finally:
             await figures.close()
             await driver.close()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from riverui.domain.figures import Figures
+from riverui.domain.figures import Figures, Tally
 from riverui.domain.job_facts import Unread
 from riverui.domain.marks import Mark
 from riverui.domain.queues import LeaderRow, QueueListRow
@@ -143,6 +143,15 @@ class ErrorSample:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UsualHour:
+    """What was done in this hour of the day, on the days before."""
+
+    tally: Tally
+    days: int
+    """On how many of the last seven days something is known of that hour."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class HealthFacts:
     """What was found at one time; what could not be read is `Unread`."""
 
@@ -157,8 +166,8 @@ class HealthFacts:
     database: DatabaseState | Unread
     hour: Figures | Unread
     """Of everything, in minutes."""
-    week: Figures | None = None
-    """Of everything, in steps of some hours, where so much is kept."""
+    week: UsualHour | None = None
+    """Of everything; None where figures are not stored."""
     marks: Sequence[Mark] | Unread = ()
     """Those of the last hours."""
 
@@ -166,9 +175,9 @@ class HealthFacts:
     waiting: Mapping[str, QueueWaiting | Unread] = field(default_factory=dict)
     """By queue."""
     queue_hours: Mapping[str, Figures] = field(default_factory=dict)
-    queue_weeks: Mapping[str, Figures] = field(default_factory=dict)
+    queue_weeks: Mapping[str, UsualHour] = field(default_factory=dict)
     kind_hours: Mapping[str, Figures] = field(default_factory=dict)
-    kind_weeks: Mapping[str, Figures] = field(default_factory=dict)
+    kind_weeks: Mapping[str, UsualHour] = field(default_factory=dict)
     reporting: Mapping[str, ReportingClient] = field(default_factory=dict)
     """Clients that give signs of life, by id."""
     errors: Sequence[ErrorSample] | Unread = ()

@@ -62,8 +62,9 @@ def success(facts: HealthFacts) -> HealthSection:
         return told([failures, _poison(facts)], calm)
     now = recent(facts.hour, facts)
     known = usual(facts.hour, facts.week, facts)
-    if now is None:
-        words = "The figures of the last minutes have not been read yet."
+    if now is None or not facts.hour.complete:
+        # Without the time before, nothing is usual, and all failures would be told.
+        words = "The figures of the last hour have not all been read yet."
         calm = _section(Level.UNKNOWN, "Cannot tell whether work is succeeding.", words)
         return told(
             [unmeasured("failures", "Failures are as usual", words), _poison(facts)],

@@ -8,7 +8,7 @@ from datetime import timedelta
 from riverui.domain.clock import duration
 from riverui.domain.figures import Figures, Tally
 from riverui.domain.health import Level
-from riverui.domain.health_facts import HealthFacts
+from riverui.domain.health_facts import HealthFacts, UsualHour
 from riverui.domain.job_facts import Unread
 
 RECENT = timedelta(minutes=15)
@@ -57,6 +57,8 @@ PENDING_FLOOR = 1_000
 
 FEWEST_ENDS = 20
 """Jobs or attempts from which anything is called usual: with fewer, chance makes half of it."""
+FEWEST_DAYS = 2
+"""Days on which the hour must be known to be usual: a single one may have been odd."""
 FEWEST_RECENT = 5
 """Runs of a kind from which its recent run time is told: their median stands still at five."""
 CULPRIT_SHARE = 0.5
@@ -93,28 +95,22 @@ def recent(figures: Figures | Unread | None, facts: HealthFacts) -> Tally | None
     return total if known else None
 
 
-def usual(hour: Figures | Unread | None, week: Figures | None, facts: HealthFacts) -> Usual | None:
+def usual(
+    hour: Figures | Unread | None, week: UsualHour | None, facts: HealthFacts
+) -> Usual | None:
     """Return what now is compared with: the same hour of the last days, else the hour before; None
     where too little is known of both.
     """
-    return _weekly(week, facts) or _before(hour, facts)
+    return _weekly(week) or _before(hour, facts)
 
 
-def _weekly(week: Figures | None, facts: HealthFacts) -> Usual | None:
-    if week is None:
+def _weekly(week: UsualHour | None) -> Usual | None:
+    if week is None or week.days < FEWEST_DAYS:
         return None
-    total, days, step = Tally(), 0, week.window.step
-    for column in week.columns:
-        age = facts.now - column.at
-        if column.tally is None or age < timedelta(days=1) - step or not column.finished:
-            continue
-        if age % timedelta(days=1) < step and column.tally.ended + column.tally.attempts:
-            total.merge(column.tally)
-            days += 1
-    if days < 2 or max(total.ended, total.attempts) < FEWEST_ENDS:
-        # One day alone may have been an odd one.
+    if max(week.tally.ended, week.tally.attempts) < FEWEST_ENDS:
         return None
-    return Usual(tally=total, span=days * step, weekly=True, waiting=None)
+    span = week.days * timedelta(hours=1)
+    return Usual(tally=week.tally, span=span, weekly=True, waiting=None)
 
 
 def _before(hour: Figures | Unread | None, facts: HealthFacts) -> Usual | None:

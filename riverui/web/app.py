@@ -122,7 +122,7 @@ def build_app(
         environment=render.environment(),
         figures=figures,
         health=KeptReading(
-            partial(health_report, driver, figures, marks=marks),
+            partial(health_report, driver, figures, usual=figures.stored, marks=marks),
             seconds=limits.health_seconds,
             clock=clock,
         ),

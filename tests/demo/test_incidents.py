@@ -14,11 +14,13 @@ from psycopg.rows import DictRow
 
 from riverui.actions.health import health_report
 from riverui.demo.incidents import INCIDENTS
+from riverui.demo.incidents.incident import Past
 from riverui.demo.incidents.prepare import forgotten_transaction, prepare
 from riverui.demo.opening import working
 from riverui.domain.explain import Result
 from riverui.domain.figures import Figures, Window
 from riverui.domain.health import Cause, HealthReport, Level
+from riverui.domain.health_facts import UsualHour
 from riverui.storage.connect import connect
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
@@ -27,6 +29,7 @@ from riverui.web.live.collector import Collector
 from riverui.web.live.marks import Marks
 from tests.demo.test_demo import Demo
 from tests.demo.test_workers import until
+from tests.health_facts import tally
 from tests.test_cli import Run, run
 
 __all__ = ["run"]
@@ -84,7 +87,16 @@ class Moved:
         return replace(found, columns=columns, read_at=found.read_at + self._span)
 
 
-async def report_on(driver: Driver, *, later: timedelta = timedelta(0)) -> HealthReport:
+class Nights:
+    """A week in which 300 jobs waited for 40 minutes at this hour, and some attempts failed."""
+
+    async def usual_hour(self, at: datetime, *, queue: str = "", kind: str = "") -> UsualHour:
+        return UsualHour(tally=tally(300, 30, wait=timedelta(minutes=40)), days=7)
+
+
+async def report_on(
+    driver: Driver, *, later: timedelta = timedelta(0), usual: Nights | None = None
+) -> HealthReport:
     """Return the health report of a dashboard that was just opened."""
     figures = Collector(driver, DashboardConfig())
     try:
@@ -94,6 +106,7 @@ async def report_on(driver: Driver, *, later: timedelta = timedelta(0)) -> Healt
         return await health_report(
             driver,
             Moved(figures, later) if later else figures,
+            usual=usual,
             marks=Marks(driver),
             now=datetime.now(UTC) + later,
         )
@@ -160,6 +173,22 @@ async def test_a_long_transaction_is_named(
         hold(report, "long-transaction")
         assert "(nightly-report), idle in transaction has been open for 20 m" in report.headline
     assert (await report_on(shop, later=timedelta(minutes=20))).level is Level.OK
+
+
+async def test_a_batch_is_a_flood_only_where_it_is_not_usual(
+    shop: Driver, database_url: str
+) -> None:
+    def begun(past: Past) -> None:
+        past.steady()
+        since = timedelta(minutes=12)
+        past.wait("report_export", 140, since=since, until=since)
+        past.run("report_export", 3, client=past.client("reports"), since=past.ago(seconds=5))
+
+    batch = replace(INCIDENTS["nightly-batch"], past=begun)
+    await prepare(shop, database_url, batch, now=datetime.now(UTC), rng=Random(1))
+    report = await report_on(shop)
+    assert (report.level, report.cause) == (Level.CRITICAL, Cause.FLOOD)
+    assert (await report_on(shop, usual=Nights())).level is Level.OK
 
 
 async def test_a_deploy_is_named(shop: Driver, database_url: str) -> None:

@@ -25,6 +25,7 @@ from riverui.domain.health_facts import (
     ReportingClient,
     RunningJob,
     RunningJobs,
+    UsualHour,
     WaitingKind,
 )
 from riverui.domain.health_usual import grade_failing, grade_wait, percent, usual
@@ -199,25 +200,18 @@ def test_failures_beside_what_is_usual(failed: float, usually: float | None, lev
 def test_a_week_tells_more_than_an_hour() -> None:
     hour = figures(lambda _: tally(500, 500))
     assert judge(facts(hour=hour)).success.level is Level.WARN, "however long it has been so"
-    week = figures(lambda _: tally(500, 500), window="7d")
+    week = UsualHour(tally=tally(500, 500), days=6)
     assert judge(facts(hour=hour, week=week)).success.level is Level.OK
-    odd = figures(lambda ago: tally(500, 500) if ago == 12 else Tally(), window="7d")
-    known = usual(hour, odd, facts())
+    known = usual(hour, UsualHour(tally=tally(500, 500), days=1), facts())
     assert known is not None
     assert not known.weekly, "one day may have been odd"
 
 
-def test_only_the_same_hour_of_the_last_days_counts() -> None:
-    def week(ago: int) -> Tally:
-        return tally(wait=10 * MINUTE) if ago % 12 == 0 and ago else tally()
-
-    known = usual(None, figures(week, window="7d"), facts())
-    assert known is not None
-    assert known.weekly
-    normal = known.tally.wait.quantile(0.5)
-    assert normal is not None
-    assert normal > 9 * MINUTE
-    assert known.tally.completed == 60, "six days that are over"
+def test_failures_wait_until_the_hour_has_been_read() -> None:
+    hour = figures(lambda ago: tally(10, 20) if ago < 2 else None, complete=False)
+    report = judge(facts(hour=hour))
+    assert report.success.level is Level.UNKNOWN
+    assert results(report.success)["failures"] is Result.UNKNOWN
 
 
 def test_nobody_works() -> None:
@@ -676,6 +670,9 @@ FACTS = st.builds(
     hour=UNREADS_ANY | FIGURES,
     waiting=st.dictionaries(NAMES, WAITING | UNREADS_ANY, max_size=3),
     queue_hours=st.dictionaries(NAMES, FIGURES, max_size=2),
+    kind_weeks=st.dictionaries(
+        NAMES, st.builds(UsualHour, tally=TALLIES, days=st.integers(1, 7)), max_size=2
+    ),
     kind_hours=st.dictionaries(NAMES, FIGURES, max_size=2),
     reporting=st.dictionaries(
         NAMES,
