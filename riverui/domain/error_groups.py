@@ -240,19 +240,29 @@ def grouped(
     }
 
 
-def sighting(group: ErrorGroup) -> ErrorGroupSighting | None:
-    """Return what the group's jobs add to what is remembered; None where that is nothing."""
-    row, newest = group.row, group.jobs[0]
-    if row is not None and newest.at <= row.last_at and group.first_at >= row.first_at:
-        return None
+def sighting(group: ErrorGroup) -> ErrorGroupSighting:
+    """Return what the group's jobs add to what is remembered of it."""
+    row = group.row
     return ErrorGroupSighting(
         fingerprint=group.fingerprint,
         title=group.signature.title,
         first_at=group.first_at,
         last_at=group.last_at,
         number=group.since(row.last_at) if row else len(group.jobs),
-        sample_job_id=newest.id,
+        sample_job_id=group.jobs[0].id if group.jobs else row.sample_job_id if row else 0,
     )
+
+
+def is_news(group: ErrorGroup) -> bool:
+    """Return whether the group's jobs add anything to what is remembered of it."""
+    row = group.row
+    return row is None or group.last_at > row.last_at or group.first_at < row.first_at
+
+
+def remembered_group(row: ErrorGroupRow) -> ErrorGroup:
+    """Return a group of which there is no job any more."""
+    signature = ErrorSignature(fingerprint=row.fingerprint, type="", message=row.title, frames=())
+    return ErrorGroup(signature=signature, jobs=(), row=row)
 
 
 def _counted(names: Iterable[str]) -> Mapping[str, int]:

@@ -101,7 +101,8 @@ _TOP = (
 _PARTS = {
     "kept": (
         # A status is worth telling apart.
-        r"(?i:(?<![A-Za-z0-9])(?:status(?:\ code)?|http|sqlstate)[ :=/(]{1,3}[0-9][0-9A-Z]{2,4}+)"
+        r"(?i:(?<![A-Za-z0-9])(?:status(?:\ code)?|code|http|sqlstate)"
+        r"[ :=/(]{1,3}[0-9][0-9A-Z]{2,4}+)"
         r"(?![A-Za-z0-9.])"
     ),
     "email": rf"{_WORD}(?<![.+%-])[\w.+%-]{{1,64}}+@[\w-]{{1,63}}+(?:\.[\w-]{{1,63}}+){{0,8}}+",

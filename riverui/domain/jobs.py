@@ -33,6 +33,9 @@ FINALIZED = frozenset({JobState.CANCELLED, JobState.COMPLETED, JobState.DISCARDE
 WAITING = frozenset({JobState.AVAILABLE, JobState.PENDING, JobState.RETRYABLE, JobState.SCHEDULED})
 """States whose order is given by `scheduled_at`."""
 
+FAILED = (JobState.RETRYABLE, JobState.DISCARDED)
+"""States of jobs whose last attempt failed."""
+
 
 CUT = "…"
 """Stands for a text that was too long to be read."""

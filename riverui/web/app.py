@@ -40,6 +40,7 @@ from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
 from riverui.web.live.ended_totals import EndedTotals
+from riverui.web.live.error_groups import ErrorGroups
 from riverui.web.live.kept_figures import KeptFigures
 from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.marks import Marks
@@ -120,6 +121,7 @@ def build_app(
         counts=counts,
         driver=MeasuredDriver(driver, metrics.transacted),
         environment=render.environment(),
+        error_groups=ErrorGroups(driver, config, limits.errors, clock=clock),
         figures=figures,
         health=KeptReading(
             partial(health_report, driver, figures, usual=figures.stored, marks=marks),
@@ -182,6 +184,7 @@ def build_app(
             await dashboard.shared_operations.close()
             await dashboard.refreshes.close()
             await dashboard.counts.close()
+            await dashboard.error_groups.close()
             await dashboard.figures.close()
             if close_driver:
                 await driver.close()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from riverui.web.http.admission import AdmissionLimits
 from riverui.web.http.probe import TIMEOUT_SECONDS
 from riverui.web.live.counts import CountLimits
+from riverui.web.live.error_groups import ErrorGroupLimits
 from riverui.web.live.figure_readings import CollectorLimits
 from riverui.web.live.operation_run import OperationLimits
 from riverui.web.live.refreshes import RefreshLimits
@@ -23,6 +24,7 @@ class DashboardLimits:
     admission: AdmissionLimits = field(default_factory=AdmissionLimits)
     collector: CollectorLimits = field(default_factory=CollectorLimits)
     counts: CountLimits = field(default_factory=CountLimits)
+    errors: ErrorGroupLimits = field(default_factory=ErrorGroupLimits)
     operations: OperationLimits = field(default_factory=OperationLimits)
     operation_times: OperationTimes = field(default_factory=OperationTimes)
     rollup_times: RollupTimes = field(default_factory=RollupTimes)

@@ -14,6 +14,8 @@ from riverui.domain.error_groups import (
     ErrorState,
     FailedJob,
     grouped,
+    is_news,
+    remembered_group,
     sighting,
 )
 from riverui.domain.fingerprints import error_signature
@@ -136,12 +138,17 @@ def test_an_ignored_group_is_ignored_until_its_end(
 def test_what_a_look_adds_to_what_is_remembered() -> None:
     jobs = (job(5, minutes=10), job(6, minutes=20))
     new = sighting(group(*jobs))
-    assert new is not None
+    assert is_news(group(*jobs))
     assert (new.number, new.sample_job_id) == (2, 5)
     assert (new.first_at, new.last_at) == (jobs[1].at, jobs[0].at)
-    again = sighting(group(*jobs, row=row(ErrorState.UNRESOLVED)))
-    assert again is not None
+    known = row(ErrorState.UNRESOLVED)
+    again = sighting(group(*jobs, row=known))
+    assert is_news(group(*jobs, row=known))
     assert again.number == 2
     assert again.first_at == NOW - timedelta(days=3)
-    seen = sighting(group(job(1, minutes=60 * 24 * 2), row=row(ErrorState.UNRESOLVED)))
-    assert seen is None
+    assert not is_news(group(job(1, minutes=60 * 24 * 2), row=known))
+    left = remembered_group(known)
+    assert not is_news(left)
+    assert sighting(left).sample_job_id == known.sample_job_id
+    assert (left.first_at, left.last_at) == (known.first_at, known.last_at)
+    assert left.signature.title == known.title

@@ -31,6 +31,7 @@ async def app(driver: Driver, dashboard_limits: DashboardLimits) -> AsyncIterato
     await app.state.dashboard.operations.close()
     await app.state.dashboard.counts.close()
     await app.state.dashboard.figures.close()
+    await app.state.dashboard.error_groups.close()
 
 
 @pytest.fixture
@@ -48,6 +49,7 @@ async def reader(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
     await app.state.dashboard.counts.close()
     await app.state.dashboard.figures.close()
+    await app.state.dashboard.error_groups.close()
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ FOLLOWED = (
     "/figures/",
     "/jobs",
     "/queues",
+    "/errors",
     "/operations",
     "/about",
     "/api/jobs/export?",
@@ -117,7 +118,7 @@ async def test_every_field_of_a_job_is_text_on_every_page(
                 assert f'id="job-{job_id}"' in answer.text, href
             if answer.headers["content-type"].startswith("text/html"):
                 check(parse(answer.text))
-    for path in ("/queues", f"/queues/{quote(text, safe='')}", "/about", "/operations"):
+    for path in ("/queues", f"/queues/{quote(text, safe='')}", "/about", "/operations", "/errors"):
         await get(client, path)
     for q in ("kind:", "queue:", "tag:", "worker:", "args.", "metadata.", ""):
         await get(client, "/suggest", params={"q": q + ("" if q else text[:20])})

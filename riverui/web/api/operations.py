@@ -137,8 +137,14 @@ async def start(
     What comes into the query later is not touched. BadRequest where the query makes no sense, or
     the verb does nothing for jobs of its states.
     """
+    return await begin(request, verb, _matching(verb, asked), given=given, pace=pace)
+
+
+async def begin(
+    request: Request, verb: JobVerb, matching: JobFilter, *, given: Given, pace: Pace
+) -> Response:
+    """Begin to act on every job that matches now, and answer 202 with the operation."""
     board = dashboard(request)
-    matching = _matching(verb, asked)
     async with board.driver.reading() as executor:
         cutoff = await executor.job_cutoff()
     total = await _count(request, matching, cutoff)

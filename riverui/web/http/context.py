@@ -21,6 +21,7 @@ from riverui.web.http.paths import Urls
 from riverui.web.http.static import StaticFiles
 from riverui.web.limits import DashboardLimits
 from riverui.web.live.counts import Counts
+from riverui.web.live.error_groups import ErrorGroups
 from riverui.web.live.figure_reader import FigureReader
 from riverui.web.live.kept_reading import KeptReading
 from riverui.web.live.marks import Marks
@@ -47,6 +48,8 @@ class Dashboard:
     counts: Counts
     driver: Driver
     environment: Environment
+    error_groups: ErrorGroups
+    """Tells which failed jobs have the same error."""
     figures: FigureReader
     """Tells what was done over time."""
     health: KeptReading[HealthReport]

@@ -38,6 +38,8 @@ log = logging.getLogger("riverui.operations")
 
 UNEXPECTED = "Something went wrong; see the server's log."
 """What a page says of an error that nobody foresaw."""
+_FILTER_TOLD = 500
+"""Characters of a filter in the log."""
 SAMPLES = 10
 """Ids of skipped jobs that an operation remembers for each reason: enough to look at some."""
 
@@ -119,6 +121,11 @@ class Operation:
         return f"{self.verb.name} ({self.verb.words(self.given)})" if self.given else self.verb.name
 
     @property
+    def filter_told(self) -> str:
+        """Return the filter for the log, where one that names thousands of jobs is cut."""
+        return self.filter_text[:_FILTER_TOLD]
+
+    @property
     def ended(self) -> bool:
         """Return whether nothing more will happen."""
         return self.ended_at is not None
@@ -135,7 +142,7 @@ class Operation:
         told = f": {self.error}" if self.error else ""
         return (
             f"{self.title} {self.status.value}: {self.changed} changed, {self.requested} requested,"
-            f" skipped {skipped}, asked by {self.user!r} for {self.filter_text!r}{told}"
+            f" skipped {skipped}, asked by {self.user!r} for {self.filter_told!r}{told}"
         )
 
     def note(self, changes: JobChanges) -> None:

@@ -112,7 +112,7 @@ class Operations:
             "%s started by %r: %r",
             operation.title,
             user,
-            filter_text,
+            operation.filter_told,
             extra={"operation": operation.id},
         )
         return operation

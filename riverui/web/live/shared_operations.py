@@ -162,7 +162,7 @@ class SharedOperations:
                 "%s started by %r: %r",
                 operation.title,
                 asked.user,
-                asked.filter_text,
+                operation.filter_told,
                 extra={"operation": operation.id},
             )
             self._work(row)
@@ -450,7 +450,7 @@ def operation_of(row: OperationRow) -> Operation | None:
         return None
     known = {reason.value: reason for reason in SkipReason}
     skipped = {known[name]: found for name, found in progress.skipped.items() if name in known}
-    search = query.parse(params.query, now=row.created_at, max_length=len(params.query))
+    search = query.parse_own(params.query, now=row.created_at)
     found = JobFilter() if search.errors else search.filter()
     return Operation(
         id=params.id,

@@ -54,6 +54,8 @@ _STATE_WORDS = {
     "waiting": "available",
 }
 _COMPARISON = re.compile(r"<=|>=|<|>")
+_IDS = re.compile(r"[0-9]{1,18}+(?:,[0-9]{1,18}+)*+(?![^\s])")
+"""Ids as we write them ourselves, perhaps thousands: they are read in one go."""
 _INTEGER = re.compile(r"[0-9]{1,19}")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SPAN = re.compile(r"(?:[0-9.]+[smhdw])+")
@@ -93,11 +95,11 @@ class Part:
         )
 
 
-def read(text: str, now: datetime) -> list[Part]:
+def read(text: str, now: datetime, *, max_values: int = MAX_VALUES) -> list[Part]:
     """Return the terms of the text, at most MAX_TERMS + 1. Never raises: a part says what is wrong
     with it.
     """
-    return _Scanner(text, now).parts()
+    return _Scanner(text, now, max_values).parts()
 
 
 def token_end(text: str, at: int) -> int:
@@ -150,9 +152,10 @@ class _Scanner:
     it.
     """
 
-    def __init__(self, text: str, now: datetime) -> None:
+    def __init__(self, text: str, now: datetime, max_values: int) -> None:
         self.text = text
         self.now = now
+        self.max_values = max_values
         self.at = 0
         self.bare = False
         self.field: Field | None = None
@@ -231,6 +234,11 @@ class _Scanner:
         """Read the value of a term on anything but JSON, from behind its colon, and return its
         conditions.
         """
+        if field is Field.ID and (found := _IDS.match(self.text, self.at)):
+            ids = [int(text) for text in found[0].split(",")]
+            if len(ids) <= self.max_values:
+                self.at = found.end()
+                return (self.make(field, Op.EQ, ids),)
         values = self.values(f"{field.value}:", json=False)
         start, end = values[0].start, values[-1].end
         if field in TIMES:
@@ -363,8 +371,9 @@ class _Scanner:
             values.append(self.value("a comma", json=json))
         if self.at < len(self.text) and not self.text[self.at].isspace():
             raise _Nonsense("A space is missing before this.", self.at, self.at + 1)
-        if len(values) > MAX_VALUES:
-            raise _Nonsense(f"A term takes at most {MAX_VALUES} values.", values[0].start, self.at)
+        if len(values) > self.max_values:
+            message = f"A term takes at most {self.max_values} values."
+            raise _Nonsense(message, values[0].start, self.at)
         return values
 
     def value(self, after: str, *, json: bool) -> _Value:

@@ -129,7 +129,13 @@ class Search:
         return {field.value: " ".join(texts.get(field, ())) for field in FORM_FIELDS}
 
 
-def parse(text: str, *, now: datetime, max_length: int = MAX_LENGTH) -> Search:
+def parse(
+    text: str,
+    *,
+    now: datetime,
+    max_length: int = MAX_LENGTH,
+    max_values: int = grammar.MAX_VALUES,
+) -> Search:
     """Return a search text taken apart. Never raises: what is wrong is in `errors`, in words, with
     its place.
     """
@@ -145,7 +151,7 @@ def parse(text: str, *, now: datetime, max_length: int = MAX_LENGTH) -> Search:
             return _hopeless(
                 text, at, at + 1, f"The character U+{ord(char):04X} cannot be searched for."
             )
-    parts = tuple(grammar.read(text, now))
+    parts = tuple(grammar.read(text, now, max_values=max_values))
     if len(parts) > grammar.MAX_TERMS:
         message = f"A search takes at most {grammar.MAX_TERMS} terms."
         return _hopeless(text, parts[-1].start, len(text), message)
@@ -177,6 +183,16 @@ def merge_fields(search: Search, fields: Mapping[str, str]) -> str:
         kept = search.text.strip()
     texts = [kept, *(_field_text(field, fields[field.value]) for field in sent)]
     return " ".join(text for text in texts if text)
+
+
+def searchable(text: str) -> bool:
+    """Return whether people may search for a text of ours: one that names many jobs is too long."""
+    return len(text) <= MAX_LENGTH and text.count(",") < grammar.MAX_VALUES
+
+
+def parse_own(text: str, *, now: datetime) -> Search:
+    """Return a text of ours (`format`), which may be longer than what people may write."""
+    return parse(text, now=now, max_length=len(text), max_values=len(text))
 
 
 def normal_states(states: Sequence[JobState]) -> tuple[JobState, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from riverui.web.http.section import Section
 from riverui.web.sections import (
     about,
+    errors,
     jobs,
     kinds,
     marks,
@@ -25,6 +26,7 @@ SECTIONS: tuple[Section, ...] = (
     queues.SECTION,
     kinds.SECTION,
     periodic.SECTION,
+    errors.SECTION,
     operations.SECTION,
     about.SECTION,
     marks.SECTION,

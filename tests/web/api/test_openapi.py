@@ -11,6 +11,7 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import create_app
+from riverui.domain.fingerprints import error_signature
 from riverui.web.api.endpoints import JSON, Endpoint
 from riverui.web.api.openapi import document, endpoints, schemas
 from riverui.web.auth.rights import RIGHTS
@@ -72,6 +73,7 @@ async def test_answers_are_what_the_document_says(
         job_id = await factory.job(connection, state)
     begun = (await api.post("jobs/delete", json={"query": "kind:none"})).json()["operation"]
     parameters = {"name": "default", "job_id": str(job_id), "id": begun["id"]}
+    parameters["fingerprint"] = error_signature("it broke").fingerprint
     answered = [
         (entry, entry.description.answer)
         for entry in endpoints(app.routes)

@@ -111,8 +111,9 @@ def compile_filter(filter: JobFilter, cutoff: JobCutoff | None = None) -> Condit
         if term.negated:
             continue
         if term.op is Op.EQ and term.field is Field.ID:
+            wanted = frozenset(values)
             ids = (
-                tuple(v for v in ids if v in values)
+                tuple(v for v in ids if v in wanted)
                 if ids is not None
                 else tuple(dict.fromkeys(values))
             )

@@ -18,7 +18,7 @@ from riverui.actions.job_verbs import JOB_VERBS
 from riverui.actions.pace import pace_parameters, read_pace
 from riverui.actions.verbs import JobVerb, VerbParameter
 from riverui.domain.jobs import JobListRow, JobState
-from riverui.errors import BadRequest, QueryTimeout
+from riverui.errors import BadRequest, NotFound, QueryTimeout
 from riverui.storage.interface.params import (
     Count,
     CountKind,
@@ -36,6 +36,7 @@ from riverui.web.live.notices import Notice
 from riverui.web.live.operation_store import NewOperation
 from riverui.web.search import addresses, query, time_terms
 from riverui.web.search.addresses import Listing
+from riverui.web.search.groups import GroupTerm, group_term
 from riverui.web.search.search_problems import listing_problem
 from riverui.web.sections.jobs.chosen import caution, suggestions
 from riverui.web.view.page_parts import Problem
@@ -81,7 +82,7 @@ async def index(request: Request) -> Response:
     board, now = dashboard(request), datetime.now(UTC)
     looked_at = board.limits.preview_jobs
     listing, _ = addresses.read(
-        request.query_params, now=now, default_limit=looked_at, besides=("next", "verb")
+        request.query_params, now=now, default_limit=looked_at, besides=("next", "verb", "group")
     )
     next_url = local_path(
         request, request.query_params.get("next"), default=url(request, "jobs.index")
@@ -91,7 +92,9 @@ async def index(request: Request) -> Response:
     states = tuple(state for state in listing.states or JobState if state in verb.fits)
     if not states:
         return respond(request, _nothing(verb, listing, now, next_url))
-    matching = JobFilter(states=query.normal_states(states), terms=listing.search.terms)
+    group = await _group(request)
+    terms = (*listing.search.terms, group.term) if group else listing.search.terms
+    matching = JobFilter(states=query.normal_states(states), terms=terms)
     async with board.driver.reading() as executor:
         cutoff = await executor.job_cutoff()
         page = await executor.job_list(
@@ -111,7 +114,9 @@ async def index(request: Request) -> Response:
             verb=verb,
             suggestions=await suggestions(request, verb),
             pace=pace_parameters(verb),
-            filter_text=text,
+            filter_text=f"{len(group.term.values):,} jobs with the error “{group.title}”"
+            if group
+            else text,
             count=count,
             kinds=tuple(Counter(row.kind for row in page.rows).most_common(8)),
             looked_at=len(page.rows),
@@ -137,9 +142,7 @@ async def start(verb: JobVerb, request: Request) -> Response:
     if found["verb"] != verb.name:
         raise BadRequest("This preview was made for another action.")
     given, pace = verb.read(posted), read_pace(verb, posted)
-    matching = query.parse(
-        found["filter"], now=datetime.now(UTC), max_length=len(found["filter"])
-    ).filter()
+    matching = query.parse_own(found["filter"], now=datetime.now(UTC)).filter()
     cutoff_at = time_terms.parse(found["cutoff_at"], datetime.now(UTC)).start
     store = await board.operation_store()
     operation = await store.begin(
@@ -181,6 +184,20 @@ ROUTES = (
     ),
 )
 """The preview, and an address that starts each verb."""
+
+
+async def _group(request: Request) -> GroupTerm | None:
+    """Return the jobs of the error group that the address names; None where it names none.
+
+    Raises NotFound where there are no jobs of that group.
+    """
+    asked = request.query_params.get("group")
+    if not asked:
+        return None
+    group = await dashboard(request).error_groups.find(asked)
+    if group is None or not group.jobs:
+        raise NotFound("No job of this error group was found: they were retried, or are gone.")
+    return group_term(group)
 
 
 def _token(request: Request, verb: JobVerb, text: str, cutoff: JobCutoff, count: Count) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -15,8 +16,10 @@ from starlette.responses import Response, StreamingResponse
 from riverui.actions.explain import explain_row
 from riverui.actions.verbs import JobVerb
 from riverui.domain.explain import Explanation
-from riverui.domain.jobs import FINALIZED, MOST_NAME, WAITING, JobShowRow, JobState
+from riverui.domain.fingerprints import METADATA_KEY, error_signature
+from riverui.domain.jobs import CUT, FAILED, FINALIZED, MOST_NAME, WAITING, JobShowRow, JobState
 from riverui.domain.numbers import is_bigint
+from riverui.domain.stored_json import read_object
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
 from riverui.storage.interface import EXPLANATIONS, Executor
 from riverui.storage.interface.params import Field, TextPiece
@@ -84,6 +87,8 @@ class JobsShow:
     """
     usual: tuple[BesideUsual, ...]
     """How long it waited and ran, where what is usual is known."""
+    error_url: str
+    """The group of failed jobs with the same error; empty for a job that has not failed."""
     worker_urls: Mapping[str, str]
     """Searches for the jobs of a worker, by each name that is not cut."""
     earlier: int = 0
@@ -148,6 +153,7 @@ async def show(request: Request) -> Response:
             if job.attempt and job.state is not JobState.COMPLETED
             else "",
             usual=await beside_usual(request, job, now),
+            error_url=_error_url(request, job),
             worker_urls={
                 worker: jobs_url(request, (query.equal(Field.WORKER, worker),))
                 for worker in reversed(job.attempted_by)
@@ -155,6 +161,21 @@ async def show(request: Request) -> Response:
             },
         ),
     )
+
+
+def _error_url(request: Request, job: JobShowRow) -> str:
+    """Return the address of the job's error group; empty where it has not failed, or its error is
+    too long to be here whole.
+    """
+    if job.state not in FAILED or not job.errors or job.errors[-1].error == CUT:
+        return ""
+    last = job.errors[-1]
+    given: object = None
+    if METADATA_KEY in job.metadata.text and job.metadata.complete:
+        with suppress(ValueError):
+            given = read_object(job.metadata.text).get(METADATA_KEY)
+    found = error_signature(last.error, last.trace, given if isinstance(given, str) else "")
+    return url(request, "errors.show", fingerprint=found.fingerprint)
 
 
 async def raw(request: Request) -> Response:

@@ -24,6 +24,7 @@ from riverui.web.http.urls import local_path, only, url
 from riverui.web.live.notices import Notice
 from riverui.web.live.operation_run import Operation, OperationStatus
 from riverui.web.live.operation_store import OperationStore
+from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.facts import fact
 from riverui.web.view.render import done, respond
@@ -71,7 +72,7 @@ class OperationView:
     """Whether no dashboard works on it just now."""
     url: str
     jobs_url: str
-    """The list it was started from."""
+    """The list it was started from; empty where it names more jobs than a search can."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,5 +208,7 @@ def _view(request: Request, operation: Operation) -> OperationView:
         holder=operation.holder,
         waiting=operation.waiting,
         url=url(request, "operations.show", id=operation.id),
-        jobs_url=jobs_url(request, operation.filter.terms, operation.filter.states),
+        jobs_url=jobs_url(request, operation.filter.terms, operation.filter.states)
+        if query.searchable(operation.filter_text)
+        else "",
     )

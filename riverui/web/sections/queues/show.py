@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.domain.figures import Figures, Window
-from riverui.domain.jobs import JobListRow, JobState
+from riverui.domain.jobs import FAILED, JobListRow, JobState
 from riverui.errors import NotFound, QueryTimeout
 from riverui.storage.interface.params import Count, Field
 from riverui.web.http.context import dashboard
@@ -32,7 +32,6 @@ from riverui.web.view.queue_table import QueueLine
 from riverui.web.view.render import respond
 
 _CHARTS = ("flow", "wait")
-_FAILED = (JobState.RETRYABLE, JobState.DISCARDED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,7 +109,7 @@ async def show(request: Request) -> Response:
                 for kind, counts in kinds
             ),
             failures=tuple(failures),
-            failures_url=jobs_url(request, (of_queue,), _FAILED),
+            failures_url=jobs_url(request, (of_queue,), FAILED),
             self_url=address(window),
             problem=problem,
         ),

@@ -1,0 +1,128 @@
+"""What the pages of errors and their API ask of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from starlette.requests import Request
+
+from riverui.domain.error_groups import NEW, ErrorGroup, ErrorState, FailedJob
+from riverui.domain.fingerprints import FINGERPRINT
+from riverui.errors import BadRequest, NotFound
+from riverui.web.http.context import dashboard
+from riverui.web.http.urls import url
+from riverui.web.live.error_groups import ErrorReading
+from riverui.web.view.error_table import ErrorLine
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+ALL = "all"
+"""Groups in every state."""
+ORDERS = {"last": "Last first", "count": "Most jobs first", "new": "Newest first"}
+"""Orders of groups by their names in addresses, with their labels."""
+STATES = {
+    ErrorState.UNRESOLVED.value: "Unresolved",
+    ErrorState.RESOLVED.value: "Resolved",
+    ErrorState.IGNORED.value: "Ignored",
+    ALL: "All",
+}
+"""States of groups by their names in addresses, with their labels."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorFilter:
+    """Which groups are asked for, and in which order."""
+
+    kind: str = ""
+    queue: str = ""
+    match: str = ""
+    """A text that the title contains, in any case."""
+    state: str = ErrorState.UNRESOLVED.value
+    order: str = "last"
+
+    def fits(self, job: FailedJob) -> bool:
+        """Return whether a job is among those that the list is about."""
+        return self.kind in ("", job.kind) and self.queue in ("", job.queue)
+
+
+def read_filter(request: Request) -> ErrorFilter:
+    """Return what the address asks for. BadRequest for an order or a state that there is not."""
+    params = request.query_params
+    found = ErrorFilter(
+        kind=params.get("kind", ""),
+        queue=params.get("queue", ""),
+        match=params.get("match", "")[:200],
+        state=params.get("state") or ErrorState.UNRESOLVED.value,
+        order=params.get("order") or "last",
+    )
+    if found.order not in ORDERS:
+        raise BadRequest(f"Unknown order; the orders are {', '.join(ORDERS)}.")
+    if found.state not in STATES:
+        raise BadRequest(f"Unknown state; the states are {', '.join(STATES)}.")
+    return found
+
+
+def line(
+    request: Request, reading: ErrorReading, group: ErrorGroup, jobs: Sequence[FailedJob]
+) -> ErrorLine:
+    """Return a group as it is shown, with the figures of these of its jobs."""
+    now = datetime.now(UTC)
+    return ErrorLine(
+        group=group,
+        state=group.state(now),
+        new=is_new(reading, group, now),
+        regressed_at=group.regressed_at(now),
+        number=len(jobs),
+        hour=_since(jobs, now - HOUR),
+        day=_since(jobs, now - DAY),
+        url=url(request, "errors.show", fingerprint=group.fingerprint),
+    )
+
+
+def lines(request: Request, reading: ErrorReading, asked: ErrorFilter) -> list[ErrorLine]:
+    """Return the groups that are asked for, in their order."""
+    match, found = asked.match.lower(), []
+    for group in reading.groups.values():
+        jobs = group.jobs
+        if asked.kind or asked.queue:
+            jobs = [job for job in jobs if asked.fits(job)]
+        if jobs and match in group.signature.title.lower():
+            found.append(line(request, reading, group, jobs))
+    if asked.state != ALL:
+        found = [each for each in found if each.state.value == asked.state]
+    if asked.order == "count":
+        found.sort(key=lambda each: each.number, reverse=True)
+    elif asked.order == "new":
+        found.sort(key=lambda each: each.group.first_at, reverse=True)
+    return found
+
+
+def is_new(reading: ErrorReading, group: ErrorGroup, now: datetime) -> bool:
+    """Return whether the group was first seen within the last hour, as far as that can be told:
+    where the failed jobs that were looked at go back that far, or the group is remembered.
+    """
+    begun = now - NEW
+    if not group.new_since(begun):
+        return False
+    return group.row is not None or reading.since is None or reading.since <= begun
+
+
+async def find(request: Request) -> tuple[ErrorReading, ErrorGroup]:
+    """Return the group that the address names; NotFound where nothing is known of it."""
+    board, asked = dashboard(request), request.path_params["fingerprint"]
+    group = await board.error_groups.find(asked) if FINGERPRINT.fullmatch(asked) else None
+    reading = await board.error_groups.read()
+    if group is None:
+        told = "No failed job has this error any more: they were retried, or are gone."
+        if reading.more:
+            told = (
+                f"None of the newest {reading.looked_at:,} failed jobs has this error: they were"
+                " retried, are older, or are gone."
+            )
+        raise NotFound(f"Error not found. {told}")
+    return reading, group
+
+
+def _since(jobs: Sequence[FailedJob], at: datetime) -> int:
+    return sum(job.at > at for job in jobs)
