@@ -86,7 +86,7 @@ async def titles(client: httpx2.AsyncClient, query: str = "") -> list[str]:
 
 def cells(page: Element) -> list[list[str]]:
     return [
-        [cell.text for cell in row.all("td")]
+        [cell.text for cell in row.all("td") if cell.attributes["class"] != "c-spark"]
         for row in page.all("tr")
         if (row.attributes.get("id") or "").startswith("error-")
     ]
@@ -118,6 +118,8 @@ async def test_failed_jobs_come_together_by_their_errors(
     assert "migration 004 of the line riverui" in page.one("p", class_="note").text
     assert not page.all("details", id="menu-state")
 
+    lines = [svg.attributes["aria-label"] for svg in page.all("svg", class_="spark")]
+    assert lines == ["2 in 24 hours, at most 2 in one", "2 in 24 hours, at most 1 in one"]
     (address,) = {link.attributes["href"] for link in page.all("a") if "tcp" in link.text}
     assert address == PATH
     found = await get(client, address or "")
@@ -155,7 +157,7 @@ async def test_a_group_tells_where_by_what_and_which_jobs(
     shares = {
         card.one("h3").text: [[cell.text for cell in row.all("td")] for row in card.all("tr")]
         for card in page.all("section", class_="card")
-        if card.all("table")
+        if card.all("table", class_="plain")
     }
     assert shares == {
         "Kinds": [["test_kind", "15"]],
@@ -175,6 +177,68 @@ async def test_a_group_tells_where_by_what_and_which_jobs(
     assert listed == [f"id:{','.join(map(str, ids))}"]
     jobs = await get(client, link.attributes["href"] or "")
     assert len(jobs.all("tbody", class_="job")) == 15
+
+
+@pytest.mark.parametrize(
+    ("minutes", "span", "columns"),
+    [
+        (5, "minute by minute, last hour", 60),
+        (61, "by 15 minutes, last 24 hours", 96),
+        (1_500, "by 2 hours, last 7 days", 84),
+        (20_000, "by day, last 90 days", 90),
+        (900_000, "by day, last 90 days", 90),
+    ],
+)
+async def test_the_chart_is_as_long_as_the_jobs_go_back(
+    client: httpx2.AsyncClient, connection: Connection, minutes: float, span: str, columns: int
+) -> None:
+    await failed(connection, minutes=2)
+    await failed(connection, minutes=minutes, state="retryable")
+    page = await get(client, PATH)
+    assert span in page.one(id="failed-title").text
+    hits = [hit.attributes["aria-label"] or "" for hit in page.all(class_="chart-hit")]
+    assert len(hits) == columns
+    assert sum("retryable 1" in hit for hit in hits) == (minutes < 90 * 1_440)
+
+
+async def test_new_is_what_came_with_the_newest_deploy(
+    kept: Driver, app: Starlette, client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await failed(connection, "an old one", minutes=200)
+    await failed(connection, "one in between", minutes=90)
+    await failed(connection, "the newest", minutes=5)
+    assert [row[0] for row in cells(await get(client, "/errors"))] == [
+        "newthe newest",
+        "one in between",
+        "an old one",
+    ]
+    await connection.execute(
+        "insert into riverui_mark (at, label) values (%s, 'v1.4.2'), (%s, 'v1.4.1')",
+        [
+            ago(minutes=120).replace(second=0, microsecond=0),
+            ago(minutes=900).replace(second=0, microsecond=0),
+        ],
+    )
+    app.state.dashboard.marks.expire()
+    assert [row[0] for row in cells(await get(client, "/errors"))] == [
+        "newthe newest",
+        "newone in between",
+        "an old one",
+    ]
+    address = f"/errors/{error_signature('one in between').fingerprint}"
+    page = await get(client, address)
+    assert "new since v1.4.2" in page.text
+    assert len(page.all(class_="chart-mark")) == 2
+
+
+async def test_the_table_is_taken_away(
+    kept: Driver, client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await failed(connection)
+    assert (await client.get("/api/errors")).json()["remembered"]
+    await connection.execute("drop table riverui_error_group")
+    found = (await client.get("/api/errors")).json()
+    assert (found["remembered"], found["groups"]) == (False, 1)
 
 
 async def test_filters_and_orders(client: httpx2.AsyncClient, connection: Connection) -> None:

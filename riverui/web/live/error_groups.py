@@ -20,11 +20,12 @@ from riverui.domain.error_groups import (
     sighting,
 )
 from riverui.domain.fingerprints import ErrorSignature, error_signature
-from riverui.errors import DatabaseError
-from riverui.storage.interface import ERROR_GROUPS, ERRORS, OWN_TABLES, Driver
+from riverui.errors import DatabaseError, SchemaMissing
+from riverui.storage.interface import ERROR_GROUPS, ERRORS, Driver
 from riverui.storage.interface.error_groups import ERROR_GROUP_TABLE
 from riverui.web.config import DashboardConfig
 from riverui.web.live.cancelling import cancel_all
+from riverui.web.live.own_table import OwnTableWatch
 
 log = logging.getLogger("riverui.errors")
 
@@ -103,6 +104,7 @@ class ErrorGroups:
         self._config = config
         self._limits = limits or ErrorGroupLimits()
         self._clock = clock
+        self._table = OwnTableWatch(driver, ERROR_GROUP_TABLE, ERROR_GROUPS, clock=clock)
         self._jobs: dict[int, FailedJob] = {}
         """Those looked at, by id."""
         self._signatures: dict[str, ErrorSignature] = {}
@@ -218,9 +220,14 @@ class ErrorGroups:
             await asyncio.sleep(0)
         self._jobs, self._signatures = jobs, signatures
         groups = grouped(jobs.values(), signatures)
-        remembered = await self._remembered()
+        remembered = await self._table.there()
         if remembered:
-            groups = await self._with_memory(groups)
+            try:
+                groups = await self._with_memory(groups)
+            except SchemaMissing:
+                # Somebody has taken the table away.
+                self._table.ask_again()
+                remembered = False
         self._reading = ErrorReading(
             groups=groups,
             looked_at=len(jobs),
@@ -229,14 +236,6 @@ class ErrorGroups:
             complete=True,
             remembered=remembered,
         )
-
-    async def _remembered(self) -> bool:
-        """Return whether the database has the table."""
-        parts = self._driver.capabilities
-        if ERROR_GROUPS not in parts or OWN_TABLES not in parts:
-            return False
-        async with self._driver.reading() as executor:
-            return ERROR_GROUP_TABLE.name in await OWN_TABLES.on(executor).own_table_list()
 
     async def _with_memory(self, groups: Mapping[str, ErrorGroup]) -> dict[str, ErrorGroup]:
         """Return the groups with what is remembered of them, and write down what is new."""

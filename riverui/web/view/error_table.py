@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from riverui.domain.error_groups import ErrorGroup, ErrorState
+from riverui.web.view.chart_axes import Unit
 from riverui.web.view.format import escaped, number, plain
 from riverui.web.view.page_context import PageContext
 from riverui.web.view.tables import Column, Table
+from riverui.web.view.time_chart import sparkline
 
 _NONE = '<span class="none">–</span>'
 _NAMES = 2
@@ -27,8 +29,10 @@ class ErrorLine:
 
     group: ErrorGroup
     state: ErrorState
-    new: bool
-    """Whether it was first seen lately."""
+    new: str
+    """Since when it is new, in words; empty where it is not."""
+    hours: tuple[int, ...]
+    """Those that failed in each of the last 24 hours, the oldest first."""
     regressed_at: datetime | None
     """When it came back after it had been resolved; None where it did not."""
     number: int
@@ -104,6 +108,19 @@ def _numbers(lines: Lines, context: PageContext) -> list[str]:
     return [number(line.number) for line in lines]
 
 
+def _sparks(lines: Lines, context: PageContext) -> list[str]:
+    return [
+        sparkline(line.hours, label=_spark_words(line), unit=Unit.JOBS, css="s-retryable")
+        if any(line.hours)
+        else ""
+        for line in lines
+    ]
+
+
+def _spark_words(line: ErrorLine) -> str:
+    return f"{line.day:,} in 24 hours, at most {max(line.hours):,} in one"
+
+
 def _firsts(lines: Lines, context: PageContext) -> list[str]:
     return [context.times.ago_html(line.group.first_at) for line in lines]
 
@@ -116,6 +133,12 @@ _COLUMNS: tuple[Column[ErrorLine], ...] = (
     Column(name="error", css="c-main", header="Error", cells=_titles),
     Column(name="kinds", css="c-names", header="Kinds", cells=_kinds),
     Column(name="queues", css="c-names c-queues", header="Queues", cells=_queues),
+    Column(
+        name="line",
+        css="c-spark",
+        header='<span class="hidden">Last 24 hours</span>',
+        cells=_sparks,
+    ),
     Column(name="hour", css="c-num", header="1 h", narrow_label="1 h", cells=_hours),
     Column(name="day", css="c-num", header="24 h", narrow_label="24 h", cells=_days),
     Column(

@@ -30,7 +30,6 @@ from riverui.web.api import operations, requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, in_path, limit
 from riverui.web.api.models import Body, Count, Id, Model, NeededText, Refusal, Time
 from riverui.web.api.operations import OperationAnswer
-from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only
 from riverui.web.live.error_groups import ErrorReading
 from riverui.web.search import time_terms
@@ -43,6 +42,7 @@ from riverui.web.sections.errors.groups import (
     line,
     lines,
     read_filter,
+    view,
 )
 from riverui.web.view.error_table import ErrorLine
 
@@ -76,7 +76,9 @@ class ErrorGroup(Model, frozen=True, kw_only=True):
     message: Annotated[str, Meta(description="What differs from job to job is replaced.")]
     frames: Annotated[list[str], Meta(description="Own code, the innermost last.")]
     state: Annotated[ErrorState, Meta(description="As far as what was decided still holds.")]
-    new: bool
+    new: Annotated[
+        bool, Meta(description="First seen since the newest mark of the last day, or in an hour.")
+    ]
     regressed_at: Annotated[
         Time | None, Meta(description="When it came back after it had been resolved.")
     ]
@@ -109,7 +111,7 @@ class ErrorGroup(Model, frozen=True, kw_only=True):
             message=group.signature.message,
             frames=list(group.signature.frames),
             state=shown.state,
-            new=shown.new,
+            new=bool(shown.new),
             regressed_at=at(shown.regressed_at),
             first_at=serializers.instant(group.first_at),
             last_at=serializers.instant(group.last_at),
@@ -303,8 +305,8 @@ async def index(request: Request) -> Response:
     """Answer the groups that are asked for."""
     only(request, "kind", "queue", "match", "state", "order", "limit")
     asked, most = read_filter(request), requests.limit(request, _LIMIT)
-    reading = _read(await dashboard(request).error_groups.read(patient=True))
-    found = lines(request, reading, asked)
+    seen = await view(request, patient=True)
+    reading, found = _read(seen.reading), lines(request, seen, asked)
     return serializers.reply(
         ErrorGroups(
             data=[ErrorGroup.of(each) for each in found[:most]],
@@ -343,8 +345,8 @@ async def retry(request: Request) -> Response:
 
 
 async def _answer(request: Request) -> Response:
-    reading, group = await find(request)
-    found = line(request, reading, group, group.jobs)
+    seen, group = await find(request)
+    found = line(request, seen, group, group.jobs)
     return serializers.reply(ErrorGroupAnswer(error=ErrorGroup.of(found)))
 
 

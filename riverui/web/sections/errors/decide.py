@@ -105,8 +105,8 @@ async def remembered(request: Request) -> ErrorGroup:
     """Return the group that the address names, for somebody who decides about it. BadRequest
     where the database remembers no groups, NotFound where nothing is known of this one.
     """
-    reading, group = await find(request)
-    if not reading.remembered:
+    seen, group = await find(request)
+    if not seen.reading.remembered:
         table = ERROR_GROUP_TABLE
         raise BadRequest(
             f"Errors can be resolved and ignored once the database has {table.missing}: run"

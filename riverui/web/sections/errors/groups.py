@@ -10,10 +10,12 @@ from starlette.requests import Request
 
 from riverui.domain.error_groups import NEW, ErrorGroup, ErrorState, FailedJob
 from riverui.domain.fingerprints import FINGERPRINT
+from riverui.domain.marks import Mark
 from riverui.errors import BadRequest, NotFound
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
 from riverui.web.live.error_groups import ErrorReading
+from riverui.web.view.error_charts import SPARK, counted
 from riverui.web.view.error_table import ErrorLine
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -63,15 +65,33 @@ def read_filter(request: Request) -> ErrorFilter:
     return found
 
 
-def line(
-    request: Request, reading: ErrorReading, group: ErrorGroup, jobs: Sequence[FailedJob]
-) -> ErrorLine:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """What groups are seen against."""
+
+    reading: ErrorReading
+    now: datetime
+    deploy: Mark | None
+    """The newest mark of the last 24 hours."""
+
+
+async def view(request: Request, *, patient: bool = False) -> View:
+    """Return the groups as they are known now, and the newest mark."""
+    board, now = dashboard(request), datetime.now(UTC)
+    reading = await board.error_groups.read(patient=patient)
+    marks = await board.marks.read(now - DAY, now)
+    return View(reading=reading, now=now, deploy=marks[-1] if marks else None)
+
+
+def line(request: Request, seen: View, group: ErrorGroup, jobs: Sequence[FailedJob]) -> ErrorLine:
     """Return a group as it is shown, with the figures of these of its jobs."""
-    now = datetime.now(UTC)
+    now = seen.now
+    step, columns = SPARK
     return ErrorLine(
         group=group,
         state=group.state(now),
-        new=is_new(reading, group, now),
+        new=new_since(seen, group),
+        hours=tuple(counted(jobs, now - columns * step, step, columns)),
         regressed_at=group.regressed_at(now),
         number=len(jobs),
         hour=_since(jobs, now - HOUR),
@@ -80,15 +100,15 @@ def line(
     )
 
 
-def lines(request: Request, reading: ErrorReading, asked: ErrorFilter) -> list[ErrorLine]:
+def lines(request: Request, seen: View, asked: ErrorFilter) -> list[ErrorLine]:
     """Return the groups that are asked for, in their order."""
     match, found = asked.match.lower(), []
-    for group in reading.groups.values():
+    for group in seen.reading.groups.values():
         jobs = group.jobs
         if asked.kind or asked.queue:
             jobs = [job for job in jobs if asked.fits(job)]
         if jobs and match in group.signature.title.lower():
-            found.append(line(request, reading, group, jobs))
+            found.append(line(request, seen, group, jobs))
     if asked.state != ALL:
         found = [each for each in found if each.state.value == asked.state]
     if asked.order == "count":
@@ -98,21 +118,25 @@ def lines(request: Request, reading: ErrorReading, asked: ErrorFilter) -> list[E
     return found
 
 
-def is_new(reading: ErrorReading, group: ErrorGroup, now: datetime) -> bool:
-    """Return whether the group was first seen within the last hour, as far as that can be told:
-    where the failed jobs that were looked at go back that far, or the group is remembered.
+def new_since(seen: View, group: ErrorGroup) -> str:
+    """Return since when a group is new, in words: since the newest mark, else within the last
+    hour; empty where it is not, or where that cannot be told, because the failed jobs that were
+    looked at do not go back that far and the group is not remembered.
     """
-    begun = now - NEW
-    if not group.new_since(begun):
-        return False
-    return group.row is not None or reading.since is None or reading.since <= begun
+    begun, words = seen.now - NEW, "within the last hour"
+    if seen.deploy is not None:
+        begun, words = seen.deploy.at, f"since {seen.deploy.label}"
+    since = seen.reading.since
+    known = group.row is not None or since is None or since <= begun
+    return words if known and group.new_since(begun) else ""
 
 
-async def find(request: Request) -> tuple[ErrorReading, ErrorGroup]:
+async def find(request: Request) -> tuple[View, ErrorGroup]:
     """Return the group that the address names; NotFound where nothing is known of it."""
     board, asked = dashboard(request), request.path_params["fingerprint"]
     group = await board.error_groups.find(asked) if FINGERPRINT.fullmatch(asked) else None
-    reading = await board.error_groups.read()
+    seen = await view(request)
+    reading = seen.reading
     if group is None:
         told = "No failed job has this error any more: they were retried, or are gone."
         if reading.more:
@@ -121,7 +145,7 @@ async def find(request: Request) -> tuple[ErrorReading, ErrorGroup]:
                 " retried, are older, or are gone."
             )
         raise NotFound(f"Error not found. {told}")
-    return reading, group
+    return seen, group
 
 
 def _since(jobs: Sequence[FailedJob], at: datetime) -> int:

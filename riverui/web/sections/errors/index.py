@@ -17,7 +17,7 @@ from riverui.storage.interface.error_groups import ERROR_GROUP_TABLE
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only, url
 from riverui.web.live.error_groups import ErrorReading
-from riverui.web.sections.errors.groups import ORDERS, STATES, ErrorFilter, lines, read_filter
+from riverui.web.sections.errors.groups import ORDERS, STATES, ErrorFilter, lines, read_filter, view
 from riverui.web.view.error_table import ErrorLine, error_table
 from riverui.web.view.format import plain
 from riverui.web.view.page_parts import Choice, Problem
@@ -72,8 +72,8 @@ async def index(request: Request) -> Response:
     """Answer with the groups that are asked for."""
     only(request, "kind", "queue", "match", "state", "order")
     board, asked = dashboard(request), read_filter(request)
-    reading = await board.error_groups.read()
-    found = lines(request, reading, asked)
+    seen = await view(request)
+    reading, found = seen.reading, lines(request, seen, asked)
     possible = {ERROR_GROUPS, OWN_TABLES}.issubset(board.driver.capabilities)
     plainly = ErrorFilter()
     return respond(

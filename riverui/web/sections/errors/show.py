@@ -26,8 +26,11 @@ from riverui.web.search.addresses import jobs_url
 from riverui.web.search.groups import listed_term
 from riverui.web.sections.errors.groups import find, line
 from riverui.web.sections.errors.samples import Sample, samples
+from riverui.web.view.chart_data import TimeChart
+from riverui.web.view.error_charts import chart_start, group_chart
 from riverui.web.view.error_table import ErrorLine
 from riverui.web.view.facts import fact
+from riverui.web.view.figure_charts import chart_marks
 from riverui.web.view.render import respond
 
 _NEWEST = 10
@@ -46,6 +49,9 @@ class ErrorsShow:
     fragments: ClassVar[Mapping[str, str]] = {"error": "errors/_group.html"}
 
     line: ErrorLine
+    chart: TimeChart
+    span: str
+    """What time the chart tells of, in words."""
     shares: tuple[tuple[str, tuple[tuple[str, int], ...], int], ...]
     """By kind, queue, worker and release: a heading, names with their numbers, how many more names
     there are.
@@ -77,8 +83,11 @@ class ErrorsShow:
 async def show(request: Request) -> Response:
     """Answer with one group. Raises NotFound where nothing is known of it."""
     only(request)
-    reading, group = await find(request)
-    shown = line(request, reading, group, group.jobs)
+    seen, group = await find(request)
+    reading, now = seen.reading, seen.now
+    shown = line(request, seen, group, group.jobs)
+    marks = await dashboard(request).marks.read(chart_start(group, now), now)
+    chart, span = group_chart(group, now, since=reading.since, marks=chart_marks(marks))
     newest = [job.id for job in group.jobs[:_NEWEST]]
     oldest = [job.id for job in group.jobs[_NEWEST:][-_OLDEST:]]
     rows = await _rows(request, [*newest, *oldest])
@@ -91,6 +100,8 @@ async def show(request: Request) -> Response:
         request,
         ErrorsShow(
             line=shown,
+            chart=chart,
+            span=span,
             shares=tuple(_shares(group)),
             samples=shown_jobs[: len(shown_jobs) - len(begun)],
             oldest=tuple(begun),
