@@ -8,6 +8,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
+from riverui.domain.fingerprints import error_signature
 from tests import factory
 from tests.browser.conftest import LOOP, NewPage, Site, Watch
 
@@ -67,6 +68,9 @@ def _paths(job: int) -> dict[str, str]:
         "queues": "/queues",
         "no queues": "/queues?match=zzz",
         "queue": f"/queues/{LONG}",
+        "errors": "/errors",
+        "no such error": "/errors?match=zzz",
+        "error": f"/errors/{error_signature('it broke').fingerprint}",
         "operations": "/operations",
         "about": "/about",
         "help": "/help",

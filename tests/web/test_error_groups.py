@@ -182,11 +182,11 @@ async def test_a_group_tells_where_by_what_and_which_jobs(
 @pytest.mark.parametrize(
     ("minutes", "span", "columns"),
     [
-        (5, "minute by minute, last hour", 60),
-        (61, "by 15 minutes, last 24 hours", 96),
-        (1_500, "by 2 hours, last 7 days", 84),
-        (20_000, "by day, last 90 days", 90),
-        (900_000, "by day, last 90 days", 90),
+        (5, "last hour", 60),
+        (61, "last 24 hours", 96),
+        (1_500, "last 7 days", 84),
+        (20_000, "last 90 days", 90),
+        (900_000, "last 90 days", 90),
     ],
 )
 async def test_the_chart_is_as_long_as_the_jobs_go_back(

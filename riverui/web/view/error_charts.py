@@ -13,12 +13,12 @@ from riverui.web.view.chart_data import Mark, Series, Shape, TimeChart
 SPARK = (timedelta(hours=1), 24)
 """Step and number of the columns of a small line: the last day."""
 _SPANS = (
-    (timedelta(minutes=1), 60, "minute by minute, last hour"),
-    (timedelta(minutes=15), 96, "by 15 minutes, last 24 hours"),
-    (timedelta(hours=2), 84, "by 2 hours, last 7 days"),
-    (timedelta(days=1), 90, "by day, last 90 days"),
+    (timedelta(minutes=1), 60, "last hour"),
+    (timedelta(minutes=15), 96, "last 24 hours"),
+    (timedelta(hours=2), 84, "last 7 days"),
+    (timedelta(days=1), 90, "last 90 days"),
 )
-"""Step and number of the columns of a chart, and both in words; the shortest comes first."""
+"""Step and number of the columns of a chart, and its span in words; the shortest comes first."""
 
 
 def counted(jobs: Iterable[FailedJob], start: datetime, step: timedelta, columns: int) -> list[int]:

@@ -110,7 +110,7 @@ def _numbers(lines: Lines, context: PageContext) -> list[str]:
 
 def _sparks(lines: Lines, context: PageContext) -> list[str]:
     return [
-        sparkline(line.hours, label=_spark_words(line), unit=Unit.JOBS, css="s-retryable")
+        sparkline(line.hours, label=_spark_words(line), unit=Unit.JOBS, css="series-1")
         if any(line.hours)
         else ""
         for line in lines
@@ -149,6 +149,6 @@ _COLUMNS: tuple[Column[ErrorLine], ...] = (
         narrow_label="jobs",
         cells=_numbers,
     ),
-    Column(name="first", css="c-when", header="First", narrow_label="first", cells=_firsts),
+    Column(name="first", css="c-when c-first", header="First", narrow_label="first", cells=_firsts),
     Column(name="last", css="c-when", header="Last", narrow_label="last", cells=_lasts),
 )
