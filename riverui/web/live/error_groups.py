@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.error_groups import (
@@ -42,7 +43,7 @@ class ErrorGroupLimits:
     """For which a reading answers everyone: somewhat longer than pages wait between refreshes."""
     rest: float = 20.0
     """A reading rests at least this many times as long as it took."""
-    wait_seconds: float = 0.15
+    wait_seconds: float = 0.1
     """For a new reading: a page shows what is known by then."""
     program_wait_seconds: float = 2.0
     """For the first reading where a program asks, which does not ask again."""
@@ -81,12 +82,11 @@ class ErrorReading:
     trouble: str = ""
     """Why they could not be read lately, as a sentence; empty where they could."""
 
-    @property
-    def since(self) -> datetime | None:
-        """Return the time from which on every failed job was looked at; None where all were."""
-        if not self.more:
-            return None
-        return min((group.jobs[-1].at for group in self.groups.values()), default=None)
+    since: datetime | None = None
+    """From when on every failed job was looked at; None for all."""
+    kinds: Sequence[str] = ()
+    """Of the jobs looked at, the commonest first."""
+    queues: Sequence[str] = ()
 
 
 class ErrorGroups:
@@ -168,15 +168,7 @@ class ErrorGroups:
         try:
             await self._look()
         except DatabaseError as error:
-            self._reading = ErrorReading(
-                groups=self._reading.groups,
-                looked_at=self._reading.looked_at,
-                more=self._reading.more,
-                at=self._reading.at,
-                complete=self._reading.complete,
-                remembered=self._reading.remembered,
-                trouble=error.public,
-            )
+            self._reading = replace(self._reading, trouble=error.public)
         except Exception:
             log.exception("failed jobs could not be grouped")
             raise
@@ -200,7 +192,7 @@ class ErrorGroups:
         signed: dict[tuple[str, str, str], ErrorSignature] = {}
         first = not self._reading.complete
         newest: dict[str, ErrorSignature] = {}
-        for start in range(0, len(wanted), self._limits.batch):
+        for n, start in enumerate(range(0, len(wanted), self._limits.batch), 1):
             batch = wanted[start : start + self._limits.batch]
             async with self._driver.reading() as executor:
                 rows = await ERRORS.on(executor).job_error_list(batch)
@@ -209,14 +201,10 @@ class ErrorGroups:
                 jobs[job.id] = job
                 newest.setdefault(signature.fingerprint, signature)
             signatures |= newest
-            if first:
-                # Viewers need not wait for the rest.
-                self._reading = ErrorReading(
-                    groups=grouped(jobs.values(), signatures),
-                    looked_at=len(jobs),
-                    more=found.more or len(jobs) < len(found.places),
-                    at=datetime.now(UTC),
-                )
+            if first and n & (n - 1) == 0:
+                # Viewers need not wait for the rest: they get the first, second, fourth, … batch.
+                more = found.more or len(jobs) < len(found.places)
+                self._reading = _reading(jobs, grouped(jobs.values(), signatures), more=more)
             await asyncio.sleep(0)
         self._jobs, self._signatures = jobs, signatures
         groups = grouped(jobs.values(), signatures)
@@ -228,13 +216,8 @@ class ErrorGroups:
                 # Somebody has taken the table away.
                 self._table.ask_again()
                 remembered = False
-        self._reading = ErrorReading(
-            groups=groups,
-            looked_at=len(jobs),
-            more=found.more,
-            at=datetime.now(UTC),
-            complete=True,
-            remembered=remembered,
+        self._reading = replace(
+            _reading(jobs, groups, more=found.more), complete=True, remembered=remembered
         )
 
     async def _with_memory(self, groups: Mapping[str, ErrorGroup]) -> dict[str, ErrorGroup]:
@@ -285,6 +268,22 @@ class ErrorGroups:
             if news or ended:
                 found = _joined(groups, await table.error_group_list(tuple(groups)))
         return found
+
+
+def _reading(
+    jobs: Mapping[int, FailedJob], groups: Mapping[str, ErrorGroup], *, more: bool
+) -> ErrorReading:
+    """Return what is known now."""
+    found = jobs.values()
+    return ErrorReading(
+        groups=groups,
+        looked_at=len(jobs),
+        more=more,
+        at=datetime.now(UTC),
+        since=min((job.at for job in found), default=None) if more else None,
+        kinds=[kind for kind, _ in Counter(job.kind for job in found).most_common()],
+        queues=[queue for queue, _ in Counter(job.queue for job in found).most_common()],
+    )
 
 
 def _signed(

@@ -306,11 +306,12 @@ async def index(request: Request) -> Response:
     only(request, "kind", "queue", "match", "state", "order", "limit")
     asked, most = read_filter(request), requests.limit(request, _LIMIT)
     seen = await view(request, patient=True)
-    reading, found = _read(seen.reading), lines(request, seen, asked)
+    reading = _read(seen.reading)
+    found, fitting = lines(request, seen, asked, limit=most)
     return serializers.reply(
         ErrorGroups(
-            data=[ErrorGroup.of(each) for each in found[:most]],
-            groups=len(found),
+            data=[ErrorGroup.of(each) for each in found],
+            groups=fitting,
             looked_at=reading.looked_at,
             more=reading.more,
             complete=reading.complete,

@@ -100,22 +100,29 @@ def line(request: Request, seen: View, group: ErrorGroup, jobs: Sequence[FailedJ
     )
 
 
-def lines(request: Request, seen: View, asked: ErrorFilter) -> list[ErrorLine]:
-    """Return the groups that are asked for, in their order."""
-    match, found = asked.match.lower(), []
+def lines(
+    request: Request, seen: View, asked: ErrorFilter, *, limit: int
+) -> tuple[list[ErrorLine], int]:
+    """Return the groups that are asked for in their order, at most so many, and how many fit: there
+    may be thousands.
+    """
+    match = asked.match.lower()
+    found: list[tuple[ErrorGroup, Sequence[FailedJob]]] = []
     for group in seen.reading.groups.values():
         jobs = group.jobs
         if asked.kind or asked.queue:
             jobs = [job for job in jobs if asked.fits(job)]
-        if jobs and match in group.signature.title.lower():
-            found.append(line(request, seen, group, jobs))
-    if asked.state != ALL:
-        found = [each for each in found if each.state.value == asked.state]
+        if (
+            jobs
+            and (not match or match in group.signature.title.lower())
+            and asked.state in (ALL, group.state(seen.now).value)
+        ):
+            found.append((group, jobs))
     if asked.order == "count":
-        found.sort(key=lambda each: each.number, reverse=True)
+        found.sort(key=lambda each: len(each[1]), reverse=True)
     elif asked.order == "new":
-        found.sort(key=lambda each: each.group.first_at, reverse=True)
-    return found
+        found.sort(key=lambda each: each[0].first_at, reverse=True)
+    return [line(request, seen, group, jobs) for group, jobs in found[:limit]], len(found)
 
 
 def new_since(seen: View, group: ErrorGroup) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -16,7 +15,6 @@ from riverui.storage.interface import ERROR_GROUPS, OWN_TABLES
 from riverui.storage.interface.error_groups import ERROR_GROUP_TABLE
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only, url
-from riverui.web.live.error_groups import ErrorReading
 from riverui.web.sections.errors.groups import ORDERS, STATES, ErrorFilter, lines, read_filter, view
 from riverui.web.view.error_table import ErrorLine, error_table
 from riverui.web.view.format import plain
@@ -73,7 +71,8 @@ async def index(request: Request) -> Response:
     only(request, "kind", "queue", "match", "state", "order")
     board, asked = dashboard(request), read_filter(request)
     seen = await view(request)
-    reading, found = seen.reading, lines(request, seen, asked)
+    reading = seen.reading
+    shown, fitting = lines(request, seen, asked, limit=_SHOWN)
     possible = {ERROR_GROUPS, OWN_TABLES}.issubset(board.driver.capabilities)
     plainly = ErrorFilter()
     return respond(
@@ -81,13 +80,13 @@ async def index(request: Request) -> Response:
         ErrorsIndex(
             match=asked.match,
             asked=tuple(pair for pair in _pairs(asked) if pair[0] != "match"),
-            kinds=_names(request, asked, reading, "kind"),
-            queues=_names(request, asked, reading, "queue"),
+            kinds=_names(request, asked, "kind", reading.kinds),
+            queues=_names(request, asked, "queue", reading.queues),
             states=_choices(request, asked, "state", STATES) if reading.remembered else (),
             orders=_choices(request, asked, "order", ORDERS),
-            table=error_table(found[:_SHOWN]),
-            groups=len(found),
-            others=len(reading.groups) - len(found),
+            table=error_table(shown),
+            groups=fitting,
+            others=len(reading.groups) - fitting,
             looked_at=reading.looked_at,
             more=reading.more,
             since=reading.since,
@@ -130,13 +129,10 @@ def _choices(
 
 
 def _names(
-    request: Request, asked: ErrorFilter, reading: ErrorReading, name: str
+    request: Request, asked: ErrorFilter, name: str, commonest: Sequence[str]
 ) -> tuple[Choice, ...]:
     """Return the kinds or the queues of failed jobs to choose from, the one chosen among them."""
-    counted: Counter[str] = Counter()
-    for group in reading.groups.values():
-        counted.update(group.kinds if name == "kind" else group.queues)
-    found = [value for value, _ in counted.most_common(_NAMES)]
+    found = list(commonest[:_NAMES])
     chosen = getattr(asked, name)
     if chosen and chosen not in found:
         found.append(chosen)
