@@ -38,6 +38,7 @@ SCREENS = {
     "job-completed": "jobs?q=kind:payment_capture&state=completed",
     "queues": "queues",
     "queue": "queues/webhooks",
+    "workers": "workers",
     "operations": "operations",
     "about": "about",
     "help": "help",

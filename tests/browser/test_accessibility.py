@@ -71,6 +71,7 @@ def _paths(job: int) -> dict[str, str]:
         "errors": "/errors",
         "no such error": "/errors?match=zzz",
         "error": f"/errors/{error_signature('it broke').fingerprint}",
+        "workers": "/workers",
         "operations": "/operations",
         "about": "/about",
         "help": "/help",

@@ -17,6 +17,7 @@ from riverui.web.sections import (
     periodic,
     queues,
     river_ui,
+    workers,
     workflows,
 )
 
@@ -27,6 +28,7 @@ SECTIONS: tuple[Section, ...] = (
     kinds.SECTION,
     periodic.SECTION,
     errors.SECTION,
+    workers.SECTION,
     operations.SECTION,
     about.SECTION,
     marks.SECTION,

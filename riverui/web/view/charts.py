@@ -22,6 +22,13 @@ STATE_ICONS = {
 }
 """The icon of each state, as the sprite names them."""
 
+_SLOTS = 20
+"""Slots that are drawn one by one: more would be too small to count, and make one bar."""
+_SLOTS_WIDTH = 160.0
+"""CSS pixels of that bar: what fits beside a queue's name in a card."""
+_SLOT, _SLOT_GAP = 10.0, 2.0
+"""CSS pixels of one slot, and between two."""
+
 
 def stacked_bar(
     parts: Sequence[tuple[str, int]], largest: int, *, width: int = 96, height: int = 8
@@ -48,6 +55,30 @@ def stacked_bar(
     return trusted(
         f'<svg class="mix" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
         f' role="img" aria-label="{words}">{drawn}</svg>'
+    )
+
+
+def slot_bar(taken: int, most: int) -> Markup:
+    """Draw the slots that are taken of the most there are; told in words for readers."""
+    taken = max(0, min(taken, most))
+    if most <= 0:
+        return Markup("")
+    if most <= _SLOTS:
+        parts = [(_SLOT, n < taken) for n in range(most)]
+    else:
+        parts = [(_SLOTS_WIDTH * taken / most, True), (_SLOTS_WIDTH * (most - taken) / most, False)]
+    left, drawn = 0.0, ""
+    for width, is_taken in parts:
+        if width > 0:
+            drawn += (
+                f'<rect class="{"taken" if is_taken else "free"}" x="{left:.1f}" y="0"'
+                f' width="{width:.1f}" height="{_SLOT:.0f}" rx="1.5"/>'
+            )
+            left += width + (_SLOT_GAP if most <= _SLOTS else 0)
+    words = f"{taken:,} of {most:,} slots taken"
+    return trusted(
+        f'<svg class="slots" viewBox="0 0 {left:.0f} {_SLOT:.0f}" width="{left:.0f}"'
+        f' height="{_SLOT:.0f}" role="img" aria-label="{words}">{drawn}</svg>'
     )
 
 

@@ -185,6 +185,7 @@ def environment() -> Environment:
     env.globals |= {
         "histogram": histogram,
         "run_bars": run_bars,
+        "slot_bar": charts.slot_bar,
         "stacked_bar": charts.stacked_bar,
         "state_icons": charts.STATE_ICONS,
         "sparkline": time_chart.sparkline,

@@ -1,5 +1,5 @@
--- Clients at work, a row for each time that one began: its signs of life, and what it has in hand. Who has given no sign
--- for too long is declared dead here, and that is final: it begins anew with another row. Only the primary key is
+-- Clients at work, a row for each time that one began: its signs of life, and what it has in hand. Who has given no
+-- sign for too long is declared dead here, and that is final: it begins anew with another row. Only the primary key is
 -- indexed and pages have room, so that a heartbeat changes its row where it stands.
 create table /* schema */riverui_client (
   id text not null,
@@ -23,7 +23,9 @@ create table /* schema */riverui_client (
   constraint riverui_client_pkey primary key (id, registered_at),
   constraint riverui_client_interval_positive check (heartbeat_interval > interval '0'),
   constraint riverui_client_dead_before_rescued check (rescued_at is null or declared_dead_at is not null),
-  constraint riverui_client_numbers check (pid >= 0 and running >= 0 and loop_lag >= 0 and memory >= 0 and rescued >= 0),
+  constraint riverui_client_numbers check (
+    pid >= 0 and running >= 0 and loop_lag >= 0 and memory >= 0 and rescued >= 0
+  ),
   constraint riverui_client_queues_object check (jsonb_typeof(queues) = 'object'),
   constraint riverui_client_lengths check (
     char_length(id) between 1 and 100 and char_length(host) <= 255 and char_length(language) <= 100

@@ -1,0 +1,76 @@
+"""The clients of a database, as far as it tells: by their signs of life, and by the jobs they
+took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from riverui.errors import DatabaseError, SchemaMissing
+from riverui.storage.interface import CLIENTS, Driver
+from riverui.storage.interface.clients import ClientRow, SeenClient
+from riverui.web.view.facts import fact
+
+MOST_CLIENTS = 500
+"""Clients that are shown; more could not be looked at."""
+RUNNING_CAP = 2_000
+"""Running jobs that are looked at for who holds them."""
+_HELD = 5
+"""Jobs of each client that are named."""
+_NEWEST = 500
+"""Completed jobs that are looked at for who worked them: those of the last seconds of a busy fleet,
+of the last hours of a quiet one.
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fleet:
+    """What is known of clients."""
+
+    living: Sequence[ClientRow]
+    """Those that give signs of life, or should; silent ones first, the others by host and id."""
+    dead: Sequence[ClientRow]
+    """Those declared dead, the latest first."""
+    held: Mapping[str, SeenClient]
+    """What jobs tell of all clients, by id."""
+    seen: Sequence[SeenClient]
+    """Those that only jobs tell of, by id."""
+    capped: bool
+    """Whether more jobs run than were looked at."""
+    has_table: bool
+    """Whether there is a table for signs of life."""
+    problem: DatabaseError | None
+    """Why something of this could not be read."""
+
+
+async def read(driver: Driver) -> Fleet | None:
+    """Return the clients; None where the driver cannot tell."""
+    if CLIENTS not in driver.capabilities:
+        return None
+    rows = await fact(driver, lambda x: CLIENTS.on(x).client_list(limit=MOST_CLIENTS))
+    told = await fact(
+        driver,
+        lambda x: CLIENTS.on(x).client_seen_list(
+            cap=RUNNING_CAP, newest=_NEWEST, held=_HELD, limit=MOST_CLIENTS
+        ),
+    )
+    known: Sequence[ClientRow] = () if isinstance(rows, DatabaseError) else rows
+    by_jobs: Sequence[SeenClient] = () if isinstance(told, DatabaseError) else told
+    has_table = not isinstance(rows, SchemaMissing)
+    failed = [each for each in (rows, told) if isinstance(each, DatabaseError)]
+    ids = {row.id for row in known}
+    living = [row for row in known if row.declared_dead_at is None]
+    return Fleet(
+        living=[
+            # The longest silent come first already.
+            *(row for row in living if row.silent),
+            *sorted((row for row in living if not row.silent), key=lambda row: (row.host, row.id)),
+        ],
+        dead=[row for row in known if row.declared_dead_at is not None],
+        held={client.id: client for client in by_jobs},
+        seen=[client for client in by_jobs if client.id not in ids],
+        capped=sum(client.running for client in by_jobs) >= RUNNING_CAP,
+        has_table=has_table,
+        problem=next((each for each in failed if has_table or each is not rows), None),
+    )

@@ -1,0 +1,281 @@
+"""The page of workers: clients that give signs of life, those that do not, and the rescue of their
+jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+
+from riverui.storage.interface import Driver
+from riverui.storage.migrations import migrate
+from riverui.web.auth.rights import EVERYTHING, READ_ONLY
+from tests.factory import job
+from tests.web.html import Element, parse
+
+Connection = AsyncConnection[DictRow]
+Htmx = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+async def line(driver: Driver) -> None:
+    """Let the database have riverui's own tables."""
+    await migrate(driver, "up", line="riverui")
+
+
+async def client_row(connection: Connection, name: str, silent: float = 0, **columns: Any) -> None:
+    """Register a client that was heard of so many heartbeats ago."""
+    now = datetime.now(UTC)
+    given: dict[str, Any] = {
+        "id": name,
+        "registered_at": now - timedelta(hours=3),
+        "started_at": now - timedelta(hours=3),
+        "heartbeat_at": now - silent * timedelta(seconds=20),
+        "heartbeat_interval": timedelta(seconds=20),
+        "host": f"host-of-{name}",
+        "pid": 4711,
+        "language": "Python 3.13.1",
+        "version": "1.2.3",
+        "queues": '{"default": [10, 3], "mail": [100, 100]}',
+    } | columns
+    await connection.execute(
+        f"insert into riverui_client ({', '.join(given)}) values"
+        f" ({', '.join(['%s'] * len(given))})".encode(),
+        list(given.values()),
+    )
+
+
+async def held(connection: Connection, by: str, **columns: Any) -> int:
+    at = datetime.now(UTC) - timedelta(minutes=5)
+    given = {"attempt": 1, "attempted_at": at, "attempted_by": ["before", by]} | columns
+    return await job(connection, "running", **given)
+
+
+async def get(client: httpx2.AsyncClient, status: int = 200) -> Element:
+    answer = await client.get("/workers")
+    assert answer.status_code == status, answer.text[:2000]
+    return parse(answer.text).one(id="workers-list")
+
+
+def cards(page: Element) -> list[Element]:
+    return page.all("article")
+
+
+@pytest.mark.usefixtures("line")
+async def test_a_client_and_what_it_has_in_hand(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await client_row(
+        connection, "one", loop_lag=0.0123, memory=94_000_000, release="v1.4.2", running=1
+    )
+    job_id = await held(connection, "one", kind="mail_send", queue="default")
+    await held(connection, "another")
+    (card,) = cards(await get(client))
+    text = card.text
+    for words in (
+        "host-of-one",
+        "process 4711",
+        "alive",
+        "Since3 h ago",
+        "every 20 s",
+        "v1.4.2",
+        "answers in 12 ms",
+        "94.0 MB",
+        "Python 3.13.1",
+        "riverui 1.2.3",
+        "3 of 10",
+        "100 of 100",
+        "1 running",
+        "mail_send",
+        "5 m",
+    ):
+        assert words in text, words
+    assert [bar.attributes["aria-label"] for bar in card.all("svg", class_="slots")] == [
+        "3 of 10 slots taken",
+        "100 of 100 slots taken",
+    ]
+    links = [link.attributes["href"] for link in card.all("a")]
+    assert links == [
+        "/queues/default",
+        "/queues/mail",
+        "/jobs?q=worker:one&state=running",
+        f"/jobs/{job_id}",
+    ]
+    listed = await client.get(links[2])
+    assert f"/jobs/{job_id}" in listed.text
+    assert "Rescue now" not in text
+
+
+@pytest.mark.usefixtures("line")
+async def test_a_silent_client_and_what_comes_of_that(
+    client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await client_row(connection, "alive", host="a")
+    await client_row(connection, "soon", 2.5)
+    await client_row(connection, "overdue", 9)
+    await client_row(connection, "idle", 2, loop_lag=3.21)
+    for name, jobs in (("soon", 7), ("overdue", 1)):
+        for _ in range(jobs):
+            await held(connection, name)
+    overdue, soon, idle, alive = cards(await get(client))
+    assert "its job is waiting for a client that rescues it." in overdue.text
+    assert "its 7 jobs are rescued in 1" in soon.text
+    assert "declared dead in 2" in idle.text
+    assert "it holds no jobs" in idle.text
+    assert "blocked for 3.2 s" in idle.text
+    assert "alive" in alive.text
+    assert len(soon.all("ul", class_="brief")[0].all("li")) == 5
+    assert ["Rescue now" in card.text for card in (overdue, soon, idle, alive)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert "Rescue now" not in (await get(reader)).text
+
+
+@pytest.mark.usefixtures("line")
+async def test_rescue_now(
+    client: httpx2.AsyncClient,
+    reader: httpx2.AsyncClient,
+    connection: Connection,
+    htmx: Htmx,
+) -> None:
+    name = "o'ne/<b>?#%"
+    await client_row(connection, name, 2, host="<i>")
+    ids = [
+        await held(connection, name),
+        await held(connection, name, attempt=3, max_attempts=3),
+        await held(connection, name, metadata={"cancel_attempted_at": "2026-11-21T09:00:00Z"}),
+    ]
+    (card,) = cards(await get(client))
+    form = {
+        field.attributes["name"]: field.attributes["value"]
+        for field in card.one("form").all("input")
+    }
+    assert form == {"client": name, "next": "/workers"}
+    refused = await reader.post("/workers/rescue", data=form)
+    assert refused.status_code == 403
+    answer = await client.post("/workers/rescue", data=form, headers=htmx("notices", "/workers"))
+    assert answer.status_code == 200
+    assert answer.headers["hx-trigger"] == "workers-changed"
+    told = parse(answer.text).text
+    assert "3 jobs were rescued from <i>" in told
+    assert "1 to be tried again" in told
+    assert "1 discarded" in told
+    assert "1 cancelled" in told
+    cursor = await connection.execute("select * from river_job order by id")
+    rows = {row["id"]: row for row in await cursor.fetchall()}
+    states = ["retryable", "discarded", "cancelled"]
+    assert [rows[job_id]["state"] for job_id in ids] == states
+    for job_id in ids:
+        assert rows[job_id]["errors"][-1]["error"] == "Stuck job rescued by JobRescuer"
+        assert rows[job_id]["metadata"]["river:rescue_count"] == 1
+    page = await get(client)
+    assert cards(page) == []
+    assert "Declared dead" in page.text
+    assert page.one(id="dead-1").all("td")[-1].text == "3"
+    again = await client.post("/workers/rescue", data=form)
+    assert again.status_code == 400
+    assert "declared dead already" in again.text
+
+
+@pytest.mark.usefixtures("line")
+async def test_what_cannot_be_rescued(client: httpx2.AsyncClient, connection: Connection) -> None:
+    await client_row(connection, "alive", 1.2)
+    job_id = await held(connection, "alive")
+    for data, status, words in (
+        ({"client": "alive"}, 400, "This client is alive"),
+        ({"client": "nobody"}, 404, "There is no client of this id"),
+        ({"next": "/workers"}, 400, "Choose a worker"),
+    ):
+        answer = await client.post("/workers/rescue", data=data)
+        assert answer.status_code == status, words
+        assert words in answer.text
+    cursor = await connection.execute("select state::text from river_job where id = %s", [job_id])
+    assert await cursor.fetchone() == {"state": "running"}
+
+
+@pytest.mark.usefixtures("line")
+async def test_more_jobs_than_one_statement_takes(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await client_row(connection, "one", 2)
+    await connection.execute(
+        "insert into river_job (kind, args, state, attempt, attempted_by, attempted_at,"
+        " max_attempts) select 'task', '{}', 'running', 1, '{one}', now() - interval '1 min', 25"
+        " from generate_series(1, 250)"
+    )
+    answer = await client.post("/workers/rescue", data={"client": "one"}, follow_redirects=True)
+    assert "250 jobs were rescued" in answer.text
+    cursor = await connection.execute("select distinct state::text from river_job")
+    assert await cursor.fetchall() == [{"state": "retryable"}]
+
+
+async def test_without_the_table_jobs_tell_of_clients(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    page = await get(client)
+    assert "No workers yet" in page.text
+    assert "migration 005 of the line riverui is missing" in page.text
+    assert "riverui migrate-up --line riverui" in page.text
+    job_id = await held(connection, "go_<b>", kind="k", queue="q")
+    page = await get(client)
+    line = page.one(id="seen-1")
+    assert line.all("td")[0].text == "go_<b>"
+    assert [link.attributes["href"] for link in line.all("a")] == [
+        "/jobs?q=worker:go_%3Cb%3E&state=running",
+        f"/jobs/{job_id}",
+        "/queues/q",
+    ]
+    answer = await client.post("/workers/rescue", data={"client": "go_<b>"})
+    assert answer.status_code == 400
+    assert "migration 005" in answer.text
+
+
+@pytest.mark.usefixtures("line")
+async def test_clients_of_other_languages_stand_below(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await client_row(connection, "one")
+    for name in ("one", "go", "go"):
+        await held(connection, name)
+    await job(
+        connection,
+        "completed",
+        attempted_by=["quiet"],
+        attempted_at=datetime.now(UTC) - timedelta(hours=2),
+    )
+    page = await get(client)
+    assert len(cards(page)) == 1
+    rows = [[cell.text for cell in row.all("td")] for row in page.one("tbody").all("tr")]
+    assert [row[0] for row in rows] == ["go", "quiet"]
+    assert [row[2] for row in rows] == ["2", "0"]
+    assert "2 h ago" in rows[1][1]
+
+
+@pytest.mark.usefixtures("line")
+async def test_what_somebody_else_wrote_there_breaks_nothing(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    await client_row(
+        connection,
+        "<script>",
+        queues='{"a": 1, "b": [1, "x"], "c": [3, 2], "d": [-1, 5], "<b>": [0, 0]}',
+        host="h" * 255,
+        pid=0,
+        running=0,
+    )
+    (card,) = cards(await get(client))
+    assert "<script>" in card.text
+    assert "2 of 3" in card.text
+
+
+def test_rights() -> None:
+    assert "workers.rescue" in EVERYTHING - READ_ONLY
