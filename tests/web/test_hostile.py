@@ -28,6 +28,7 @@ FOLLOWED = (
     "/queues",
     "/errors",
     "/operations",
+    "/workers",
     "/about",
     "/api/jobs/export?",
     "/help",
@@ -118,7 +119,8 @@ async def test_every_field_of_a_job_is_text_on_every_page(
                 assert f'id="job-{job_id}"' in answer.text, href
             if answer.headers["content-type"].startswith("text/html"):
                 check(parse(answer.text))
-    for path in ("/queues", f"/queues/{quote(text, safe='')}", "/about", "/operations", "/errors"):
+    pages = ("/about", "/errors", "/operations", "/queues", "/workers")
+    for path in (*pages, f"/queues/{quote(text, safe='')}"):
         await get(client, path)
     for q in ("kind:", "queue:", "tag:", "worker:", "args.", "metadata.", ""):
         await get(client, "/suggest", params={"q": q + ("" if q else text[:20])})
