@@ -209,6 +209,9 @@ class Pulse:
         if not self._failing:
             self._logger.warning("a sign of life did not get through: %s", error)
         self._failing = True
+        if self._life is None and not self._held_back:
+            # Nothing is at stake yet, and the reason may last: rights to the table, say.
+            return self._interval
         return between(0.5, 1.0) * min(_PAUSE * self._interval, 1.0)
 
     def _hold_back(self, why: str) -> None:

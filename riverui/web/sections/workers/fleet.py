@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from riverui.errors import DatabaseError, SchemaMissing
-from riverui.storage.interface import CLIENTS, Driver
-from riverui.storage.interface.clients import ClientRow, SeenClient
+from riverui.errors import DatabaseError
+from riverui.storage.interface import CLIENTS, OWN_TABLES, Driver, Executor
+from riverui.storage.interface.clients import CLIENT_TABLE, ClientRow, SeenClient
 from riverui.web.view.facts import fact
 
 MOST_CLIENTS = 500
@@ -46,19 +46,17 @@ class Fleet:
 
 async def read(driver: Driver) -> Fleet | None:
     """Return the clients; None where the driver cannot tell."""
-    if CLIENTS not in driver.capabilities:
+    if not {CLIENTS, OWN_TABLES}.issubset(driver.capabilities):
         return None
-    rows = await fact(driver, lambda x: CLIENTS.on(x).client_list(limit=MOST_CLIENTS))
+    rows = await fact(driver, _rows)
     told = await fact(
         driver,
         lambda x: CLIENTS.on(x).client_seen_list(
             cap=RUNNING_CAP, newest=_NEWEST, held=_HELD, limit=MOST_CLIENTS
         ),
     )
-    known: Sequence[ClientRow] = () if isinstance(rows, DatabaseError) else rows
+    known: Sequence[ClientRow] = () if rows is None or isinstance(rows, DatabaseError) else rows
     by_jobs: Sequence[SeenClient] = () if isinstance(told, DatabaseError) else told
-    has_table = not isinstance(rows, SchemaMissing)
-    failed = [each for each in (rows, told) if isinstance(each, DatabaseError)]
     ids = {row.id for row in known}
     living = [row for row in known if row.declared_dead_at is None]
     return Fleet(
@@ -71,6 +69,15 @@ async def read(driver: Driver) -> Fleet | None:
         held={client.id: client for client in by_jobs},
         seen=[client for client in by_jobs if client.id not in ids],
         capped=sum(client.running for client in by_jobs) >= RUNNING_CAP,
-        has_table=has_table,
-        problem=next((each for each in failed if has_table or each is not rows), None),
+        has_table=rows is not None,
+        problem=next((each for each in (rows, told) if isinstance(each, DatabaseError)), None),
     )
+
+
+async def _rows(executor: Executor) -> Sequence[ClientRow] | None:
+    """Return the rows of clients; None where there is no table for them, which is asked first: a
+    statement that fails would be in the server's log with every refresh.
+    """
+    if CLIENT_TABLE.name not in await OWN_TABLES.on(executor).own_table_list():
+        return None
+    return await CLIENTS.on(executor).client_list(limit=MOST_CLIENTS)
