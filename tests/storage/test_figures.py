@@ -172,9 +172,16 @@ async def test_failed_attempts_of_jobs_that_go_on(driver: PostgresDriver, make: 
     await make.job("available", attempt=0, attempted_at=None)
     async with driver.reading() as db:
         found = await db.job_unfinished_failure_list(AT)
+        last = await db.job_unfinished_failure_list(AT, earlier=False)
         capped = await db.job_unfinished_failure_list(AT, cap=25, limit=1)
     assert {(row.id, row.attempt) for row in found} == {
         (retryable, 1),
+        (retryable, 2),
+        (first, 1),
+        (running, 1),
+        (again, 1),
+    }
+    assert {(row.id, row.attempt) for row in last} == {
         (retryable, 2),
         (first, 1),
         (running, 1),

@@ -117,10 +117,11 @@ class FigureExecutor(Protocol):
         ...
 
     async def job_unfinished_failure_list(
-        self, since: datetime, *, cap: int = 50_000, limit: int = 20_000
+        self, since: datetime, *, earlier: bool = True, cap: int = 50_000, limit: int = 20_000
     ) -> Sequence[FailedAttempt]:
         """Return failed attempts of jobs that have not ended and whose last attempt began since
         then: of retryable, running and available ones, of which `cap` are looked at, `limit` told.
+        Without `earlier` only the last one of each retryable job, which costs a tenth.
         """
         ...
 

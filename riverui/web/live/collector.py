@@ -38,7 +38,12 @@ OFF = "Charts are switched off (RIVERUI_CHARTS)."
 
 
 class Collector:
-    """The figures of one database, gathered while somebody looks at them."""
+    """The figures of one database, gathered while somebody looks at them.
+
+    It begins with the first look, reads what is new every ten seconds and the past in between, and
+    rests ten minutes after the last look. It holds 65 MB at most: some 220 buckets of at most 200
+    kB, and 20 MB of names, counts and what is being read; an hour of 400,000 jobs takes 22.
+    """
 
     def __init__(
         self,

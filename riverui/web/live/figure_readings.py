@@ -90,6 +90,8 @@ class FigureReadings:
         self._new_attempts = Turn(limits.tick_seconds, limits.share, clock)
         self._long_attempts = Turn(limits.long_attempts_seconds, limits.share, clock)
         self._waiting = Turn(limits.tick_seconds, limits.share, clock)
+        self._attempts_filled = False
+        """Whether those of the hour before the first reading have been read."""
         self._rate = 0.0
         """Jobs that ended in a second of the last slice of the past."""
         self._attempts_since = 0.0
@@ -130,7 +132,10 @@ class FigureReadings:
         self.read_clock, self._read_tick = self._clock(), now
         if now < before - self._limits.settle_seconds:
             before, self._ids, self._gaps = 0.0, [], []
-            self._known_rows_since, self._attempts_since = False, 0.0
+            self._known_rows_since = self._attempts_filled = False
+            self._attempts_since = 0.0
+            self._new_attempts.reset()
+            self._long_attempts.reset()
         await self._read_ends(executor, now, before)
         await self._read_inserted(executor, now, clock.last_id)
         await self._read_unfinished(executor, now)
@@ -166,7 +171,7 @@ class FigureReadings:
 
     async def _probe(self, executor: FigureExecutor, now: float) -> None:
         """Find out how much there is to read by one second of it, some seconds ago."""
-        since = datetime.fromtimestamp(int(now - self._limits.commit_seconds) - 1, UTC)
+        since = _at(int(now - self._limits.commit_seconds) - 1)
         second = TimeSlice(0, since, since + timedelta(seconds=1))
         rows = await executor.job_ended_tally_list([second], pairs=1)
         jobs = sum(row.jobs for row in rows)
@@ -204,29 +209,33 @@ class FigureReadings:
         if upto <= after:
             return []
         if upto - after > most:
-            at = datetime.fromtimestamp(int(now) // 60 * 60, UTC)
+            at = _at(int(now) // MINUTE * MINUTE)
             return [InsertedTally(at, OTHER, OTHER, upto - after)]
-        since = datetime.fromtimestamp(self.buckets.first_minute(now), UTC)
+        since = _at(self.buckets.first_minute(now))
         page = await executor.job_inserted_tally_list(
             after=after, upto=upto, since=since, limit=most
         )
         return list(page.tallies)
 
     async def _read_unfinished(self, executor: FigureExecutor, now: float) -> None:
-        """Read the attempts that failed of jobs that go on. They are told by when they began: now
-        and then those that took long are looked for too, back to the oldest minute.
-        """
-        oldest = self.buckets.first_minute(now)
-        wide, new = self._long_attempts.due, self._new_attempts.due
-        if not (wide or new) and self._attempts_since:
-            return
-        since = oldest
-        if not wide:
-            since = max(oldest, int(self._attempts_since - self._limits.settle_seconds))
-        with self._long_attempts.measured() if wide else self._new_attempts.measured():
-            failed = await executor.job_unfinished_failure_list(datetime.fromtimestamp(since, UTC))
-        self._attempts_since = now
+        """Read the attempts that failed of jobs that go on, and began since the last time."""
+        if self._new_attempts.due:
+            since = (self._attempts_since or now) - self._limits.settle_seconds
+            with self._new_attempts.measured():
+                failed = await executor.job_unfinished_failure_list(_at(since))
+            self._attempts_since = now
+            self._add_failures(failed)
+
+    async def _read_long_attempts(self, executor: FigureExecutor, now: float) -> None:
+        """Read those that began longer ago: all of the hour at first, then those that took long."""
+        since = _at(self.buckets.first_minute(now))
+        with self._long_attempts.measured():
+            failed = await executor.job_unfinished_failure_list(
+                since, earlier=not self._attempts_filled
+            )
+        self._attempts_filled = True
         self._add_failures(failed)
+        self.buckets.version += 1
 
     async def _read_waiting(self, executor: FigureExecutor, now: float) -> None:
         if self._waiting.due:
@@ -241,9 +250,12 @@ class FigureReadings:
         """
         buckets, limits = self.buckets, self._limits
         now = buckets.read_until
+        if self._long_attempts.due:
+            await self._read_long_attempts(executor, now)
+            return True
         since = now - DAY - TEN * 2 if far else buckets.first_minute(now)
         if far and not self._known_rows_since:
-            first = await executor.job_first_completed_at(datetime.fromtimestamp(since, UTC))
+            first = await executor.job_first_completed_at(_at(since))
             self.rows_since = first.timestamp() if first else now
             self._known_rows_since = True
         chosen: dict[int, tuple[Bucket, list[int]]] = {}
@@ -312,10 +324,14 @@ class FigureReadings:
         if not self._gaps:
             return False
         after, upto = self._gaps.pop()
-        since = datetime.fromtimestamp(self.buckets.first_minute(now), UTC)
+        since = _at(self.buckets.first_minute(now))
         page = await executor.job_inserted_tally_list(after=after, upto=upto, since=since)
         self.buckets.insert(page.tallies)
         if page.tallies and page.first_id - 1 > after:
             self._gaps.append((after, page.first_id - 1))
         self.buckets.version += 1
         return True
+
+
+def _at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

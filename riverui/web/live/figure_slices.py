@@ -61,22 +61,27 @@ class Turn:
         self._share = share
         """Of the time that passes, which reading it may take."""
         self._clock = clock
-        self._at = 0.0
+        self.reset()
 
     @property
     def due(self) -> bool:
         """Return whether it is time."""
         return self._clock() >= self._at
 
+    def reset(self) -> None:
+        """Make it due."""
+        self._at = float("-inf")
+
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Measure a reading; the next turn comes after it."""
+        """Measure a reading, also one that fails; the next turn comes after it."""
         started = self._clock()
-        yield
-        ended = self._clock()
-        # A little early, so that a tick that comes in time finds it due.
-        rest = max(self._seconds * 0.9, (ended - started) / self._share)
-        self._at = started + rest
+        try:
+            yield
+        finally:
+            took = self._clock() - started
+            # A little early, so that a tick that comes in time finds it due.
+            self._at = started + max(self._seconds * 0.9, took / self._share)
 
 
 def slices(bucket: Bucket, parts: Iterable[int], *, sampling: int, place: int) -> list[TimeSlice]:

@@ -43,14 +43,14 @@ class Settled:
 
     def cells(self, window: Window, buckets: Sequence[Bucket]) -> Cells:
         """Return the ends of these complete buckets, to be changed at will."""
-        found, cells = self._kept.get(window.name, ((), Cells()))
-        if found != buckets:
-            cells = Cells()
-            for bucket in buckets:
-                bucket.merge_ended(cells)
-                if len(cells) > 10 * self._most:
-                    cells = fold(cells, 2 * self._most)
-            self._kept[window.name] = (buckets, cells)
+        known, cells = self._kept.get(window.name, ((), Cells()))
+        if not set(known) <= set(buckets):
+            known, cells = (), Cells()
+        for bucket in set(buckets).difference(known):
+            bucket.merge_ended(cells)
+            if len(cells) > 10 * self._most:
+                cells = fold(cells, 2 * self._most)
+        self._kept[window.name] = (buckets, cells)
         return {pair: tally.copy() for pair, tally in cells.items()}
 
 

@@ -104,7 +104,7 @@ cross join lateral (
 -- where there may be more that are new.
 with failed as materialized (
   select s.state, j.id, j.attempt, j.attempted_at, j.queue, j.kind,
-    case when s.state <> 'retryable' or j.attempt > 1 then j.errors end as errors
+    case when s.state <> 'retryable' or (:earlier::boolean and j.attempt > 1) then j.errors end as errors
   from unnest('{retryable,running,available}'::text[]::/* schema */river_job_state[]) as s (state)
   cross join lateral (
     select x.id, x.attempt, x.attempted_at, x.queue, x.kind, x.errors from (
