@@ -59,6 +59,11 @@ class KeptFigures:
         """Return what each queue did in the minutes of the last hour; see FigureReader."""
         return await self.collector.read_queues()
 
+    @property
+    def resting(self) -> bool:
+        """Return whether nothing is gathered in the background."""
+        return self.collector.resting
+
     def watch(self) -> None:
         """Begin to store figures, where there is a table for them."""
         if self._charts:
