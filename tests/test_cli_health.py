@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 
+from riverui.domain.figures import Tally
+from riverui.domain.rollups import HOUR, Rollup, begin
+from riverui.domain.sketch import Sketch
+from riverui.storage.connect import connect
+from riverui.storage.interface import ROLLUPS
 from tests.test_cli import Run, run
 
 __all__ = ["run"]
@@ -37,6 +44,45 @@ def test_what_is_found(run: Run, database_url: str) -> None:
     code, out, _ = run("health", "--json", **url)
     told = json.loads(out)
     assert (code, told["level"], told["cause"]) == (2, "critical", "paused")
+
+
+def test_what_is_usual_comes_from_stored_figures(run: Run, database_url: str) -> None:
+    url = {"DATABASE_URL": database_url}
+    assert run("migrate-up", "--line", "riverui", **url)[0] == 0
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            "insert into river_job (kind, args, scheduled_at)"
+            " values ('mail', '{}', now() - interval '9 minutes');"
+            "insert into river_job (kind, args, state, attempt, max_attempts, attempted_at,"
+            " attempted_by) values ('mail', '{}', 'running', 1, 25, now(), '{me}')"
+        )
+        _, unusual, _ = run("health", **url)
+        assert "Queue default is behind. Its oldest job has waited 9 m" in unusual
+        asyncio.run(store_a_week(database_url))
+        before = connection.execute("select count(*) from riverui_rollup").fetchone()
+        _, usual, _ = run("health", **url)
+        # It only looks.
+        assert connection.execute("select count(*) from riverui_rollup").fetchone() == before
+    assert "Queue default is behind" not in usual
+
+
+async def store_a_week(database_url: str) -> None:
+    """Store hours in which each job waited for eight minutes."""
+    wait = Sketch.of([timedelta(minutes=8)] * 100)
+    now = begin(datetime.now(UTC), HOUR)
+    driver = connect(database_url)
+    async with driver.transaction() as db:
+        await ROLLUPS.on(db).rollup_put(
+            [
+                Rollup(
+                    at=now - n * HOUR,
+                    span=HOUR,
+                    pairs={("default", "mail"): Tally(completed=100, wait=wait)},
+                )
+                for n in range(1, 8 * 24)
+            ]
+        )
+    await driver.close()
 
 
 def test_a_database_that_is_away(run: Run) -> None:

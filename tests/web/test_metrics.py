@@ -230,7 +230,7 @@ async def test_histograms_of_runs_and_waits(app: Starlette, client: httpx2.Async
 
 async def test_a_scrape_starts_the_collector(app: Starlette, client: httpx2.AsyncClient) -> None:
     collector = app.state.dashboard.figures
-    await client.get("/queues")
+    await client.get("/operations")
     assert collector.resting
     await figures(client)
     assert not collector.resting
