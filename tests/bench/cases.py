@@ -416,6 +416,17 @@ def _others(about: Facts) -> list[Case]:
             call=lambda executor: executor.queue_failure_list("default"),
             backlog=True,
         ),
+        Case(
+            page="errors",
+            name="newest failed jobs",
+            call=lambda executor: executor.failed_job_list(limit=5_000),
+            backlog=True,
+        ),
+        Case(
+            page="errors",
+            name="errors of 250 jobs",
+            call=lambda executor: executor.job_error_list(range(about.failed - 249, about.failed)),
+        ),
         Case(page="about", name="server", call=lambda executor: executor.server_get()),
         Case(page="about", name="leader", call=lambda executor: executor.leader_get()),
         Case(page="about", name="migrations", call=lambda executor: executor.migration_list()),

@@ -84,6 +84,7 @@ def addresses(connection: psycopg.Connection[TupleRow]) -> Mapping[str, str]:
         "a failed job": f"/jobs/{discarded}",
         "queues": "/queues",
         "a queue": f"/queues/{queue}",
+        "errors": "/errors",
         "operations": "/operations",
         "about": "/about",
         "help": "/help",
