@@ -58,6 +58,9 @@ async def _fill(site: Site) -> int:
 
 def _paths(job: int) -> dict[str, str]:
     return {
+        "overview": "/",
+        "overview of a week": "/?window=7d",
+        "chart": "/figures/flow",
         "jobs": "/jobs",
         "chosen columns": "/jobs?columns=id,kind,queue,args,waited,ran,args.nested,when",
         "failed jobs": "/jobs?state=retryable&q=kind:*kind*",
@@ -81,7 +84,7 @@ def _paths(job: int) -> dict[str, str]:
     }
 
 
-async def _violations(page: Page) -> list[Any]:
+async def axe_violations(page: Page) -> list[Any]:
     """Return what axe complains about, in one line each."""
     result = await Axe().run(page)
     return [
@@ -103,15 +106,15 @@ async def test_no_page_has_an_axe_violation(
     found: dict[str, list[Any]] = {}
     for name, path in _paths(job).items():
         await page.goto(path)
-        if violations := await _violations(page):
+        if violations := await axe_violations(page):
             found[name] = violations
     await page.goto("/jobs")
     await page.locator("#menu-filters > summary").click()
-    if violations := await _violations(page):
+    if violations := await axe_violations(page):
         found["filters"] = violations
     await page.keyboard.press("Escape")
     await page.locator("#menu-view > summary").click()
-    if violations := await _violations(page):
+    if violations := await axe_violations(page):
         found["view menu"] = violations
     await page.keyboard.press("Escape")
     await page.locator('input[name="ids"]').first.check()
@@ -119,7 +122,7 @@ async def test_no_page_has_an_axe_violation(
         page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Delete").click()
     )
     await expect(page.get_by_role("dialog")).to_be_visible()
-    if violations := await _violations(page):
+    if violations := await axe_violations(page):
         found["dialog"] = violations
     watch.forgive("404", "400")
     assert not found, "\n".join(

@@ -28,11 +28,6 @@ _MOST_DOUBLINGS = 20
 end.
 """
 
-_MOST_DOUBLINGS = 20
-"""Of the rest between two tries: more than it takes to the longest, and no number grows without
-end.
-"""
-
 OFF = "Charts are switched off (RIVERUI_CHARTS)."
 """Told in place of figures where they are not to be gathered."""
 
