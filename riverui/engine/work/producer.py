@@ -218,8 +218,10 @@ class Producer:
 
     @property
     def slots(self) -> tuple[int, int]:
-        """The most jobs at once, and how many of these slots are taken."""
-        return self._max_workers, self._taken
+        """The most jobs at once, and how many of these slots jobs take; none are counted that are
+        kept for an answer on its way.
+        """
+        return self._max_workers, min(self._attempts, self._max_workers)
 
     async def drained(self) -> None:
         """Wait until nothing is fetched and nothing runs any more."""
