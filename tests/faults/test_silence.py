@@ -100,6 +100,19 @@ async def count(database: Connection, condition: str) -> int:
     return int(row["n"])
 
 
+async def feed(peer: Peer, database: Connection) -> None:
+    """Insert jobs as fast as they are worked: what is tried again has not to wait for long."""
+    for first in range(0, _JOBS, 1_000):
+        await eventually(
+            lambda: count(database, "state = 'available'"),
+            fits=lambda n: n < 1_000,
+            within=scaled(30, 300),
+            every=0.05,
+        )
+        size = min(1_000, _JOBS - first)
+        await peer.ask("insert_many", jobs=[soak(0.02)], count=size, fast=True)
+
+
 async def clients(database: Connection) -> dict[str, DictRow]:
     cursor = await database.execute("select * from riverui_client order by registered_at")
     return {row["id"]: row for row in await cursor.fetchall()}
@@ -133,9 +146,7 @@ async def test_what_a_killed_client_held_is_worked_again_soon_and_nothing_is_los
     fleet: Fleet, database: Connection
 ) -> None:
     peers = [await fleet.start(f"python-{n}") for n in range(3)]
-    for first in range(0, _JOBS, 1_000):
-        size = min(1_000, _JOBS - first)
-        await peers[0].ask("insert_many", jobs=[soak(0.02)], count=size, fast=True)
+    load = asyncio.create_task(feed(peers[0], database))
     long = await peers[0].ask("insert_many", jobs=[soak(2 * _BEAT)], count=_HELD // 2)
     await database.execute(
         "update river_job set scheduled_at = now() - interval '1 h' where id = any(%s) and state ="
@@ -163,6 +174,7 @@ async def test_what_a_killed_client_held_is_worked_again_soon_and_nothing_is_los
 
     await eventually(again, fits=lambda n: n == len(ids), within=_AGAIN, every=0.1)
     seconds = time.monotonic() - killed_at
+    await load
     rows = await ended(database, _JOBS + _HELD // 2, scaled(60, 900))
     journal = await fleet.journal()
     starts = journal.count("start")
