@@ -22,6 +22,15 @@ _NANOSECONDS = {
 _DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 
 
+def go_text(span: timedelta) -> str:
+    """Return a positive span as Go reads it: `1h30m`, `45s`, `0.25s`."""
+    seconds = span.total_seconds()
+    hours, rest = divmod(seconds, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = ((hours, "h"), (minutes, "m"), (round(rest, 6), "s"))
+    return "".join(f"{number:g}{unit}" for number, unit in parts if number)
+
+
 def go_duration(text: str) -> timedelta:
     """Return a span that is written as in Go (`1h30m`, `1.5h`, `250ms`), to the microsecond; raise
     ValueError for anything else.

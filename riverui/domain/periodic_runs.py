@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median_low
 
 from riverui.domain.jobs import JobState
+from riverui.domain.schedules import NEVER, CronSchedule
+from riverui.errors import ConfigError
 
 _INTERVALS = 20
 """Newest intervals that the usual one is made of, so that it follows a changed schedule."""
@@ -61,6 +63,20 @@ class PeriodicHistory:
     """The newest jobs, the newest first; at least one."""
     jobs: int
     """How many jobs of it there are, among those that were looked at."""
+    schedule: str = ""
+    """As a cron expression, where a client that is at work tells."""
+
+    def next_at(self, now: datetime) -> datetime | None:
+        """Return when its schedule lets the next job come; None where there is none that can be
+        read.
+        """
+        try:
+            schedule = CronSchedule(self.schedule)
+            interval = self.schedule.startswith("@every")
+            found = schedule.next(self.runs[0].scheduled_at if interval else now)
+        except ConfigError:
+            return None
+        return found if now <= found < NEVER else None
 
     @property
     def intervals(self) -> Sequence[timedelta]:
@@ -117,3 +133,17 @@ class PeriodicHistories:
     histories: Sequence[PeriodicHistory]
     complete: bool
     """False where there are too many: then only the newest jobs of the table were looked at."""
+    coming: Mapping[str, str] = field(default_factory=dict)
+    """Those of clients at work that have left no job yet: their ids, and their schedules."""
+
+    def with_schedules(self, schedules: Mapping[str, str]) -> PeriodicHistories:
+        """Return the same with what clients at work tell: id → schedule."""
+        known = {history.id for history in self.histories}
+        return replace(
+            self,
+            histories=[
+                replace(history, schedule=schedules.get(history.id, ""))
+                for history in self.histories
+            ],
+            coming={name: told for name, told in schedules.items() if name not in known},
+        )

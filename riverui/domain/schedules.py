@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from riverui.domain.durations import go_duration
+from riverui.domain.durations import go_duration, go_text
 from riverui.errors import ConfigError
 
 NEVER = datetime.max.replace(tzinfo=UTC)
@@ -127,6 +127,18 @@ class CronSchedule:
                 begin, at = change, change - timedelta(seconds=1)
         except (OverflowError, StopIteration):
             return NEVER
+
+
+def cron_text(schedule: Schedule) -> str:
+    """Return a schedule as an expression that CronSchedule reads; how it is written in a program
+    where it is of another kind.
+    """
+    if isinstance(schedule, PeriodicInterval):
+        return f"@every {go_text(schedule.interval)}"
+    if isinstance(schedule, CronSchedule):
+        named = schedule.text.startswith(("TZ=", "CRON_TZ=")) or schedule.zone is UTC
+        return schedule.text if named else f"CRON_TZ={schedule.zone} {schedule.text}"
+    return repr(schedule)
 
 
 class _Field(NamedTuple):

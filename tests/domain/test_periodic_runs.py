@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from riverui.domain.jobs import JobState
-from riverui.domain.periodic_runs import PeriodicHistory, PeriodicRun
+from riverui.domain.periodic_runs import PeriodicHistories, PeriodicHistory, PeriodicRun
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -72,3 +73,19 @@ def test_jobs_that_are_tried_again_do_not_tell_when_they_were_due() -> None:
 def test_a_run() -> None:
     run = history([3]).runs[0]
     assert (run.waited, run.ran(NOW)) == (timedelta(seconds=2), timedelta(seconds=3))
+
+
+def test_a_schedule_tells_the_next_time() -> None:
+    seen = history([3, 13, 23])
+    assert replace(seen, schedule="@every 10m").next_at(NOW) == NOW + timedelta(minutes=7)
+    assert replace(seen, schedule="*/15 * * * *").next_at(NOW) == NOW + timedelta(minutes=15)
+    assert replace(seen, schedule="@every 1m").next_at(NOW) is None
+    for text in ("", "NeverSchedule()", "x" * 200):
+        assert replace(seen, schedule=text).next_at(NOW) is None
+
+
+def test_schedules_of_clients() -> None:
+    found = PeriodicHistories(histories=[history([3])], complete=True)
+    told = found.with_schedules({"it": "@every 1m", "new": "0 9 * * *"})
+    assert told.histories[0].schedule == "@every 1m"
+    assert told.coming == {"new": "0 9 * * *"}

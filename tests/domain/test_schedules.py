@@ -18,6 +18,7 @@ from riverui.domain.schedules import (
     NeverSchedule,
     PeriodicInterval,
     Schedule,
+    cron_text,
 )
 from riverui.errors import ConfigError
 
@@ -238,3 +239,24 @@ def test_the_next_time_is_later_and_nothing_lies_between(
     # Whoever asks just before it, or anywhere between, gets the same answer.
     assert schedule.next(found - timedelta(seconds=1)) == found
     assert schedule.next(after + (found - after) / 2) == found
+
+
+@pytest.mark.parametrize(
+    ("schedule", "text"),
+    [
+        (PeriodicInterval(timedelta(hours=1, minutes=30)), "@every 1h30m"),
+        (PeriodicInterval(timedelta(milliseconds=250)), "@every 0.25s"),
+        (CronSchedule("*/5 * * * *"), "*/5 * * * *"),
+        (CronSchedule("0 9 * * *", "Europe/Berlin"), "CRON_TZ=Europe/Berlin 0 9 * * *"),
+        (CronSchedule("TZ=Europe/Berlin 0 9 * * *"), "TZ=Europe/Berlin 0 9 * * *"),
+    ],
+)
+def test_a_schedule_as_text(schedule: Schedule, text: str) -> None:
+    assert cron_text(schedule) == text
+    now = datetime(2026, 11, 22, 12, tzinfo=UTC)
+    if text != "@every 0.25s":
+        assert CronSchedule(text).next(now) == schedule.next(now)
+
+
+def test_a_schedule_of_another_kind_as_text() -> None:
+    assert cron_text(NeverSchedule()) == "NeverSchedule()"

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx2
 import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
-from riverui import create_app
+from riverui import (
+    Client,
+    ClientConfig,
+    CronSchedule,
+    Job,
+    PeriodicInterval,
+    PeriodicJob,
+    QueueConfig,
+    Workers,
+    create_app,
+)
+from riverui.storage.migrations import migrate
 from riverui.web.auth.rights import READ_ONLY, Access
 from tests.factory import job
 from tests.web.html import parse
 from tests.web.stand_ins import browser
+
+
+@dataclass
+class Hourly:
+    """A kind that the client of these tests works."""
+
+    kind: ClassVar[str] = "hourly"
 
 
 async def come(
@@ -82,6 +101,35 @@ async def test_running_now_takes_the_right(
     eve = create_app(driver, authenticate=lambda _: Access(user="eve", rights=READ_ONLY))
     async with browser(eve) as reader:
         assert "Run now" not in (await reader.get("/periodic")).text
+
+
+async def test_a_client_at_work_tells_its_schedules(
+    app: Starlette, client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    driver = app.state.dashboard.driver
+    await migrate(driver, "up", line="riverui")
+    await come(connection, "hourly", 30, 90, 150)
+    workers = Workers()
+
+    @workers.work(Hourly)
+    async def work(job: Job[Hourly]) -> None:
+        pass
+
+    config = ClientConfig(
+        queues={"default": QueueConfig(max_workers=1)},
+        periodic_jobs=[
+            PeriodicJob(CronSchedule("*/20 * * * *"), lambda: None, id="hourly"),
+            PeriodicJob(PeriodicInterval(timedelta(hours=9)), lambda: None, id="rare<b>"),
+        ],
+        workers=workers,
+    )
+    async with Client(driver, config):
+        page = parse((await client.get("/periodic")).text).one(id="periodic-list")
+        (found,) = (await client.get("/api/periodic-jobs")).json()["data"]
+    assert "*/20 * * * *" in page.text
+    assert "Without a job so far: rare<b> @every 9h" in " ".join(page.text.split())
+    assert found["schedule"] == "*/20 * * * *"
+    assert datetime.fromisoformat(found["expected_at"]).minute % 20 == 0
 
 
 async def test_the_api(client: httpx2.AsyncClient, connection: AsyncConnection[Any]) -> None:

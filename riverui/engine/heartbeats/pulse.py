@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from riverui import __version__
+from riverui.domain.schedules import cron_text
 from riverui.engine.client_context import ClientContext
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.lead.elector import steady_clock
@@ -105,6 +106,11 @@ class Pulse:
             language=f"Python {platform.python_version()}",
             version=__version__,
             release=config.release,
+            periodic={
+                job.id: cron_text(job.schedule)
+                for job in config.periodic_jobs
+                if job.id is not None
+            },
         )
         self._steady_since = 0.0
         self._told = told

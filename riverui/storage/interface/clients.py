@@ -54,6 +54,8 @@ class ClientParams:
     """Of riverui."""
     release: str
     """Of the program; empty where it told none."""
+    periodic: Mapping[str, str] = field(default_factory=dict)
+    """Id of each periodic job that has one → its schedule as a cron expression."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,6 +207,12 @@ class ClientExecutor(Protocol):
 
     async def client_list(self, *, limit: int) -> Sequence[ClientRow]:
         """Return clients: those silent longest first, and then the dead, the latest first."""
+        ...
+
+    async def client_schedule_list(self) -> Mapping[str, str]:
+        """Return the periodic jobs of clients that give signs of life: the id of each, and its
+        schedule as a cron expression. Of clients that differ, the one started last tells.
+        """
         ...
 
     async def client_seen_list(

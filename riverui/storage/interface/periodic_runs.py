@@ -23,5 +23,5 @@ class PeriodicRunExecutor(Protocol):
 
 
 PERIODIC_RUNS: Capability[PeriodicRunExecutor] = Capability(
-    "periodic_runs", "Periodic jobs cannot be told from others here."
+    "periodic_runs", "Periodic jobs cannot be told from others on this database."
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from riverui.domain.periodic_runs import PeriodicHistories
-from riverui.errors import QueryTimeout
-from riverui.storage.interface import PERIODIC_RUNS, Driver
+from riverui.errors import DatabaseError, QueryTimeout
+from riverui.storage.interface import CLIENTS, OWN_TABLES, PERIODIC_RUNS, Driver
+from riverui.storage.interface.clients import CLIENT_TABLE
 
 
 async def read_histories(driver: Driver) -> PeriodicHistories:
@@ -15,4 +18,17 @@ async def read_histories(driver: Driver) -> PeriodicHistories:
         found = await PERIODIC_RUNS.on(executor).periodic_history_list()
     if found is None:
         raise QueryTimeout
-    return found
+    return found.with_schedules(await _schedules(driver))
+
+
+async def _schedules(driver: Driver) -> Mapping[str, str]:
+    """Return what clients at work tell of their schedules; nothing where that cannot be read."""
+    if not {CLIENTS, OWN_TABLES}.issubset(driver.capabilities):
+        return {}
+    try:
+        async with driver.reading() as executor:
+            if CLIENT_TABLE.name not in await OWN_TABLES.on(executor).own_table_list():
+                return {}
+            return await CLIENTS.on(executor).client_schedule_list()
+    except DatabaseError:
+        return {}

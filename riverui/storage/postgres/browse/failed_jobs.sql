@@ -72,7 +72,7 @@ select j.id, j.state::text as state, j.attempt, j.kind, j.queue,
   coalesce(
     case
       when char_length(e.error ->> 'trace') > :trace_length::int
-        then left(e.error ->> 'trace', :trace_length::int / 2) || E'\n…\n'
+        then left(e.error ->> 'trace', :trace_length::int / 2) || E'\n...\n'
           || right(e.error ->> 'trace', :trace_length::int / 2)
       else e.error ->> 'trace'
     end,

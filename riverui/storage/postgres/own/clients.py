@@ -10,6 +10,7 @@ from typing import Any
 from riverui.domain.jobs import JobRow
 from riverui.storage.interface.clients import (
     DEAD_AFTER,
+    SILENT_AFTER,
     ClientLife,
     ClientParams,
     ClientRow,
@@ -28,6 +29,10 @@ _MOST_QUEUES = 100
 """Queues that a row tells of: their names are up to 128 characters long, and a row is written with
 every sign of life.
 """
+_MOST_SCHEDULES = 200
+"""Periodic jobs that are told of: as many as the page of periodic jobs shows."""
+_SCHEDULE = 200
+"""Characters of a schedule, far more than any cron expression has."""
 _UNRESCUED = 30.0
 """Seconds after which the jobs of a dead client are rescued by another one, where who declared it
 dead has not done so.
@@ -50,6 +55,7 @@ class Clients(Statements):
                 "language": params.language[:100],
                 "version": params.version[:100],
                 "release": params.release[:200],
+                "periodic": _schedules(params.periodic),
                 **_told(status),
             },
         )
@@ -98,6 +104,12 @@ class Clients(Statements):
         rows = await self._rows("client_list", {"limit": limit})
         return [_client(row._asdict()) for row in rows.records()]
 
+    async def client_schedule_list(self) -> Mapping[str, str]:
+        """Return the periodic jobs of clients that give signs of life, and their schedules."""
+        values = {"silent_after": SILENT_AFTER, "limit": _MOST_SCHEDULES}
+        rows = (await self._rows("client_schedule_list", values)).records()
+        return {row.name: row.schedule for row in rows}
+
     async def client_seen_list(
         self, *, cap: int, newest: int, held: int, limit: int
     ) -> Sequence[SeenClient]:
@@ -119,6 +131,11 @@ class Clients(Statements):
         values = {**_held_by(dead), "after_id": after_id, "limit": 1}
         first: int | None = (await self._rows("job_get_held", values, rows=_FIRST_HELD)).value()
         return first
+
+
+def _schedules(periodic: Mapping[str, str]) -> str:
+    told = {name: periodic[name][:_SCHEDULE] for name in sorted(periodic)[:_MOST_SCHEDULES]}
+    return json.dumps(told)
 
 
 def _of(life: ClientLife) -> dict[str, Any]:

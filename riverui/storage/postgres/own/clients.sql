@@ -2,12 +2,14 @@
 
 -- name: client_register
 insert into /* schema */riverui_client as c (
-  id, started_at, heartbeat_interval, host, pid, language, version, release, queues, running, loop_lag, memory
+  id, started_at, heartbeat_interval, host, pid, language, version, release, queues, running, loop_lag, memory,
+  periodic
 )
 values (
   :id::text, least(:started_at::timestamptz, clock_timestamp()),
   make_interval(secs => :heartbeat_interval::float8), :host::text, :pid::bigint, :language::text, :version::text,
-  :release::text, :queues::text::jsonb, :running::int, :loop_lag::float8, :memory::bigint
+  :release::text, :queues::text::jsonb, :running::int, :loop_lag::float8, :memory::bigint,
+  :periodic::text::jsonb
 )
 returning c.registered_at;
 
@@ -31,6 +33,21 @@ select exists (select from beaten) as alive,
     from /* schema */riverui_client o
     where o.rescued_at is null and (o.id, o.registered_at) <> (:id::text, :registered_at::timestamptz)
   ) as due_in;
+
+-- name: client_schedule_list
+-- What somebody else may have written there is cut, and told no more of than is asked for.
+select distinct on (p.name) left(p.name, 200) as name, left(p.schedule, 200) as schedule
+from (
+  select c.started_at, c.periodic
+  from /* schema */riverui_client c
+  where c.declared_dead_at is null
+    and c.heartbeat_at + :silent_after::float8 * c.heartbeat_interval >= clock_timestamp()
+  order by c.started_at desc
+  limit 1000
+) c
+cross join lateral (select e.key as name, e.value as schedule from jsonb_each_text(c.periodic) e limit :limit::bigint) p
+order by p.name, c.started_at desc
+limit :limit::bigint;
 
 -- name: client_delete
 delete from /* schema */riverui_client c

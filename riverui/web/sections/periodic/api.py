@@ -32,8 +32,12 @@ class SeenPeriodicJob(Model, frozen=True, kw_only=True):
     last_job_id: Id
     last_state: str
     last_scheduled_at: Time
+    schedule: Annotated[
+        str, Meta(description="As a cron expression, where a client at work tells; else empty.")
+    ]
     expected_at: Annotated[
-        Time | None, Meta(description="Of the next job; null where it cannot be told.")
+        Time | None,
+        Meta(description="Of the next job, by its schedule or as usual; null where unknown."),
     ]
     overdue_seconds: Annotated[
         float | None, Meta(description="Since the last job, where one seems to be missed.")
@@ -54,7 +58,8 @@ class SeenPeriodicJob(Model, frozen=True, kw_only=True):
             last_job_id=last.id,
             last_state=last.state.value,
             last_scheduled_at=serializers.instant(last.scheduled_at),
-            expected_at=serializers.optional_instant(history.expected_at),
+            schedule=history.schedule,
+            expected_at=serializers.optional_instant(history.next_at(now) or history.expected_at),
             overdue_seconds=overdue.total_seconds() if overdue is not None else None,
             missed=history.missed,
         )
@@ -72,6 +77,7 @@ class SeenPeriodicJob(Model, frozen=True, kw_only=True):
             last_job_id=9381022,
             last_state="completed",
             last_scheduled_at="2026-11-21T09:00:00Z",
+            schedule="0 * * * *",
             expected_at="2026-11-21T10:00:00Z",
             overdue_seconds=None,
             missed=0,
@@ -111,6 +117,7 @@ ENDPOINTS = (
             summary="Periodic jobs as far as their rows tell: how often each comes, and what seems"
             " to be missed.",
             answer=SeenPeriodicJobs,
+            fails=(501,),
             extension=True,
         ),
     ),

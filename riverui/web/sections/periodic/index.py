@@ -40,12 +40,16 @@ class PeriodicLine:
     jobs: int
     every: str
     """How often it comes, in words; empty where that cannot be told."""
+    schedule: str
+    """As a cron expression, where a client at work tells."""
     bars: tuple[RunBar, ...]
     """Its newest jobs, the oldest first."""
     last: PeriodicRun
     last_url: str
     expected_at: datetime | None
-    """When the next job is expected; None where that cannot be told, or one is overdue."""
+    """When the next job is due by its schedule, else expected; None where that cannot be told, or
+    one is overdue.
+    """
     overdue: timedelta | None
     """For how long no job has come, where one seems to be missed."""
     missed: int
@@ -65,6 +69,8 @@ class PeriodicIndex:
 
     lines: tuple[PeriodicLine, ...]
     """What seems to be missed first, then by name."""
+    coming: tuple[tuple[str, str], ...]
+    """Ids and schedules of those that have left no job yet."""
     complete: bool
     """False where only the newest jobs of the table were looked at."""
     self_url: str
@@ -87,6 +93,7 @@ async def index(request: Request) -> Response:
         request,
         PeriodicIndex(
             lines=tuple(lines),
+            coming=tuple(sorted(histories.coming.items())),
             complete=histories.complete,
             self_url=url(request, "periodic.index"),
             problem=problem,
@@ -135,10 +142,11 @@ def _line(request: Request, history: PeriodicHistory, now: datetime) -> Periodic
         queue=history.queue,
         jobs=history.jobs,
         every=words(history),
+        schedule=history.schedule,
         bars=tuple(_bar(request, run, now) for run in reversed(history.runs)),
         last=last,
         last_url=url(request, "jobs.show", id=last.id),
-        expected_at=None if overdue is not None else history.expected_at,
+        expected_at=None if overdue is not None else history.next_at(now) or history.expected_at,
         overdue=overdue,
         missed=history.missed,
         jobs_url=jobs_url(request, terms),

@@ -13,6 +13,7 @@ create table /* schema */riverui_client (
   version text not null default '',
   release text not null default '',
   queues jsonb not null default '{}',
+  periodic jsonb not null default '{}',
   running integer not null default 0,
   loop_lag double precision,
   memory bigint,
@@ -26,11 +27,11 @@ create table /* schema */riverui_client (
   constraint riverui_client_numbers check (
     pid >= 0 and running >= 0 and loop_lag >= 0 and memory >= 0 and rescued >= 0
   ),
-  constraint riverui_client_queues_object check (jsonb_typeof(queues) = 'object'),
+  constraint riverui_client_objects check (jsonb_typeof(queues) = 'object' and jsonb_typeof(periodic) = 'object'),
   constraint riverui_client_lengths check (
     char_length(id) between 1 and 100 and char_length(host) <= 255 and char_length(language) <= 100
     and char_length(version) <= 100 and char_length(release) <= 200 and char_length(declared_dead_by) <= 200
-    and octet_length(queues::text) <= 65536
+    and octet_length(queues::text) <= 65536 and octet_length(periodic::text) <= 65536
   )
 ) with (fillfactor = 50);
 
