@@ -45,7 +45,7 @@ class CollectorLimits:
     """Spans of ten seconds in one slice at most: an hour, where next to nothing ended."""
     ten_jobs: int = 20_000
     """That ended in ten minutes, above which a day is read in samples: what is left of them still
-    tells percentiles, and a day of ten million jobs takes Postgres three seconds instead of thirty.
+    tells percentiles, and a day of ten million jobs takes six seconds of Postgres's processor.
     """
     pairs: int = 200
     """Of queue and kind that are told apart."""
