@@ -386,6 +386,15 @@ class TestWriting:
         assert await boards[1].store()
         assert (await self.told(connection))[: len(before)] == before
 
+    async def test_after_all_was_deleted_they_begin_anew(
+        self, boards: list[Board], ended: int, connection: Connection
+    ) -> None:
+        assert await boards[0].store()
+        before = await self.told(connection)
+        await connection.execute("truncate riverui_rollup")
+        assert await boards[0].store()
+        assert set(before) <= set(await self.told(connection))
+
     async def test_a_gap_is_filled_from_the_rows(
         self, driver: Driver, boards: list[Board], connection: Connection
     ) -> None:

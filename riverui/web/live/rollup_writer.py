@@ -103,6 +103,9 @@ class RollupWriter:
             return False
         async with self._driver.reading() as executor:
             newest = (await ROLLUPS.on(executor).rollup_newest_list()).get(MINUTE)
+        if newest is None:
+            # Nothing yet, or not any more: somebody has deleted it.
+            self._stored.clear()
         age = timedelta.max if newest is None else self._clock() - newest
         ours = self._newest is not None and newest is not None and newest <= self._newest
         if not ours and age < self._times.abandoned:

@@ -36,6 +36,6 @@ async def delete(request: Request) -> Response:
     notice = Notice(
         level="success",
         title="Stored figures deleted",
-        details=("What ends from now on is stored again.",),
+        details=("They begin anew with what the rows of jobs tell.",),
     )
     return done(request, notice, next=url(request, "about"), changed="about")
