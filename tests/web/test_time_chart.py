@@ -94,7 +94,8 @@ def test_bars_stand_on_each_other_and_the_least_is_seen() -> None:
 
 def test_lines_have_gaps_where_nothing_is_told_and_points_are_seen() -> None:
     found = drawn(chart(line(2, 2, None, 1, None, 0, 0)))
-    assert path(found, "series-1") == "M5 0L15 0M35 500h0M55 1000L65 1000"
+    assert path(found, "chart-line") == "M5 0L15 0M55 1000L65 1000"
+    assert path(found, "chart-dot") == "M35 500h0"
     band = drawn(chart(line(2, None, 1, 1, shape=Shape.BAND)))
     assert path(band, "chart-band") == "M0 1000V0L5 0H10V1000zM20 1000V500L25 500L35 500H40V1000z"
 
@@ -112,6 +113,8 @@ def test_times_of_which_nothing_is_known_have_a_ground_of_their_own() -> None:
     empty = drawn(chart(bars(None), known=[False], nothing="No figures yet."))
     assert empty.one(class_="chart-nothing").text == "No figures yet."
     assert not found.all(class_="chart-nothing")
+    assert drawn(chart(bars(0, None))).all(class_="chart-nothing"), "there were no jobs"
+    assert not drawn(chart(line(0.0, None), unit=Unit.SECONDS)).all(class_="chart-nothing")
 
 
 def test_the_newest_column_is_hatched_while_its_time_is_not_over() -> None:
@@ -195,7 +198,8 @@ def test_a_chart_has_no_more_columns_than_a_phone_can_show() -> None:
 def test_a_sparkline_is_told_in_words_and_empty_without_values() -> None:
     found = parse(sparkline([1, None, 2], label=f"wait {EVIL}", unit=Unit.JOBS)).one("svg")
     assert found.attributes["aria-label"] == "wait <b>\"'&\\u202e"
-    assert found.one("path").attributes["d"] == "M5 500h0M25 0h0"
+    lines = [found.attributes["d"] for found in found.all("path")]
+    assert lines == ["", "M5 500h0M25 0h0"]
     assert sparkline([None, None], label="nothing", unit=Unit.JOBS) == ""
 
 

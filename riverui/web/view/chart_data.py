@@ -93,8 +93,11 @@ class TimeChart:
 
     @property
     def empty(self) -> bool:
-        """Return whether no column has a value."""
-        return all(value is None for series in self.series for value in series.values)
+        """Return whether there is nothing to see: no column has a value, or of jobs only zeros."""
+        values = (value for series in self.series for value in series.values)
+        if self.unit is Unit.JOBS:
+            return not any(values)
+        return all(value is None for value in values)
 
     def at(self, column: int) -> datetime:
         """Return when a column begins."""

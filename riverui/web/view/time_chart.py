@@ -91,7 +91,8 @@ def sparkline(
     return trusted(
         f'<svg class="spark" viewBox="0 0 {width} {_HIGH}" preserveAspectRatio="none" role="img"'
         f' aria-label="{html.escape(plain(label))}">'
-        f'<path class="chart-line {css}" d="{_line(values, axis)}"/></svg>'
+        f'<path class="chart-line {css}" d="{_line(values, axis)}"/>'
+        f'<path class="chart-dot {css}" d="{_dots(values, axis)}"/></svg>'
     )
 
 
@@ -202,6 +203,8 @@ def _shapes(chart: TimeChart, axis: Axis) -> str:
         if series.shape is Shape.BAND:
             drawn.append(f'<path class="chart-band {css}" d="{_area(series.values, axis)}"/>')
         drawn.append(f'<path class="chart-line {css}" d="{_line(series.values, axis)}"/>')
+        if dots := _dots(series.values, axis):
+            drawn.append(f'<path class="chart-dot {css}" d="{dots}"/>')
     return (
         f'<svg class="chart-shapes" viewBox="0 0 {max(chart.columns, 1) * _WIDE} {_HIGH}"'
         f' width="100%" height="100%" preserveAspectRatio="none">{"".join(drawn)}</svg>'
@@ -235,11 +238,16 @@ def _runs(values: Sequence[float | None], axis: Axis) -> Iterator[list[tuple[int
 
 
 def _line(values: Sequence[float | None], axis: Axis) -> str:
-    # A point alone is a line without length: its round ends show.
     return "".join(
-        f"M{run[0][0]} {run[0][1]}" + ("".join(f"L{x} {y}" for x, y in run[1:]) or "h0")
+        f"M{run[0][0]} {run[0][1]}" + "".join(f"L{x} {y}" for x, y in run[1:])
         for run in _runs(values, axis)
+        if len(run) > 1
     )
+
+
+def _dots(values: Sequence[float | None], axis: Axis) -> str:
+    """Return the points that stand alone, as lines without length: their round ends show."""
+    return "".join(f"M{run[0][0]} {run[0][1]}h0" for run in _runs(values, axis) if len(run) == 1)
 
 
 def _area(values: Sequence[float | None], axis: Axis) -> str:
