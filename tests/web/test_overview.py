@@ -299,7 +299,7 @@ async def test_who_may_see_figures_alone_gets_no_link_to_jobs(
         assert not [
             link.attributes["href"]
             for link in main.all("a")
-            if not link.attributes["href"].startswith(("/figures/", "/kinds/"))
+            if not link.attributes["href"].startswith(("/figures/", "/kinds"))
         ]
         assert lines(card(page, "spent"))[0][0] == "mail_send"
         assert not page.all("section", aria_labelledby="title-queues")
@@ -453,3 +453,36 @@ async def test_a_chart_that_there_is_not(client: httpx2.AsyncClient, made: MadeF
     told = await client.get("/figures/ended.json?window=2h")
     assert told.status_code == 400
     assert told.json()["message"].startswith("Unknown window")
+
+
+EVIL = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}}\u202e"
+
+
+async def test_names_are_text_everywhere(
+    client: httpx2.AsyncClient, made: MadeFigures, connection: AsyncConnection[Any]
+) -> None:
+    await factory.queue(connection, EVIL, paused_at=datetime.now(UTC))
+    await factory.job(connection, "available", queue=EVIL)
+    made.make = lambda window, queue, kind: figures(
+        window, lambda n: tally(3), pairs={(EVIL, EVIL): tally(3, failed=2)}
+    )
+    named = {"queue": EVIL, "kind": EVIL}
+    for path in ("/", str(httpx2.URL("/figures/wait", params=named)), "/queues"):
+        page = await home(client, path)
+        assert "<script>alert(1)</script>" in page.one("main").text
+        assert "\u202e" not in page.text
+        for element in page.one("main").walk():
+            assert element.tag not in ("script", "img", "style"), path
+            assert not any(name.startswith("on") for name in element.attributes)
+            href = element.attributes.get("href", "/")
+            assert href.startswith("/")
+            assert not href.startswith("//")
+    page = await home(client)
+    for name, text in (("spent", "kinds"), ("queues", "queues"), ("recently", "queues")):
+        (link,) = [
+            link.attributes["href"]
+            for link in card(page, name).all("a")
+            if link.attributes["href"] not in ("/queues", "/kinds", "/errors")
+        ]
+        assert link.startswith(f"/{text}/")
+        assert (await client.get(link)).status_code == 200

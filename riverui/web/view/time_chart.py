@@ -88,11 +88,13 @@ def sparkline(
         return Markup("")
     axis = value_axis(found, unit, logarithmic=unit is Unit.SECONDS)
     width = len(values) * _WIDE
+    dots = _dots(values, axis)
     return trusted(
         f'<svg class="spark" viewBox="0 0 {width} {_HIGH}" preserveAspectRatio="none" role="img"'
         f' aria-label="{html.escape(plain(label))}">'
         f'<path class="chart-line {css}" d="{_line(values, axis)}"/>'
-        f'<path class="chart-dot {css}" d="{_dots(values, axis)}"/></svg>'
+        + (f'<path class="chart-dot {css}" d="{dots}"/>' if dots else "")
+        + "</svg>"
     )
 
 
