@@ -236,6 +236,9 @@ async def test_the_table_is_taken_away(
 ) -> None:
     await failed(connection)
     assert (await client.get("/api/errors")).json()["remembered"]
+    await connection.execute("alter table riverui_error_group rename column title to another")
+    found = (await client.get("/api/errors")).json()
+    assert (found["remembered"], found["groups"]) == (False, 1)
     await connection.execute("drop table riverui_error_group")
     found = (await client.get("/api/errors")).json()
     assert (found["remembered"], found["groups"]) == (False, 1)
@@ -272,7 +275,9 @@ async def test_a_job_leads_to_its_group(client: httpx2.AsyncClient, connection: 
     plain = await failed(connection)
     traced = await failed(connection, "NoStock: 1", trace=PYTHON_TRACE, state="retryable")
     given = await failed(connection, "any", metadata={"riverui:fingerprint": "vendor down"})
-    for job_id in (plain, traced, given):
+    noise = "".join(f'  File "/app/m{n}.py", line {n}, in work\n' for n in range(900))
+    long = await failed(connection, "E: " + "é" * 9_000, trace=PYTHON_TRACE + noise + "E: end")
+    for job_id in (plain, traced, given, long):
         page = await get(client, f"/jobs/{job_id}")
         (link,) = [link for link in page.all("a") if link.text == "same error"]
         group = await get(client, link.attributes["href"] or "")

@@ -21,11 +21,12 @@ from riverui.domain.error_groups import (
     sighting,
 )
 from riverui.domain.fingerprints import ErrorSignature, error_signature
-from riverui.errors import DatabaseError, SchemaMissing
+from riverui.errors import DatabaseError
 from riverui.storage.interface import ERROR_GROUPS, ERRORS, Driver
 from riverui.storage.interface.error_groups import ERROR_GROUP_TABLE
 from riverui.web.config import DashboardConfig
 from riverui.web.live.cancelling import cancel_all
+from riverui.web.live.operation_run import UNEXPECTED
 from riverui.web.live.own_table import OwnTableWatch
 
 log = logging.getLogger("riverui.errors")
@@ -171,7 +172,7 @@ class ErrorGroups:
             self._reading = replace(self._reading, trouble=error.public)
         except Exception:
             log.exception("failed jobs could not be grouped")
-            raise
+            self._reading = replace(self._reading, trouble=UNEXPECTED)
         finally:
             now = self._clock()
             rest = max(self._limits.fresh_seconds, (now - started) * self._limits.rest)
@@ -212,8 +213,10 @@ class ErrorGroups:
         if remembered:
             try:
                 groups = await self._with_memory(groups)
-            except SchemaMissing:
-                # Somebody has taken the table away.
+            except DatabaseError as error:
+                # Somebody has taken the table away, or this user may not read it: the jobs are
+                # told all the same.
+                log.warning("what is remembered of errors could not be read: %s", error)
                 self._table.ask_again()
                 remembered = False
         self._reading = replace(
