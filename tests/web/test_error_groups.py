@@ -264,6 +264,41 @@ async def test_filters_and_orders(client: httpx2.AsyncClient, connection: Connec
         assert (await client.get(f"/errors{query}")).status_code == 400
 
 
+async def test_kinds_and_queues_lead_to_their_errors(
+    app: Starlette, client: httpx2.AsyncClient, reader: httpx2.AsyncClient, connection: Connection
+) -> None:
+    for n in range(8):
+        await failed(connection, f"error {chr(97 + n)}", kind="mail_send", queue="mail")
+    await failed(connection, "error c", kind="mail_send", queue="mail")
+    await failed(connection, "error x", kind="another", queue="mail")
+    page = await get(client, "/kinds/mail_send")
+    (card,) = [
+        card
+        for card in page.all("section", class_="card")
+        if card.attributes.get("aria-labelledby") == "title-errors"
+    ]
+    rows = [[cell.text for cell in row.all("td")][:2] for row in card.all("tr")[1:]]
+    assert rows[0] == ["error c", "2"]
+    assert len(rows) == 6
+    links = [link.attributes["href"] or "" for link in card.all("a")]
+    assert links[0] == "/errors?kind=mail_send"
+    assert "error c" in (await get(client, links[1])).text
+    page = await get(client, "/queues/mail")
+    (link,) = [link for link in page.all("a") if link.text == "by error"]
+    assert link.attributes["href"] == "/errors?queue=mail"
+    assert len(await titles(client, "?queue=mail")) == 9
+    assert "by error" in (await get(reader, "/queues/mail")).text
+    only = create_app(
+        app.state.dashboard.driver,
+        authenticate=lambda connection: Access(rights=frozenset({"figures.read", "queues.read"})),
+    )
+    async with browser(only) as stranger:
+        assert "error c" not in (await stranger.get("/kinds/mail_send")).text
+        assert "by error" not in (await stranger.get("/queues/mail")).text
+    await only.state.dashboard.figures.close()
+    await app.state.dashboard.figures.close()
+
+
 async def test_nothing_has_failed(client: httpx2.AsyncClient) -> None:
     assert "No failed jobs" in (await get(client, "/errors")).text
     assert "Error not found" in (await get(client, f"/errors/{REFUSED}", 404)).text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -59,6 +60,8 @@ class QueuesShow:
     kinds: tuple[KindLine, ...]
     failures: tuple[JobListRow, ...]
     failures_url: str
+    errors_url: str
+    """Its failed jobs by their errors; empty where there are none."""
     self_url: str
     problem: Problem | None
     """Why kinds and failures are missing."""
@@ -109,6 +112,9 @@ async def show(request: Request) -> Response:
                 for kind, counts in kinds
             ),
             failures=tuple(failures),
+            errors_url=f"{url(request, 'errors.index')}?{urlencode({'queue': name})}"
+            if failures
+            else "",
             failures_url=jobs_url(request, (of_queue,), FAILED),
             self_url=address(window),
             problem=problem,
