@@ -54,6 +54,7 @@ def path(entry: GuardedRoute, **params: object) -> str:
         "field": "args",
         "name": "default",
         "fingerprint": error_signature("it broke").fingerprint,
+        "kind": "test_kind",
     }
     known |= {"hash": "x", "path": "app.css"}
     if entry.name == "health":
