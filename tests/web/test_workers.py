@@ -141,6 +141,23 @@ async def test_a_silent_client_and_what_comes_of_that(
 
 
 @pytest.mark.usefixtures("line")
+async def test_a_client_started_again_under_its_old_id_is_told_from_the_dead_one(
+    client: httpx2.AsyncClient, connection: Connection
+) -> None:
+    now = datetime.now(UTC)
+    await client_row(connection, "one", 2, pid=1)
+    await client_row(connection, "one", pid=2, registered_at=now - timedelta(minutes=1))
+    for ago, jobs in ((300, 2), (30, 1)):
+        for _ in range(jobs):
+            await held(connection, "one", attempted_at=now - timedelta(seconds=ago))
+    dead, living = cards(await get(client))
+    assert "process 1" in dead.text
+    assert "its 2 jobs are rescued" in dead.text
+    assert "process 2" in living.text
+    assert "1 running" in living.text
+
+
+@pytest.mark.usefixtures("line")
 async def test_rescue_now(
     client: httpx2.AsyncClient,
     reader: httpx2.AsyncClient,

@@ -214,7 +214,7 @@ async def index(request: Request) -> Response:
     rows = (*found.living, *found.dead)
     return serializers.reply(
         Clients(
-            data=[Client.of(row, found.held.get(row.id)) for row in rows],
+            data=[Client.of(row, found.holding(row)) for row in rows],
             seen=[Seen.of(client) for client in found.seen],
             heartbeats=found.has_table,
         )

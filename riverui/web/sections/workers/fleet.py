@@ -5,8 +5,9 @@ took.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from riverui.domain.clock import LAST
 from riverui.errors import DatabaseError
 from riverui.storage.interface import CLIENTS, OWN_TABLES, Driver, Executor
 from riverui.storage.interface.clients import CLIENT_TABLE, ClientRow, SeenClient
@@ -42,6 +43,22 @@ class Fleet:
     """Whether there is a table for signs of life."""
     problem: DatabaseError | None
     """Why something of this could not be read."""
+
+    def holding(self, row: ClientRow) -> SeenClient | None:
+        """Return what jobs tell of this life of a client: one that was killed and started again
+        under its old id has two, until the first is declared dead.
+        """
+        client = self.held.get(row.id)
+        begun = sorted(each.registered_at for each in self.living if each.id == row.id)
+        if client is None or len(begun) < 2:
+            return client
+        until = next((at for at in begun if at > row.registered_at), LAST)
+        jobs = [
+            job
+            for job in client.held
+            if job.attempted_at and row.registered_at <= job.attempted_at < until
+        ]
+        return replace(client, running=len(jobs), held=jobs)
 
 
 async def read(driver: Driver) -> Fleet | None:

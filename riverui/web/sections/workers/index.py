@@ -150,7 +150,7 @@ async def index(request: Request) -> Response:
 
 
 def _card(request: Request, row: ClientRow, found: fleet.Fleet) -> ClientCard:
-    lag, held = row.loop_lag, _held(request, row.id, found.held.get(row.id))
+    lag, held = row.loop_lag, _held(request, row.id, found.holding(row))
     holds = held.running > 0 or found.capped
     return ClientCard(
         row=row,
