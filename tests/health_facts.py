@@ -11,6 +11,7 @@ from riverui.domain.figures import WINDOWS, FigureColumn, Figures, Tally
 from riverui.domain.health_facts import (
     DatabaseState,
     HealthFacts,
+    LostJobs,
     OverdueJobs,
     QueueWaiting,
     RunningJob,
@@ -160,7 +161,7 @@ def facts(**fields: Any) -> HealthFacts:
         leader=leader(),
         running=RunningJobs(jobs=running(), cap=1_000),
         overdue=OverdueJobs(jobs=0, cap=1_000, oldest_at=None),
-        lost=(),
+        lost=LostJobs(jobs=(), whole=True),
         database=database(),
         hour=figures(),
     )

@@ -19,7 +19,7 @@ from riverui.domain.health_facts import (
     ReportingClient,
     UsualHour,
 )
-from riverui.domain.health_late import waiting_long
+from riverui.domain.health_late import late_queues, waiting_long
 from riverui.domain.health_success import failing_kinds
 from riverui.domain.health_verdict import judge
 from riverui.domain.job_facts import Unread
@@ -36,8 +36,10 @@ _QUEUES = 200
 """Queues that are looked at, as many as the list of queues shows."""
 _CLIENTS = 500
 """Clients whose signs of life are read, the longest silent first."""
+_WAITING = 20
+"""Queues whose own figures are read, the longest waiting first: they tell what is usual there."""
 _LATE = 3
-"""Queues that are looked into because their oldest job waits."""
+"""Queues that are looked into, the latest first."""
 _KINDS = 10
 """Kinds whose own figures are read: those that failed most, and those that late queues hold."""
 _ERRORS = 20
@@ -126,6 +128,7 @@ async def health_facts(
             return facts
         if usual is not None:
             facts = await _weekly(usual, facts)
+            facts = await _closer(reading, figures, facts)
         blamed = judge(facts).success.culprit
         if blamed is not None and blamed.what == "kind":
             facts = replace(facts, errors=await _errors(reading, blamed.name))
@@ -176,6 +179,7 @@ async def _first(reading: _Reading, figures: Reader | None, now: datetime) -> He
             now=now,
             queues=queues,
             queue_cap=_CAP,
+            queue_limit=_QUEUES,
             leader=leader,
             running=unread,
             overdue=unread,
@@ -196,6 +200,7 @@ async def _first(reading: _Reading, figures: Reader | None, now: datetime) -> He
         now=now,
         queues=queues,
         queue_cap=_CAP,
+        queue_limit=_QUEUES,
         leader=leader,
         running=await reading.fact(lambda db: HEALTH.on(db).health_running(cap=_CAP)),
         overdue=overdue,
@@ -223,22 +228,28 @@ async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClien
 
 
 async def _closer(reading: _Reading, figures: Reader | None, facts: HealthFacts) -> HealthFacts:
-    """Return the facts with what is known of the queues and kinds that look wrong."""
-    late = [row.queue.name for row in waiting_long(facts)[:_LATE]]
-    waiting: dict[str, QueueWaiting | Unread] = {}
+    """Return the facts with what is known of the queues and kinds that look wrong, besides what
+    they have already.
+    """
+    hour = WINDOWS["1h"]
+    if figures is not None:
+        waits = [row.queue.name for row in waiting_long(facts)[:_WAITING]]
+        read = {
+            name: await figures.read(hour, queue=name)
+            for name in waits
+            if name not in facts.queue_hours
+        }
+        facts = replace(facts, queue_hours={**facts.queue_hours, **read})
+    late = [queue.name for queue in late_queues(facts)[:_LATE] if queue.name not in facts.waiting]
     if late and reading.capable:
         found = await reading.fact(lambda db: HEALTH.on(db).health_waiting(late, now=facts.now))
-        waiting = {name: found if isinstance(found, Unread) else found[name] for name in late}
+        more = {name: found if isinstance(found, Unread) else found[name] for name in late}
+        facts = replace(facts, waiting={**facts.waiting, **more})
     if figures is None or isinstance(facts.hour, Unread):
-        return replace(facts, waiting=waiting)
-    kinds = _suspects(facts, waiting)
-    hour = WINDOWS["1h"]
-    return replace(
-        facts,
-        waiting=waiting,
-        queue_hours={name: await figures.read(hour, queue=name) for name in late},
-        kind_hours={name: await figures.read(hour, kind=name) for name in kinds},
-    )
+        return facts
+    kinds = [kind for kind in _suspects(facts, facts.waiting) if kind not in facts.kind_hours]
+    hours = {name: await figures.read(hour, kind=name) for name in kinds}
+    return replace(facts, kind_hours={**facts.kind_hours, **hours})
 
 
 def _suspects(facts: HealthFacts, waiting: Mapping[str, QueueWaiting | Unread]) -> list[str]:

@@ -58,9 +58,9 @@ def backlog(
     `words` tell how long it waits; `others` is a sentence about further queues.
     """
     oldest = f"its oldest job has waited {words}"
-    found = facts.waiting.get(queue)
-    waiting = Unread(why="It was not read.") if found is None else found
+    waiting = facts.waiting.get(queue, Unread(why="It was not read."))
     checks: list[Callable[[], Finding]] = [
+        lambda: _worked(facts, queue, waiting, oldest),
         lambda: _retries(queue, waiting, oldest),
         lambda: _flood(facts, queue, waiting, oldest),
         lambda: _slow(facts, queue, oldest),
@@ -74,6 +74,38 @@ def backlog(
             break
     causes[-1] = replace(causes[-1], level=level, detail=f"{causes[-1].detail} {others}".strip())
     return causes
+
+
+def _worked(facts: HealthFacts, queue: str, waiting: QueueWaiting | Unread, oldest: str) -> Finding:
+    """Return whether the kind that waits most is worked at all."""
+    name, label = "kinds", "Its kinds are worked"
+    if isinstance(waiting, Unread):
+        return unmeasured(name, label, waiting)
+    if not waiting.kinds:
+        return passed(name, label, "Nothing of it waits any more.")
+    kind, owned = max(waiting.kinds.items(), key=lambda item: item[1].jobs)
+    hour, share = facts.kind_hours.get(kind), owned.jobs / waiting.looked_at
+    if isinstance(facts.running, Unread) or facts.running.full or hour is None or not hour.complete:
+        return unmeasured(name, label, f"Whether {cut(kind)} is worked was not measured.")
+    total = hour.total
+    runs = any(job.kind == kind for job in facts.running.jobs)
+    if runs or total.ended or total.failed or owned.retries or share < CULPRIT_SHARE:
+        return passed(name, label, f"Jobs of {cut(kind)}, which waits most, are worked.")
+    evidence = f"No job of {cut(kind)} was worked in the last hour, while others of its queue are."
+    return Finding(
+        check=failed(name, label, evidence),
+        cause=Cause.UNKNOWN_KIND,
+        label=f"Nobody works {cut(kind)}.",
+        headline=(
+            f"It owns {percent(share)} of what waits in queue {cut(queue)}, and none was worked in"
+            f" the last hour. {oldest[0].upper()}{oldest[1:]}."
+        ),
+        detail="Its clients most likely have no worker for this kind.",
+        culprit=culprit("kind", kind, share),
+        action=HealthAction(
+            label="See what waits", page="jobs", state="available", queue=queue, kind=kind
+        ),
+    )
 
 
 def _retries(queue: str, waiting: QueueWaiting | Unread, oldest: str) -> Finding:
@@ -197,6 +229,15 @@ def _limits(
     known: Usual | None,
 ) -> Finding:
     """Return that all clients of a queue are busy: what is left where jobs are taken, and wait."""
+    if isinstance(waiting, Unread):
+        words = f"{oldest[0].upper()}{oldest[1:]}; why could not be read."
+        return Finding(
+            check=failed("waits", "Nothing waits for longer than usual", words),
+            cause=Cause.LATE,
+            label=f"Queue {cut(queue)} is behind.",
+            headline=words,
+            action=HealthAction(label="Open the queue", page="queue", name=queue),
+        )
     now = recent(facts.queue_hours.get(queue), facts)
     minutes = RECENT / timedelta(minutes=1)
     ended = f"; {now.ended / minutes:,.0f} a minute end" if now else ""
@@ -205,7 +246,7 @@ def _limits(
         if now and known
         else ""
     )
-    count = "" if isinstance(waiting, Unread) else f"{jobs(waiting.jobs, waiting.cap)} wait; "
+    count = f"{jobs(waiting.jobs, waiting.cap)} wait; "
     evidence = f"{count}{jobs(running)} running{_slots(facts, queue)}{ended}{normal}."
     return Finding(
         check=failed("limits", "Its clients have free slots", evidence),

@@ -27,6 +27,7 @@ LOST_AFTER = timedelta(minutes=5)
 """
 OVERRUN_TIMES = 10.0
 """How many times as long as the slowest of its kind a job may run before its client is doubted."""
+_UNREAD = Unread(why="It was not read.")
 NOT_TAKEN_AFTER = timedelta(minutes=1)
 """How long jobs of a queue may wait without any being taken: clients poll every second."""
 
@@ -44,7 +45,7 @@ def lost_clients(facts: HealthFacts) -> Mapping[str, Sequence[RunningJob]] | Non
     for job in facts.running.jobs:
         if job.client:
             held.setdefault(job.client, []).append(job)
-    full = len(facts.running.jobs) >= facts.running.cap
+    full = facts.running.full
     first = leader_id(facts)
     lost = {}
     for client, own in held.items():
@@ -74,10 +75,14 @@ def unserved(facts: HealthFacts) -> list[LateQueue]:
     if gone is None or isinstance(facts.running, Unread):
         return []
     busy = {job.queue for job in facts.running.jobs if job.client not in gone}
+    known = {job.queue for job in facts.running.jobs}
     found = []
     for late in late_queues(facts):
         waiting = facts.waiting.get(late.name)
         if late.name in busy or waiting is None or isinstance(waiting, Unread):
+            continue
+        if facts.running.full and late.row.running and late.name not in known:
+            # Its running jobs are not among those that were read.
             continue
         if waiting.taken_at is None or facts.now - waiting.taken_at >= NOT_TAKEN_AFTER:
             found.append(late)
@@ -90,15 +95,19 @@ def served(facts: HealthFacts) -> Finding:
     if isinstance(facts.queues, Unread):
         return unmeasured(name, label, facts.queues)
     late = late_queues(facts)
+    if not late and len(facts.queues) >= facts.queue_limit:
+        words = f"Only the first {facts.queue_limit:,} queues were looked at."
+        return unmeasured(name, label, words)
     if not late:
         return passed(name, label, "No queue waits for longer than usual.")
     if isinstance(facts.running, Unread):
         return unmeasured(name, label, facts.running)
     idle = unserved(facts)
-    unread = [found for q in late if isinstance(found := facts.waiting.get(q.name), Unread)]
+    unread = [q.name for q in late if isinstance(facts.waiting.get(q.name, _UNREAD), Unread)]
     if not idle:
         if unread:
-            return unmeasured(name, label, unread[0])
+            words = f"Whether jobs of {among(unread)} are being taken was not read."
+            return unmeasured(name, label, words)
         return passed(name, label, f"Jobs of {among(q.name for q in late)} are being taken.")
     worst, gone = idle[0], lost_clients(facts) or {}
     alive = any(job.client not in gone for job in facts.running.jobs)
@@ -119,8 +128,11 @@ def served(facts: HealthFacts) -> Finding:
             action=HealthAction(label="See the queues", page="queues"),
         )
     waits = available([worst.row], facts)
-    taken = facts.waiting.get(worst.name)
-    at = taken.taken_at if taken is not None and not isinstance(taken, Unread) else None
+    taken = facts.waiting.get(worst.name, _UNREAD)
+    at = None if isinstance(taken, Unread) else taken.taken_at
+    kinds = () if isinstance(taken, Unread) else tuple(taken.kinds)
+    only = f"Or its clients have no worker for {cut(kinds[0])}." if len(kinds) == 1 else ""
+    others = f"{among(q.name for q in idle[1:])} wait too." if len(idle) > 1 else ""
     since = f"the last one {duration(facts.now - at)} ago" if at else "none lately"
     evidence = f"No job of queue {cut(worst.name)} is running, and nobody takes any: {since}."
     return Finding(
@@ -129,7 +141,7 @@ def served(facts: HealthFacts) -> Finding:
         cause=Cause.NOBODY_WORKS,
         label=f"Nobody works queue {cut(worst.name)}.",
         headline=f"{waits[0].upper()}{waits[1:]} wait, the oldest for {worst.words}.",
-        detail=f"{among(q.name for q in idle[1:])} wait too." if len(idle) > 1 else "",
+        detail=f"{only} {others}".strip(),
         culprit=culprit("queue", worst.name, worst.row.available / count)
         if count and worst.row.available * 2 >= count
         else None,
@@ -147,7 +159,10 @@ def clients(facts: HealthFacts) -> Finding:
         if any(_old(job, facts) and not _known(job, facts) for job in facts.running.jobs):
             evidence = "Jobs run for long, of kinds whose usual run time is not known."
             return unmeasured(name, label, evidence)
-        evidence = f"{jobs(len(facts.running.jobs), facts.running.cap)} running, none of them lost."
+        if facts.running.full:
+            evidence = f"Only the first {facts.running.cap:,} running jobs were read."
+            return unmeasured(name, label, evidence)
+        evidence = f"{jobs(len(facts.running.jobs))} running, none of them lost."
         return passed(name, label, evidence)
     client, own = max(lost.items(), key=lambda item: len(item[1]))
     total = sum(map(len, lost.values()))

@@ -31,6 +31,11 @@ class RunningJobs:
     jobs: Sequence[RunningJob]
     cap: int
 
+    @property
+    def full(self) -> bool:
+        """Return whether there may be more."""
+        return len(self.jobs) >= self.cap
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WaitingKind:
@@ -99,6 +104,15 @@ class LostJob:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LostJobs:
+    """Those that a bounded look found."""
+
+    jobs: Sequence[LostJob]
+    whole: bool
+    """Whether all jobs that may be tried again were looked at."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OpenTransaction:
     """A transaction of somebody else in the same database."""
 
@@ -159,10 +173,12 @@ class HealthFacts:
     queues: Sequence[QueueListRow] | Unread
     queue_cap: int = 1_000
     """Up to which jobs of a queue were counted."""
+    queue_limit: int = 200
+    """Up to how many queues were read."""
     leader: LeaderRow | Unread | None
     running: RunningJobs | Unread
     overdue: OverdueJobs | Unread
-    lost: Sequence[LostJob] | Unread
+    lost: LostJobs | Unread
     database: DatabaseState | Unread
     hour: Figures | Unread
     """Of everything, in minutes."""

@@ -99,6 +99,9 @@ def _paused(facts: HealthFacts) -> Finding:
         if row.queue.paused_at is not None and waited(row, facts) >= WAIT_WARN_FLOOR
     ]
     if not held:
+        if len(facts.queues) >= facts.queue_limit:
+            words = f"Only the first {facts.queue_limit:,} queues were looked at."
+            return unmeasured(name, label, words)
         paused = sum(row.queue.paused_at is not None for row in facts.queues)
         if paused:
             verb = "is" if paused == 1 else "are"

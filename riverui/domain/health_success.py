@@ -222,11 +222,14 @@ def _poison(facts: HealthFacts) -> Finding:
         return unmeasured(name, label, facts.lost)
     found = [
         job
-        for job in facts.lost
+        for job in facts.lost.jobs
         if job.rescues >= POISONED_FROM
         and job.attempted_at is not None
         and facts.now - job.attempted_at <= POISONED_WITHIN
     ]
+    if not found and not facts.lost.whole:
+        words = "More jobs wait to be tried again than were looked at."
+        return unmeasured(name, label, words)
     if not found:
         return passed(name, label, "No unfinished job was rescued twice from a lost worker.")
     worst = max(found, key=lambda job: (job.rescues, job.id))

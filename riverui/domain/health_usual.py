@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from math import sqrt
 
 from riverui.domain.clock import duration
 from riverui.domain.figures import Figures, Tally
@@ -47,6 +48,10 @@ FAILING_TRUSTED = 0.20
 """The largest share (0 to 1) that counts as usual because it was so in the hour before."""
 FEWEST_FAILURES = 10
 """Failed attempts within RECENT from which they are told: a single job's retries make fewer."""
+CHANCE = 5.0
+"""Times the square root of the failures that are usual within RECENT, by which there must be more:
+three would do for failures apart, but they come in clusters, since jobs that fail are tried again.
+"""
 
 PENDING_WARN_TIMES = 2.0
 """How many times as many waiting jobs as usual make a late queue worth a warning."""
@@ -155,6 +160,10 @@ def grade_failing(share: float, failures: int, known: Usual | None) -> Level:
     if failures < FEWEST_FAILURES or share < FAILING_WARN_FLOOR:
         return Level.OK
     normal = usual_failing(known)
+    expected = normal * failures / share
+    if failures - expected < CHANCE * sqrt(expected):
+        told = known is not None and not known.weekly and share >= FAILING_TRUSTED
+        return Level.WARN if told else Level.OK
     if share >= max(FAILING_CRITICAL_FLOOR, normal * FAILING_CRITICAL_TIMES):
         return Level.CRITICAL
     if share >= max(FAILING_WARN_FLOOR, normal * FAILING_WARN_TIMES):

@@ -81,8 +81,11 @@ async def test_jobs_that_were_lost_again_and_again(driver: Driver, connection: C
     await rescued(4, "completed")
     async with driver.reading() as db:
         found = await HEALTH.on(db).health_lost()
-        assert [(row.id, row.rescues) for row in found] == [(often, 5), (twice, 2)]
-        assert len(await HEALTH.on(db).health_lost(limit=1)) == 1
+        assert [(row.id, row.rescues) for row in found.jobs] == [(often, 5), (twice, 2)]
+        assert found.whole
+        assert len((await HEALTH.on(db).health_lost(limit=1)).jobs) == 1
+        some = await HEALTH.on(db).health_lost(seen=2)
+        assert (len(some.jobs), some.whole) == (2, False)
 
 
 async def state(driver: Driver) -> DatabaseState:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from riverui.domain.health_facts import (
     DatabaseState,
-    LostJob,
+    LostJobs,
     OverdueJobs,
     QueueWaiting,
     RunningJobs,
@@ -39,9 +39,9 @@ class HealthExecutor(Protocol):
         """
         ...
 
-    async def health_lost(self, *, limit: int = 20) -> Sequence[LostJob]:
+    async def health_lost(self, *, seen: int = 500, limit: int = 20) -> LostJobs:
         """Return unfinished jobs that were rescued more than once, the most often rescued first, of
-        those that a bounded look finds.
+        the `seen` of each state that come first.
         """
         ...
 

@@ -9,6 +9,7 @@ from typing import Any
 from riverui.domain.health_facts import (
     DatabaseState,
     LostJob,
+    LostJobs,
     OpenTransaction,
     OverdueJobs,
     QueueWaiting,
@@ -17,6 +18,9 @@ from riverui.domain.health_facts import (
     WaitingKind,
 )
 from riverui.storage.postgres.statements import Statements
+
+_TRIED = 100
+"""Jobs whose metadata is looked into: it may be large."""
 
 
 class HealthStatements(Statements):
@@ -65,12 +69,16 @@ class HealthStatements(Statements):
             for row in counts.records()
         }
 
-    async def health_lost(self, *, limit: int = 20) -> Sequence[LostJob]:
+    async def health_lost(self, *, seen: int = 500, limit: int = 20) -> LostJobs:
         """Return unfinished jobs that were rescued more than once, the most often rescued first, of
-        those that a bounded look finds.
+        the `seen` of each state that come first.
         """
-        rows = await self._rows("health_lost", {"limit": limit})
-        return [LostJob(**row._asdict()) for row in rows.records()]
+        row = await self._row("health_tried", {"seen": seen, "most": _TRIED})
+        whole = row.most < seen and len(row.ids) < _TRIED
+        if not row.ids:
+            return LostJobs(jobs=(), whole=whole)
+        rows = await self._rows("health_lost", {"ids": row.ids, "limit": limit})
+        return LostJobs(jobs=[LostJob(**row._asdict()) for row in rows.records()], whole=whole)
 
     async def health_database(self) -> DatabaseState:
         """Return what the server tells of transactions, locks and notifications."""

@@ -70,25 +70,29 @@ group by q.name, left(x.client, 200)
 order by taken_at desc
 limit 200;
 
--- name: health_lost
--- Rescued jobs are tried again: they run, or wait for it. Metadata is looked into last, since it may be large.
-with tried as materialized (
-  select x.id
+-- name: health_tried
+-- Rescued jobs are tried again: they run, or wait for it. `most` is how many of a state were looked at.
+with seen as materialized (
+  select s.state, x.id, x.attempt
   from unnest('{running,available,retryable}'::text[]::/* schema */river_job_state[]) as s (state)
   cross join lateral (
     select j.id, j.attempt from /* schema */river_job j
     where j.state = s.state
     order by j.queue, j.priority, j.scheduled_at
-    limit 500
+    limit :seen::bigint
   ) x
-  where x.attempt > 1
-  order by x.attempt desc
-  limit 100
 )
+select
+  coalesce((select max(n.jobs) from (select count(*) as jobs from seen w group by w.state) n), 0) as most,
+  array(
+    select w.id from seen w where w.attempt > 1 order by w.attempt desc limit :most::bigint
+  ) as ids;
+
+-- name: health_lost
 select j.id, left(j.queue, 200) as queue, left(j.kind, 200) as kind, (j.metadata ->> 'river:rescue_count')::int
   as rescues, j.attempted_at
 from /* schema */river_job j
-where j.id = any(array(select t.id from tried t))
+where j.id = any(:ids::bigint[])
   and case
     when jsonb_typeof(j.metadata -> 'river:rescue_count') = 'number'
       and j.metadata ->> 'river:rescue_count' ~ '^\d{1,6}$'
