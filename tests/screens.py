@@ -26,6 +26,7 @@ THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 FIRST_JOB = "a[href*='/jobs/']:not([href*='/bulk'])"
 
 SCREENS = {
+    "overview": "",
     "jobs": "jobs",
     "jobs-running": "jobs?state=running",
     "jobs-retryable": "jobs?state=retryable",

@@ -29,6 +29,7 @@ FOLLOWED = (
     "/queues",
     "/errors",
     "/operations",
+    "/periodic",
     "/workers",
     "/about",
     "/api/jobs/export?",

@@ -262,6 +262,24 @@ async def test_without_figures_the_rest_of_the_page_is_there(
     await app.state.dashboard.counts.close()
 
 
+async def test_figures_of_real_rows_are_there_at_the_first_look(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    at = datetime.now(UTC) - timedelta(seconds=30)
+    ended = {"finalized_at": at, "attempted_at": at - timedelta(seconds=4), "kind": "mail"}
+    for _ in range(5):
+        await factory.job(connection, "completed", scheduled_at=at - timedelta(seconds=64), **ended)
+    await factory.job(connection, "discarded", **ended)
+    page = await home(client)
+    legend = [line.text for line in card(page, "ended").one(class_="chart-legend").all("li")]
+    assert legend[0] == "completed 5"
+    assert legend[-1] == "discarded 1"
+    assert lines(card(page, "spent"))[0][:1] == ["mail"]
+    wait = (await client.get("/figures/wait.json")).json()["columns"]
+    assert [55 < column["p95"] < 65 for column in wait if column["p95"]] == [True]
+    assert "rows of jobs" in page.one(class_="figures-note").text
+
+
 @pytest.mark.parametrize("window", ["", "90d"])
 async def test_a_new_database_says_that_nothing_waits(
     client: httpx2.AsyncClient, made: MadeFigures, window: str
