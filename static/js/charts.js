@@ -5,19 +5,19 @@ import { clock } from "./times.js";
 const tip = document.createElement("div");
 tip.className = "chart-tip";
 tip.hidden = true;
-tip.setAttribute("aria-hidden", "true"); // each column has the same as its name
+tip.setAttribute("aria-hidden", "true"); // columns have it as their names
 document.body.append(tip);
 const place = new CSSStyleSheet(); // where it stands
 document.adoptedStyleSheets.push(place);
 
 let shown = null; // the column that the tip stands at
-let firstTap = false; // a finger points at a column that was not shown before: its link is for the second tap
+let firstTap = false; // of a finger on a column: its link is for the second
 
 const isLocal = () => root.dataset.time === "local";
 const columnsOf = (plot) => all(".chart-hit", plot);
 const nth = (columns, n) => columns[Math.max(0, Math.min(columns.length - 1, n))];
 
-/** Returns what the column says, its time first, in this browser's zone where times are shown so. */
+/** Returns what the column says, its time first, in the zone that the page shows times in. */
 function linesOf(column) {
   const [, when, what] = /^(.*?): (.*)$/s.exec(column.getAttribute("aria-label"));
   const plot = column.closest("[data-chart]");
