@@ -52,6 +52,7 @@ def _report(environ: Mapping[str, str], flags: Mapping[str, Any]) -> HealthRepor
     import time
 
     from riverui.actions.health import health_report
+    from riverui.domain.figures import WINDOWS
     from riverui.storage.connect import connect
     from riverui.web.config import DashboardConfig
     from riverui.web.live.collector import Collector
@@ -67,9 +68,12 @@ def _report(environ: Mapping[str, str], flags: Mapping[str, Any]) -> HealthRepor
         figures, until = Collector(driver, DashboardConfig()), time.monotonic() + _PATIENCE
         try:
             await driver.ping()
-            await figures.tick()
-            while time.monotonic() < until and await figures.fill():
-                pass
+            whole = False
+            while not whole and time.monotonic() < until:
+                await figures.tick()
+                while time.monotonic() < until and await figures.fill():
+                    pass
+                whole = figures.known(WINDOWS["1h"]).complete
             return await health_report(
                 driver, figures, usual=StoredFigures(driver), marks=Marks(driver)
             )

@@ -47,7 +47,9 @@ FAILING_CRITICAL_FLOOR = 0.05
 FAILING_TRUSTED = 0.20
 """The largest share (0 to 1) that counts as usual because it was so in the hour before."""
 FEWEST_FAILURES = 10
-"""Failed attempts within RECENT from which they are told: a single job's retries make fewer."""
+"""Failed attempts within RECENT, more than usual, from which they are told: a single job's retries
+make fewer.
+"""
 CHANCE = 5.0
 """Times the square root of the failures that are usual within RECENT, by which there must be more:
 three would do for failures apart, but they come in clusters, since jobs that fail are tried again.
@@ -161,15 +163,14 @@ def grade_failing(share: float, failures: int, known: Usual | None) -> Level:
         return Level.OK
     normal = usual_failing(known)
     expected = normal * failures / share
-    if failures - expected < CHANCE * sqrt(expected):
-        told = known is not None and not known.weekly and share >= FAILING_TRUSTED
-        return Level.WARN if told else Level.OK
-    if share >= max(FAILING_CRITICAL_FLOOR, normal * FAILING_CRITICAL_TIMES):
-        return Level.CRITICAL
-    if share >= max(FAILING_WARN_FLOOR, normal * FAILING_WARN_TIMES):
-        return Level.WARN
+    if failures - expected >= max(FEWEST_FAILURES, CHANCE * sqrt(expected)):
+        if share >= max(FAILING_CRITICAL_FLOOR, normal * FAILING_CRITICAL_TIMES):
+            return Level.CRITICAL
+        if share >= max(FAILING_WARN_FLOOR, normal * FAILING_WARN_TIMES):
+            return Level.WARN
     if known is not None and not known.weekly and share >= FAILING_TRUSTED:
-        return Level.WARN
+        # It may have been wrong all along, but not if it was far less before.
+        return Level.WARN if normal * FAILING_WARN_TIMES >= FAILING_TRUSTED else Level.OK
     return Level.OK
 
 

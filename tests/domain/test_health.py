@@ -191,7 +191,7 @@ def test_failures_beside_what_is_usual(failed: float, usually: float | None, lev
     assert grade_failing(failed, 9, known) is Level.OK, "a single job's retries"
 
 
-@pytest.mark.parametrize(("failures", "level"), [(14, Level.OK), (20, Level.CRITICAL)])
+@pytest.mark.parametrize(("failures", "level"), [(14, Level.OK), (21, Level.CRITICAL)])
 def test_what_may_be_chance_is_not_told(failures: int, level: Level) -> None:
     known = usual(figures(lambda _: tally(96, 4)), None, facts())
     assert grade_failing(failures / 114, failures, known) is level

@@ -17,7 +17,7 @@ def _past(past: Past) -> None:
     past.marks.append((past.now - _DEPLOYED, "v1.4.2"))
     for _ in past.fail(
         "email_send",
-        110,
+        170,
         since=_DEPLOYED - timedelta(seconds=30),
         until=timedelta(seconds=5),
         error=_ERROR,
@@ -31,5 +31,5 @@ INCIDENT = Incident(
     " with a TypeError.",
     cause=Cause.DEPLOY,
     past=_past,
-    troubles={"email_send": Trouble(failing=0.6, error=_ERROR)},
+    troubles={"email_send": Trouble(failing=0.8, error=_ERROR)},
 )
