@@ -185,7 +185,7 @@ def clients(facts: HealthFacts) -> Finding:
             f"{cut(client)} {silent} and still holds {jobs(len(own))}:"
             f" {among(kind for kind, _ in kinds.most_common())}."
         ),
-        detail=f"{others.strip()} They run again once they are rescued.".strip(),
+        detail=f"{others.strip()} What it holds runs again once it is rescued.".strip(),
         culprit=culprit("client", client, len(own) / total) if len(own) * 2 >= total else None,
         action=HealthAction(
             label="See what it holds", page="jobs", state="running", queue=own[0].queue

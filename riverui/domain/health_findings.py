@@ -46,19 +46,21 @@ def failed(name: str, label: str, evidence: str) -> Check:
 
 
 def told(findings: Sequence[Finding], calm: HealthSection) -> HealthSection:
-    """Return a section that tells the worst finding, the first of those that are equally bad; or
-    the calm one with these checks.
+    """Return a section that tells the worst finding, the first of those that are equally bad, and
+    what else was found; or the calm one with these checks.
     """
     checks = tuple(finding.check for finding in findings)
     worst = max(findings, key=lambda finding: finding.level.badness, default=None)
     if worst is None or worst.level is Level.OK:
         return replace(calm, checks=checks)
+    others = [found.label for found in findings if found is not worst and found.label]
+    besides = f"Besides: {' '.join(others)}" if others else ""
     return HealthSection(
         name=calm.name,
         label=worst.label,
         level=worst.level,
         headline=worst.headline,
-        detail=worst.detail,
+        detail=f"{worst.detail} {besides}".strip(),
         cause=worst.cause,
         checks=checks,
         culprit=worst.culprit,

@@ -580,6 +580,7 @@ def test_the_worst_is_told_first() -> None:
     report = judge(late(queues=[held, queue(available=4_000, waits=HOUR, running=8)]))
     assert (report.level, report.cause) == (Level.CRITICAL, Cause.LIMITS)
     assert found(report) == {"paused", "limits"}
+    assert report.flow.detail == "Besides: Queue hooks is paused."
 
 
 def test_names_are_bounded() -> None:
