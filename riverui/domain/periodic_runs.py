@@ -9,7 +9,6 @@ from itertools import pairwise
 from statistics import median_low
 
 from riverui.domain.jobs import JobState
-from riverui.domain.schedules import NEVER, CronSchedule
 from riverui.errors import ConfigError
 
 _INTERVALS = 20
@@ -70,6 +69,9 @@ class PeriodicHistory:
         """Return when its schedule lets the next job come; None where there is none that can be
         read.
         """
+        # Loaded by the first who looks: a dashboard starts without it.
+        from riverui.domain.schedules import NEVER, CronSchedule
+
         try:
             schedule = CronSchedule(self.schedule)
             interval = self.schedule.startswith("@every")

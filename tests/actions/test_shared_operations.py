@@ -587,7 +587,7 @@ async def test_the_table_may_be_taken_away_meanwhile(
     one = dashboards(limits=OperationLimits(pause=timedelta(milliseconds=300)))
     await start(one, driver)
     await reach(one, lambda found: found.seen)
-    await migrate(driver, "down", line="riverui")
+    await migrate(driver, "down", line="riverui", target_version=-1)
     await until(lambda: _holds_nothing(one))
     assert "waits for the database" in caplog.text
     assert await count(connection, "available") < 3_000
@@ -602,7 +602,7 @@ async def test_without_the_table_it_is_not_ready_until_it_is_made(
     assert not await registry.ready()
     await migrate(driver, "up", line="riverui")
     assert await registry.ready()
-    await migrate(driver, "down", line="riverui")
+    await migrate(driver, "down", line="riverui", target_version=-1)
     assert not await registry.ready()
     await registry.close()
     assert not caplog.records

@@ -150,7 +150,7 @@ async def test_long_texts_are_cut_and_what_is_too_large_is_left_out(
         metadata={"noise": noise, "riverui:fingerprint": "mine"},
     )
     found = await errors(driver, long, large)
-    assert (len(found[0].error), len(found[0].trace)) == (2_000, 8_003)
+    assert (len(found[0].error), len(found[0].trace)) == (2_000, 8_005)
     assert (found[0].trace[:5], found[0].trace[-3:]) == ("begin", "end")
     assert (found[1].error, found[1].given) == ("", "")
 

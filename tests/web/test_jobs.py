@@ -678,9 +678,9 @@ async def test_a_search_text_is_read_once_and_links_are_made_without_reading_any
     job_id = await job(connection, "running", kind="mail", queue="mailers", tags=["vip", "b c"])
     texts: list[str] = []
 
-    def counted(text: str, now: datetime) -> list[grammar.Part]:
+    def counted(text: str, now: datetime, **limits: int) -> list[grammar.Part]:
         texts.append(text)
-        return read(text, now)
+        return read(text, now, **limits)
 
     read = grammar.read
     monkeypatch.setattr(grammar, "read", counted)

@@ -207,7 +207,7 @@ async def test_a_shared_drawing_is_what_each_would_have_got_and_holds_nothing_of
     app = create_app(
         driver,
         authenticate=lambda _: Access(user="grace-the-viewer"),
-        config=DashboardConfig(env_name="env-badge"),
+        config=DashboardConfig(env_name="env-badge", charts=False),
     )
     pages = ["/jobs", "/jobs?state=running", f"/jobs/{job}", "/queues", "/queues/default"]
     pages += ["/operations", "/about", "/jobs?q=kind%3Atest_kind"]

@@ -139,8 +139,13 @@ async def test_macros_are_made_once_and_not_for_each_page(
 async def test_the_shell_shows_only_where_one_may_go(reader: httpx2.AsyncClient) -> None:
     page = parse((await reader.get("/jobs")).text)
     assert [link.text for link in page.one("nav", class_="rail").all("a") if link.text] == [
+        "Overview",
         "Jobs",
         "Queues",
+        "Kinds",
+        "Periodic",
+        "Errors",
+        "Workers",
         "Operations",
         "About",
         "Help",

@@ -16,6 +16,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from riverui.web.auth.tokens import new_token
 from tests.bench.pages import serve
+from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
 from tests.web.api.test_openapi import entries
 
@@ -55,6 +56,7 @@ def schema(database_url: str, token: tuple[str, str]) -> Iterator[Any]:
         connection.execute(FILL)
         connection.execute(PRO_TABLES)
         connection.execute(WORKFLOW)
+        connection.execute(OWN_TABLES)
     settings = {
         "DATABASE_URL": database_url,
         "RIVERUI_API_TOKENS": token[1],

@@ -75,8 +75,6 @@ class HealthStatements(Statements):
         """
         row = await self._row("health_tried", {"seen": seen, "most": _TRIED})
         whole = row.most < seen and len(row.ids) < _TRIED
-        if not row.ids:
-            return LostJobs(jobs=(), whole=whole)
         rows = await self._rows("health_lost", {"ids": row.ids, "limit": limit})
         return LostJobs(jobs=[LostJob(**row._asdict()) for row in rows.records()], whole=whole)
 

@@ -9,7 +9,8 @@ with seen as (
   limit :most::bigint
 ),
 placed as (
-  select s.*, count(*) over () as looked_at, count(*) over same as jobs,
+  select s.id, s.state, s.kind, s.queue, s.scheduled_at, s.attempted_at, s.finalized_at, s.attempt, s.name,
+    count(*) over () as looked_at, count(*) over same as jobs,
     row_number() over (same order by s.id desc) as place
   from seen s
   window same as (partition by s.name, case when s.name = '' then s.kind end)

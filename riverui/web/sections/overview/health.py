@@ -12,7 +12,7 @@ from riverui.domain.explain import Result
 from riverui.domain.health import HealthReport, HealthSection
 from riverui.errors import BadRequest
 from riverui.web.api import requests, serializers
-from riverui.web.api.endpoints import Description, Endpoint, Parameter
+from riverui.web.api.endpoints import JSON, Description, Endpoint, Parameter
 from riverui.web.api.models import EXAMPLE_TIME, Model, Time
 from riverui.web.http.context import dashboard
 from riverui.web.sections.overview.health_links import action_url
@@ -223,6 +223,7 @@ ENDPOINT = Endpoint(
         group="Overview",
         summary="Whether the jobs are well: three answers, each with its cause and its evidence.",
         answer=HealthReportAnswer,
+        media=(JSON, "text/plain"),
         parameters=(
             Parameter(
                 name="format",
