@@ -62,12 +62,18 @@ class Tally:
     """Attempts that ended with an error, whether or not the job is tried again: the last one of a
     discarded job is among them.
     """
+    snoozed: int = 0
+    """Attempts that ended by asking for a later one. Known only of riverui's workers."""
+    interrupted: int = 0
+    """Attempts that the stop of their client ended. Known only of riverui's workers."""
     inserted: int = 0
     """Jobs that came. Known of queues and kinds only where rows tell."""
     run: Sketch = field(default_factory=Sketch)
     """How long completed jobs ran, in their last attempt."""
     failed_run: Sketch = field(default_factory=Sketch)
-    """How long failed attempts ran, as far as rows tell: those of discarded jobs."""
+    """How long failed attempts ran: those of discarded jobs where rows tell, all of them where
+    workers do.
+    """
     wait: Sketch = field(default_factory=Sketch)
     """How long ended jobs had been due when their last attempt began."""
 
@@ -103,6 +109,8 @@ class Tally:
         self.cancelled += other.cancelled
         self.discarded += other.discarded
         self.failed += other.failed
+        self.snoozed += other.snoozed
+        self.interrupted += other.interrupted
         self.inserted += other.inserted
         self.run.merge(other.run)
         self.failed_run.merge(other.failed_run)

@@ -74,7 +74,10 @@ class Rollup:
         """Return how much it tells of. Of two that tell of the same time the one that tells of
         more is nearer to what happened: rows vanish, and failures are learned of late.
         """
-        return sum(tally.ended + tally.failed + tally.inserted for tally in self.pairs.values())
+        return sum(
+            tally.ended + tally.failed + tally.snoozed + tally.interrupted + tally.inserted
+            for tally in self.pairs.values()
+        )
 
     def rows(self) -> Iterator[RollupRow]:
         """Yield all that is stored of it: everything together, each queue, each kind in a queue."""

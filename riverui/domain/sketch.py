@@ -18,6 +18,8 @@ LAST_BIN = 287
 """The bin of everything from 32 days (GAMMA ** 287 microseconds): longer runs and waits are told
 as that.
 """
+_FIRST_BIN_END = int(GAMMA**FIRST_BIN)
+"""Microseconds up to which a span is in the first bin for certain."""
 _LOG_GAMMA = log(GAMMA)
 _MIDDLE = sqrt(1 / GAMMA)
 """What the end of a bin is multiplied by for its geometric middle."""
@@ -25,7 +27,7 @@ _MIDDLE = sqrt(1 / GAMMA)
 
 def bin_of(microseconds: float) -> int:
     """Return the bin of a span, as Postgres computes it too; negative spans count as nothing."""
-    if microseconds <= 1:
+    if microseconds <= _FIRST_BIN_END:
         return FIRST_BIN
     return min(max(ceil(log(microseconds) / _LOG_GAMMA), FIRST_BIN), LAST_BIN)
 
@@ -73,6 +75,18 @@ class Sketch:
         self.counts[found] = self.counts.get(found, 0) + n
         self.sum_us += microseconds * n
         self.max_us = max(self.max_us, microseconds)
+
+    def add_microseconds(self, microseconds: int) -> None:
+        """Count one span, of no less than nothing."""
+        # Called for every attempt of a client, so it has to be quick.
+        found = FIRST_BIN
+        if microseconds > _FIRST_BIN_END:
+            found = min(ceil(log(microseconds) / _LOG_GAMMA), LAST_BIN)
+        counts = self.counts
+        counts[found] = counts.get(found, 0) + 1
+        self.sum_us += microseconds
+        if microseconds > self.max_us:
+            self.max_us = microseconds
 
     def copy(self) -> Sketch:
         """Return a sketch of the same, to be changed by itself."""

@@ -75,6 +75,11 @@ class ClientConfig:
     there, the first client that starts with it makes a mark.
     """
 
+    charts: bool = True
+    """Tells charts how attempts ended, snoozes among them, where riverui's table of figures is
+    there.
+    """
+
     # Fetching
     fetch_cooldown: timedelta = timedelta(milliseconds=100)
     fetch_poll_interval: timedelta = timedelta(seconds=1)

@@ -77,6 +77,12 @@ class EngineLimits:
     """
     forget_clients_after: timedelta = timedelta(days=1)
     """How long clients that were declared dead are shown: until somebody has asked why."""
+    figures_seconds: float = 10.0
+    """Between two times that a client tells how its attempts ended: as much is lost with it."""
+    look_for_figures_seconds: float = 60.0
+    """Between two looks whether somebody has made the table of figures."""
+    figures_refused_seconds: float = 600.0
+    """The same where the client may not write to it."""
     loop_check_seconds: float = 1.0
     """Between two looks whether the event loop is blocked."""
     loop_blocked_seconds: float = 1.0

@@ -23,6 +23,7 @@ from riverui.engine.service import keep_running
 from riverui.engine.side_loop import HomeLoop, SideLoop
 from riverui.engine.waiting import pass_on_cancellation, within
 from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.client_figures import ClientFigures
 from riverui.engine.work.job_counts import tell_job_counts
 from riverui.engine.work.job_runner import JobRunner
 from riverui.engine.work.loop_lag import watch_loop
@@ -92,6 +93,7 @@ class ClientRuntime:
         self._fetching = DedicatedConnection(driver, timeout=client.limits.statement_timeout)
         self._fetching_beside = DedicatedConnection(driver, timeout=client.limits.statement_timeout)
         self.heartbeats = Heartbeats(client, self.producers)
+        self._figures = ClientFigures(client, self.runner.count)
         self._hurry = asyncio.Event()
         self._leader = leader
         self._logger = logger
@@ -139,6 +141,9 @@ class ClientRuntime:
             self._serve("queue reports", self._reports.run)
             self._serve("loop lag", lambda: watch_loop(self.at_work, client.limits, self._logger))
             self._serve("job counts", lambda: tell_job_counts(self.producers, self._logger))
+            if client.config.charts:
+                await self._figures.start()
+                self._serve("figures", self._figures.run)
             if client.config.release:
                 self._serve("release mark", self._mark_release)
             if client.pilot.keeps_alive:
@@ -220,6 +225,7 @@ class ClientRuntime:
         await self.runner.stop(
             _LAST_SECONDS_ABANDONED if self._abandoned.is_set() else _LAST_SECONDS
         )
+        await self._figures.stop()
         await self.heartbeats.stop(jobs_left=left + self.runner.unwritten > 0)
         await self._fetching.close()
         await self._fetching_beside.close()

@@ -19,6 +19,7 @@ from riverui.engine.pilot import JobEnd, Pilot
 from riverui.engine.service import WakeUp
 from riverui.engine.waiting import Backoff
 from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.attempt_tallies import AttemptTallies
 from riverui.engine.work.outcome import Outcome, attempt_error, completed
 from riverui.engine.work.outcome_events import OutcomeEvents
 from riverui.errors import (
@@ -94,6 +95,8 @@ class Completer:
         self._stop_by: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._writing = False
+        self.tallies: AttemptTallies | None = None
+        """Where what was written is counted, while somebody wants to know."""
 
     @property
     def waiting(self) -> int:
@@ -275,18 +278,25 @@ class Completer:
         else:
             ended_at = [attempt.ended_at for attempt in attempts]
         of_attempts = [attempt.row.attempt for attempt in attempts]
-        return await (connection or self._connection).call(
+        written = await (connection or self._connection).call(
             lambda executor: executor.job_complete_many(ids, ended_at, of_attempts=of_attempts)
         )
+        if self.tallies is not None:
+            self.tallies.completed(attempts, ended_at, written)
+        return written
 
     async def _set_states(self, changes: Sequence[tuple[Attempt, Outcome]]) -> Sequence[JobRow]:
         if self._by_feature:
             ends = [JobEnd(attempt.row, ended.params) for attempt, ended in changes]
-            return await self._connection.call_in_transaction(
+            rows = await self._connection.call_in_transaction(
                 lambda executor: self._pilot.set_state_if_running_many(executor, ends)
             )
-        params = [ended.params for _, ended in changes]
-        return await self._connection.call(lambda executor: executor.job_set_state_many(params))
+        else:
+            params = [ended.params for _, ended in changes]
+            rows = await self._connection.call(lambda executor: executor.job_set_state_many(params))
+        if self.tallies is not None:
+            self.tallies.ended(changes, rows)
+        return rows
 
     async def _persist(
         self,

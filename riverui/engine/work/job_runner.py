@@ -6,6 +6,7 @@ import asyncio
 
 from riverui.engine.client_context import ClientContext
 from riverui.engine.dedicated_connection import DedicatedConnection
+from riverui.engine.work.attempt_tallies import AttemptTallies
 from riverui.engine.work.completer import Completer
 from riverui.engine.work.deadlines import Deadlines
 from riverui.engine.work.job_executor import JobExecutor
@@ -48,6 +49,10 @@ class JobRunner:
             logs=self.logs,
             threads=self.threads,
         )
+
+    def count(self, tallies: AttemptTallies | None) -> None:
+        """Have ended attempts counted there from now on, or no more."""
+        self._completer.tallies = tallies
 
     @property
     def unwritten(self) -> int:

@@ -6,12 +6,23 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from riverui.domain.rollups import Rollup, RollupRow, Stretch
+from riverui.domain.figures import Tally
+from riverui.domain.rollups import Pair, Rollup, RollupRow, Stretch
 from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.own_tables import OwnTable
 
-ROLLUP_TABLE = OwnTable("riverui_rollup", 2)
-"""Where they are kept."""
+ROLLUP_TABLE = OwnTable("riverui_rollup", 7)
+"""Where they are kept; migration 002 makes it, and 007 adds what clients tell."""
+CLIENT_LATE = timedelta(seconds=100)
+"""From the end of a minute, for which clients may still tell of it: less than the two minutes after
+which it is read for good, and so nobody counts with half of what a client knows.
+"""
+CLIENT_FOLDED = timedelta(minutes=4)
+"""Age of a minute from its beginning, after which several clients' rows of it become one: well
+after the last statement can have told of it.
+"""
+CLIENT_KEPT = timedelta(hours=2)
+"""For how long what clients told is kept: dashboards read the last hour, and store it."""
 
 
 class RollupExecutor(Protocol):
@@ -69,6 +80,36 @@ class RollupExecutor(Protocol):
 
     async def rollup_put(self, rollups: Sequence[Rollup]) -> None:
         """Store buckets, in place of what is stored of the same time and span."""
+        ...
+
+    async def rollup_client_put(self, source: str, rows: Sequence[RollupRow]) -> None:
+        """Store what one client tells of queues and kinds in minutes, in place of what it has told
+        of them. What it tells of minutes that were over for `CLIENT_LATE` already is dropped.
+        """
+        ...
+
+    async def rollup_client_list(
+        self, since: datetime, until: datetime
+    ) -> Mapping[datetime, Mapping[Pair, Tally]]:
+        """Return what clients told of the minutes from `since` up to `until`, by queue and kind,
+        all clients together.
+        """
+        ...
+
+    async def rollup_client_count_list(
+        self, since: datetime
+    ) -> Mapping[datetime, Mapping[Pair, Tally]]:
+        """Return the same since then, without times: a clients' minute may still grow."""
+        ...
+
+    async def rollup_client_fold(self, *, limit: int) -> int:
+        """Tell what several clients told of a minute as one, in at most so many minutes of which
+        nothing can be told any more; return how many there were.
+        """
+        ...
+
+    async def rollup_client_delete_old(self, *, limit: int) -> int:
+        """Delete at most so many rows that clients told before `CLIENT_KEPT`; return how many."""
         ...
 
     async def rollup_delete_before(self, span: timedelta, before: datetime, *, limit: int) -> int:

@@ -16,6 +16,7 @@ from riverui.storage.interface import FIGURES, Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.live import figure_windows
 from riverui.web.live.cancelling import cancel_all
+from riverui.web.live.client_figures import ClientFigureReader
 from riverui.web.live.figure_buckets import Bucket
 from riverui.web.live.figure_readings import CollectorLimits, FigureReadings
 from riverui.web.live.figure_sink import FigureSink
@@ -47,6 +48,7 @@ class Collector:
         limits: CollectorLimits | None = None,
         *,
         sinks: Sequence[FigureSink] = (),
+        clients: ClientFigureReader | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._driver = driver
@@ -54,7 +56,7 @@ class Collector:
         self._limits = limits = limits or CollectorLimits()
         self._clock = clock
         """Tells seconds since some moment, without ever going back."""
-        self._readings = FigureReadings(limits, sinks=sinks, clock=clock)
+        self._readings = FigureReadings(limits, sinks=sinks, clock=clock, clients=clients)
         self._buckets = self._readings.buckets
         self._queue_minutes = QueueMinutes()
         self._looked = -1e9

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from riverui.domain.client_figures import ends_of, failures_of
 from riverui.domain.figures import Tally
 from riverui.storage.interface.figures import FailedAttempt, InsertedTally, QueueWaiting
 from riverui.web.live.figure_cells import (
@@ -49,15 +50,20 @@ class Bucket:
     """
 
     __slots__ = (
+        "by_clients",
+        "client_failed",
+        "clients",
         "failed",
         "final",
         "growing",
         "inserted",
+        "interrupted",
         "live",
         "packed",
         "sampled",
         "seconds",
         "settled",
+        "snoozed",
         "start",
         "total",
         "waiting",
@@ -76,6 +82,13 @@ class Bucket:
         """All pairs of those together, once all are."""
         self.live: dict[int, Cells] = {}
         """What ended in other parts, by the part's number."""
+        self.clients: Mapping[Pair, Tally] = {}
+        """What workers told of it, until all parts are final."""
+        self.by_clients = False
+        """Whether ends of some queue are theirs."""
+        self.client_failed: dict[Pair, int] = {}
+        self.snoozed: dict[Pair, int] = {}
+        self.interrupted: dict[Pair, int] = {}
         self.failed: dict[Pair, int] = {}
         self.inserted: dict[Pair, int] = {}
         self.growing: dict[Pair, int] = {}
@@ -113,6 +126,13 @@ class Bucket:
         last = min(self.parts, max(0, (int(settled) - self.start) // PART))
         yield from (n for n in range(last - 1, -1, -1) if not self.final >> n & 1)
 
+    def completed_by(self, parts: Iterable[int]) -> bool:
+        """Return whether all parts are final once these are."""
+        final = self.final
+        for part in parts:
+            final |= 1 << part
+        return final == (1 << self.parts) - 1
+
     def put(self, part: int, cells: Cells, sampled: int) -> None:
         """Replace what is known of a part that may still change."""
         if not self.final >> part & 1:
@@ -128,10 +148,37 @@ class Bucket:
         merge_cells(self.settled, cells)
         if len(self.settled) > 4 * most:
             self.settled = fold(self.settled, 2 * most)
-        if self.final == (1 << self.parts) - 1:
+        if self.completed_by(()):
             self._pack(most)
 
+    def told_by_clients(self, counts: Mapping[Pair, Tally], *, most: int) -> None:
+        """Take failed, snoozed and interrupted attempts as workers told them, unless all parts are
+        final.
+        """
+        if not self.complete:
+            for layer, name in (
+                (self.client_failed, "failed"),
+                (self.snoozed, "snoozed"),
+                (self.interrupted, "interrupted"),
+            ):
+                layer.clear()
+                layer |= {pair: n for pair, tally in counts.items() if (n := getattr(tally, name))}
+                limit_counts(layer, most)
+
+    def take_clients(self, told: Mapping[Pair, Tally], *, most: int) -> None:
+        """Take all that workers told, before the last part is final."""
+        self.told_by_clients(told, most=most)
+        self.clients = told
+
+    def failures(self) -> Mapping[Pair, int]:
+        """Return the failed attempts."""
+        return failures_of(self.failed, self.client_failed)
+
     def _pack(self, most: int) -> None:
+        ends = ends_of(self.settled, self.clients, sampled=self.sampled > 1)
+        if ends is not None:
+            self.settled, self.by_clients = ends, True
+        self.clients = {}
         kept, self.packed = pack_cells(self.settled, most)
         self.total = Tally()
         for tally in kept.values():
@@ -145,7 +192,13 @@ class Bucket:
             return
         cells: Cells = {}
         other.merge_ended(cells)
-        for layer, theirs in ((self.failed, other.failed), (self.inserted, other.inserted)):
+        self.by_clients = self.by_clients or other.by_clients
+        for layer, theirs in (
+            (self.failed, other.failures()),
+            (self.snoozed, other.snoozed),
+            (self.interrupted, other.interrupted),
+            (self.inserted, other.inserted),
+        ):
             for pair, n in theirs.items():
                 layer[pair] = layer.get(pair, 0) + n
             limit_counts(layer, most)
@@ -171,10 +224,16 @@ class Bucket:
                     cell(cells, pair).merge(tally)
 
     def merge_counts(self, cells: Cells, *, queue: str = "", kind: str = "") -> None:
-        """Add failed attempts and inserted jobs to these cells."""
-        for pair, n in self.failed.items():
+        """Add inserted jobs and attempts that ended no job to these cells."""
+        for pair, n in self.failures().items():
             if fits(pair, queue, kind):
                 cell(cells, pair).failed += n
+        for pair, n in self.snoozed.items():
+            if fits(pair, queue, kind):
+                cell(cells, pair).snoozed += n
+        for pair, n in self.interrupted.items():
+            if fits(pair, queue, kind):
+                cell(cells, pair).interrupted += n
         for pair, n in (*self.inserted.items(), *self.growing.items()):
             if fits(pair, queue, kind):
                 cell(cells, pair).inserted += n
@@ -195,7 +254,9 @@ class Bucket:
             self.merge_ended(cells, queue=queue, kind=kind)
             for tally in cells.values():
                 total.merge(tally)
-        total.failed += _sum(self.failed, queue, kind)
+        total.failed += _sum(self.failures(), queue, kind)
+        total.snoozed += _sum(self.snoozed, queue, kind)
+        total.interrupted += _sum(self.interrupted, queue, kind)
         total.inserted += _sum(self.inserted, queue, kind) + _sum(self.growing, queue, kind)
         return total
 

@@ -10,6 +10,7 @@ from riverui.domain.figures import OTHER
 from riverui.domain.jobs import JobState
 from riverui.storage.interface import FigureExecutor
 from riverui.storage.interface.figures import FailedAttempt, InsertedTally, TimeSlice
+from riverui.web.live.client_figures import ClientFigureReader, NoClientFigures
 from riverui.web.live.figure_buckets import DAY, MINUTE, PART, TEN, Bucket, Buckets
 from riverui.web.live.figure_sink import FigureSink, SettledMinute
 from riverui.web.live.figure_slices import SAMPLED, Pace, Turn, cells_of, slices
@@ -80,7 +81,9 @@ class FigureReadings:
         *,
         sinks: Sequence[FigureSink],
         clock: Callable[[], float],
+        clients: ClientFigureReader | None = None,
     ) -> None:
+        self._clients = clients or NoClientFigures()
         self._limits = limits
         self._sinks = sinks
         self._clock = clock
@@ -136,6 +139,7 @@ class FigureReadings:
             self._attempts_since = 0.0
             self._new_attempts.reset()
             self._long_attempts.reset()
+        await self._read_clients(now)
         await self._read_ends(executor, now, before)
         await self._read_inserted(executor, now, clock.last_id)
         await self._read_unfinished(executor, now)
@@ -168,6 +172,13 @@ class FigureReadings:
             bucket = self.buckets.minute(span)
             bucket.put((span - bucket.start) // PART, cells.get(span, {}), sampling)
         self._add_failures(failed, sampling)
+
+    async def _read_clients(self, now: float) -> None:
+        """Read what workers told of the minutes that are not final yet."""
+        told = await self._clients.counts(now - self._limits.settle_seconds - 2 * MINUTE)
+        for start, counts in told.items():
+            if self.buckets.first_minute(now) <= start <= now:
+                self.buckets.minute(start).told_by_clients(counts, most=self._limits.pairs)
 
     async def _probe(self, executor: FigureExecutor, now: float) -> None:
         """Find out how much there is to read by one second of it, some seconds ago."""
@@ -287,6 +298,11 @@ class FigureReadings:
         wanted = int(self._slice_parts * min(2.0, limits.slice_seconds / max(took, 1e-4)))
         self._slice_parts = min(max(1, wanted), limits.slice_parts)
         cells = cells_of(rows, times=sampling)
+        over = [start for start, (bucket, parts) in chosen.items() if bucket.completed_by(parts)]
+        if seconds == MINUTE and over:
+            told = await self._clients.minutes(min(over), max(over) + MINUTE)
+            for start in told.keys() & set(over):
+                chosen[start][0].take_clients(told[start], most=limits.pairs)
         for start, (bucket, parts) in chosen.items():
             buckets.keep(bucket)
             bucket.settle(parts, cells.get(start, {}), sampling, most=limits.pairs)

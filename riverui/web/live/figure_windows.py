@@ -11,6 +11,8 @@ from riverui.web.live.figure_cells import Cells, fold
 
 SOURCE = "the rows of jobs"
 """Where these figures come from, in words."""
+SOURCE_WITH_WORKERS = "workers and rows"
+"""The same where workers told the ends of some queue."""
 
 
 def empty(window: Window, now: datetime, *, trouble: str = "") -> Figures:
@@ -99,7 +101,7 @@ def window_of(
         complete=known
         and complete
         and all(column.tally is not None or column.at.timestamp() < since for column in columns),
-        source=SOURCE,
+        source=SOURCE_WITH_WORKERS if any(bucket.by_clients for bucket in used) else SOURCE,
         trouble=trouble,
     )
 

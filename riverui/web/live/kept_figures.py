@@ -12,6 +12,7 @@ from riverui.domain.figures import Figures, Window
 from riverui.domain.forecast import QueueMinute
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
+from riverui.web.live.client_figures import StoredClientFigures
 from riverui.web.live.collector import Collector
 from riverui.web.live.figure_readings import CollectorLimits
 from riverui.web.live.figure_sink import FigureSink
@@ -35,8 +36,15 @@ class KeptFigures:
         sinks: Sequence[FigureSink] = (),
         clock: Callable[[], float],
     ) -> None:
-        self.collector = Collector(driver, config, limits, sinks=sinks, clock=clock)
         self.stored = StoredFigures(driver, clock=clock)
+        self.collector = Collector(
+            driver,
+            config,
+            limits,
+            sinks=sinks,
+            clients=StoredClientFigures(driver, self.stored.table),
+            clock=clock,
+        )
         self.writer = RollupWriter(driver, config, self.collector, self.stored.table, times=times)
         self._charts = config.charts
 

@@ -13,6 +13,8 @@ _FOLDED = 60
 """Buckets of each span that one transaction folds up at most: what is left waits for the next one,
 so that none takes long.
 """
+_FOLDED_MINUTES = 10
+"""Minutes of which several clients told that one transaction tells as one, at most."""
 _DELETED = 2_000
 """Old rows of each span that one transaction deletes at most: more than a minute brings."""
 _SAMPLED_MARGIN = 1.2
@@ -50,7 +52,8 @@ async def store(driver: Driver, rollups: Sequence[Rollup], *, until: datetime) -
         changed = await _offer(executor, rollups)
         for span in PARTS:
             changed += await _fold_up(executor, span, changed, until=until)
-        deleted = 0
+        await executor.rollup_client_fold(limit=_FOLDED_MINUTES)
+        deleted = await executor.rollup_client_delete_old(limit=_DELETED)
         for span, kept in KEPT.items():
             deleted += await executor.rollup_delete_before(
                 span, begin(until - kept, span), limit=_DELETED

@@ -170,7 +170,7 @@ class RollupWriter:
 
 def _told(bucket: Bucket) -> tuple[int, int]:
     """Return what may still grow of a finished bucket."""
-    return sum(bucket.failed.values()), sum(bucket.inserted.values())
+    return sum(bucket.failures().values()), sum(bucket.inserted.values())
 
 
 def rollup_of(bucket: Bucket) -> Rollup:

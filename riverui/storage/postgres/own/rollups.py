@@ -8,8 +8,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from riverui.domain.figures import Tally
-from riverui.domain.rollups import KEPT, PARTS, Rollup, RollupRow, Stretch, Waiting, from_rows
+from riverui.domain.rollups import (
+    KEPT,
+    MINUTE,
+    PARTS,
+    Pair,
+    Rollup,
+    RollupRow,
+    Stretch,
+    Waiting,
+    add_pairs,
+    busiest,
+    from_rows,
+)
 from riverui.domain.sketch import Sketch
+from riverui.storage.interface.rollups import CLIENT_FOLDED, CLIENT_KEPT, CLIENT_LATE
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.own import packed_bins
 from riverui.storage.postgres.statements import Statements, instant
@@ -17,6 +30,8 @@ from riverui.storage.sql import Fragment
 
 _COLUMNS = Fragment("rollup_columns")
 _PAIRS = Fragment("rollup_pairs")
+_SEVERAL = "*"
+"""The source of what several clients told, together; those of clients have an @ in them."""
 _MICROSECOND = timedelta(microseconds=1)
 """The unit of spans in the table."""
 _TURN = 250
@@ -100,6 +115,53 @@ class Rollups(Statements):
         if rows := [(rollup.span, row) for rollup in rollups for row in rollup.rows()]:
             await self._rows("rollup_insert", _columns(rows))
 
+    async def rollup_client_put(self, source: str, rows: Sequence[RollupRow]) -> None:
+        """Store what one client tells of minutes, in place of what it has told of them."""
+        # In the order of the table's key, so that no two statements wait for each other.
+        told = [(MINUTE, row) for row in sorted(rows, key=lambda row: row[:3])]
+        if told:
+            late = {"late": (MINUTE + CLIENT_LATE).total_seconds()}
+            await self._rows("rollup_client_put", _columns(told, source) | late)
+
+    async def rollup_client_list(
+        self, since: datetime, until: datetime
+    ) -> Mapping[datetime, Mapping[Pair, Tally]]:
+        """Return what clients told of these minutes, all of them together."""
+        values = {"since": instant(since), "until": instant(until)}
+        rows = await self._rows("rollup_client_list", values, columns=_COLUMNS)
+        return await _together(rows.records())
+
+    async def rollup_client_count_list(
+        self, since: datetime
+    ) -> Mapping[datetime, Mapping[Pair, Tally]]:
+        """Return the same since then, without times."""
+        rows = await self._rows("rollup_client_count_list", {"since": instant(since)})
+        told: dict[datetime, dict[Pair, Tally]] = {}
+        for row in rows.records():
+            told.setdefault(row.bucket.astimezone(UTC), {})[row.queue, row.kind] = Tally(
+                failed=row.failed, snoozed=row.snoozed, interrupted=row.interrupted
+            )
+        return told
+
+    async def rollup_client_fold(self, *, limit: int) -> int:
+        """Tell what several clients told of a minute as one; return how many minutes there were."""
+        values = {"age": CLIENT_FOLDED.total_seconds(), "limit": limit}
+        rows = await self._rows("rollup_client_take", values, columns=_COLUMNS)
+        told = await _together(rows.records())
+        folded = [
+            (MINUTE, RollupRow(at, queue, kind, 1, tally, None))
+            for at, pairs in told.items()
+            for (queue, kind), tally in busiest(pairs).items()
+        ]
+        if folded:
+            await self._rows("rollup_insert", _columns(folded, _SEVERAL))
+        return len(told)
+
+    async def rollup_client_delete_old(self, *, limit: int) -> int:
+        """Delete rows that clients told long ago; return how many."""
+        values = {"age": CLIENT_KEPT.total_seconds(), "limit": limit}
+        return len(await self._rows("rollup_client_delete_old", values))
+
     async def rollup_delete_before(self, span: timedelta, before: datetime, *, limit: int) -> int:
         """Delete rows of buckets of this span that began before then; return how many."""
         values = {"step": _seconds(span), "before": instant(before), "limit": limit}
@@ -136,11 +198,22 @@ class Rollups(Statements):
         return found
 
 
+async def _together(records: Sequence[Any]) -> dict[datetime, dict[Pair, Tally]]:
+    """Return what the rows of clients tell of each minute."""
+    told: dict[datetime, dict[Pair, Tally]] = {}
+    for start in range(0, len(records), _TURN):
+        for row in records[start : start + _TURN]:
+            pairs = told.setdefault(row.bucket.astimezone(UTC), {})
+            add_pairs(pairs, [((row.queue, row.kind), _tally(row))])
+        await asyncio.sleep(0)
+    return told
+
+
 def _seconds(span: timedelta) -> int:
     return int(span.total_seconds())
 
 
-def _columns(rows: Sequence[tuple[timedelta, RollupRow]]) -> dict[str, str]:
+def _columns(rows: Sequence[tuple[timedelta, RollupRow]], source: str = "") -> dict[str, Any]:
     """Return the columns of rows, each as one array."""
     tallies = [row.tally for _, row in rows]
     waiting = [row.waiting for _, row in rows]
@@ -149,6 +222,7 @@ def _columns(rows: Sequence[tuple[timedelta, RollupRow]]) -> dict[str, str]:
         "bucket": array_literals.instants(row.at for _, row in rows),
         "queue": array_literals.texts([row.queue for _, row in rows]),
         "kind": array_literals.texts([row.kind for _, row in rows]),
+        "source": array_literals.texts([source] * len(rows)),
         "sampled": array_literals.numbers(row.sampled for _, row in rows),
         "waiting": array_literals.numbers(
             None if seen is None else min(seen.jobs, _MOST_INTEGER) for seen in waiting
@@ -160,7 +234,15 @@ def _columns(rows: Sequence[tuple[timedelta, RollupRow]]) -> dict[str, str]:
             None if seen is None else seen.oldest // _MICROSECOND for seen in waiting
         ),
     }
-    for name in ("completed", "cancelled", "discarded", "failed", "inserted"):
+    for name in (
+        "completed",
+        "cancelled",
+        "discarded",
+        "failed",
+        "snoozed",
+        "interrupted",
+        "inserted",
+    ):
         columns[name] = array_literals.numbers(getattr(tally, name) for tally in tallies)
     for name in ("run", "failed_run", "wait"):
         sketches: list[Sketch] = [getattr(tally, name) for tally in tallies]
@@ -186,6 +268,8 @@ def _tally(row: Any) -> Tally:
         cancelled=row.cancelled,
         discarded=row.discarded,
         failed=row.failed,
+        snoozed=row.snoozed,
+        interrupted=row.interrupted,
         inserted=row.inserted,
         run=Sketch(unpack(row.run_bins), sum_us=row.run_sum_us, max_us=row.run_max_us),
         failed_run=Sketch(

@@ -1,11 +1,11 @@
 -- Figures over time. A bucket is one row for everything together (no queue, no kind), which tells that it is there, one
--- for each queue (no kind), and one for each kind in a queue. All but `source` says "from the rows of jobs" here: other
--- sources tell of the same time, and are not added to it.
+-- for each queue (no kind), and one for each kind in a queue. What charts show has no `source`. What a client told of a
+-- minute stands beside it under the client's name, only by kind in a queue, until dashboards have read it.
 
 -- part: rollup_columns (rollup_list.columns)
 r.bucket, r.queue, r.kind, r.sampled, r.completed, r.cancelled, r.discarded, r.failed, r.inserted, r.run_sum_us,
 r.run_max_us, r.run_bins, r.failed_run_sum_us, r.failed_run_max_us, r.failed_run_bins, r.wait_sum_us, r.wait_max_us,
-r.wait_bins, r.waiting, r.waiting_capped, r.oldest_waiting_us;
+r.wait_bins, r.waiting, r.waiting_capped, r.oldest_waiting_us, r.snoozed, r.interrupted;
 
 -- name: rollup_lock
 -- Held until the end of the transaction, so that it works behind a pooler too.
@@ -25,7 +25,8 @@ cross join lateral (
 ) r;
 
 -- name: rollup_told_list
-select r.bucket, r.completed + r.cancelled + r.discarded + r.failed + r.inserted as weight, r.sampled
+select r.bucket,
+  r.completed + r.cancelled + r.discarded + r.failed + r.snoozed + r.interrupted + r.inserted as weight, r.sampled
 from /* schema */riverui_rollup r
 where r.step = :step::integer and r.queue = '' and r.kind = '' and r.source = ''
   and r.bucket = any(:buckets::text::timestamptz[]);
@@ -78,7 +79,7 @@ where r.step = :step::integer and r.source = '' and r.bucket = any(:buckets::tex
 insert into /* schema */riverui_rollup (
   step, bucket, queue, kind, sampled, completed, cancelled, discarded, failed, inserted, run_sum_us, run_max_us,
   run_bins, failed_run_sum_us, failed_run_max_us, failed_run_bins, wait_sum_us, wait_max_us, wait_bins, waiting,
-  waiting_capped, oldest_waiting_us
+  waiting_capped, oldest_waiting_us, snoozed, interrupted, source
 )
 select n.*
 from unnest(
@@ -88,8 +89,73 @@ from unnest(
   :run_bins::text::bytea[], :failed_run_sum_us::text::bigint[], :failed_run_max_us::text::bigint[],
   :failed_run_bins::text::bytea[], :wait_sum_us::text::bigint[], :wait_max_us::text::bigint[],
   :wait_bins::text::bytea[], :waiting::text::integer[], :waiting_capped::text::boolean[],
-  :oldest_waiting_us::text::bigint[]
+  :oldest_waiting_us::text::bigint[], :snoozed::text::bigint[], :interrupted::text::bigint[], :source::text::text[]
 ) n;
+
+-- name: rollup_client_put
+-- By the database's clock, whatever the client's says: what is told too late was read without it already.
+insert into /* schema */riverui_rollup (
+  step, bucket, queue, kind, sampled, completed, cancelled, discarded, failed, inserted, run_sum_us, run_max_us,
+  run_bins, failed_run_sum_us, failed_run_max_us, failed_run_bins, wait_sum_us, wait_max_us, wait_bins, waiting,
+  waiting_capped, oldest_waiting_us, snoozed, interrupted, source
+)
+select n.*
+from unnest(
+  :step::text::integer[], :bucket::text::timestamptz[], :queue::text::text[], :kind::text::text[],
+  :sampled::text::integer[], :completed::text::bigint[], :cancelled::text::bigint[], :discarded::text::bigint[],
+  :failed::text::bigint[], :inserted::text::bigint[], :run_sum_us::text::bigint[], :run_max_us::text::bigint[],
+  :run_bins::text::bytea[], :failed_run_sum_us::text::bigint[], :failed_run_max_us::text::bigint[],
+  :failed_run_bins::text::bytea[], :wait_sum_us::text::bigint[], :wait_max_us::text::bigint[],
+  :wait_bins::text::bytea[], :waiting::text::integer[], :waiting_capped::text::boolean[],
+  :oldest_waiting_us::text::bigint[], :snoozed::text::bigint[], :interrupted::text::bigint[], :source::text::text[]
+) as n (step, bucket)
+where n.bucket > clock_timestamp() - make_interval(secs => :late::float8)
+on conflict on constraint riverui_rollup_pkey do update
+set completed = excluded.completed, cancelled = excluded.cancelled, discarded = excluded.discarded,
+  failed = excluded.failed, snoozed = excluded.snoozed, interrupted = excluded.interrupted,
+  run_sum_us = excluded.run_sum_us, run_max_us = excluded.run_max_us, run_bins = excluded.run_bins,
+  failed_run_sum_us = excluded.failed_run_sum_us, failed_run_max_us = excluded.failed_run_max_us,
+  failed_run_bins = excluded.failed_run_bins,
+  wait_sum_us = excluded.wait_sum_us, wait_max_us = excluded.wait_max_us, wait_bins = excluded.wait_bins;
+
+-- name: rollup_client_list
+select /* columns: */ r.bucket /* :columns */
+from /* schema */riverui_rollup r
+where r.source <> '' and r.bucket >= :since::timestamptz and r.bucket < :until::timestamptz;
+
+-- name: rollup_client_count_list
+select r.bucket, r.queue, r.kind, sum(r.failed)::bigint as failed, sum(r.snoozed)::bigint as snoozed,
+  sum(r.interrupted)::bigint as interrupted
+from /* schema */riverui_rollup r
+where r.source <> '' and r.bucket >= :since::timestamptz
+group by r.bucket, r.queue, r.kind
+having sum(r.failed) + sum(r.snoozed) + sum(r.interrupted) > 0;
+
+-- name: rollup_client_take
+-- Minutes of which several clients told, the oldest first; what they told is returned, and deleted.
+with minutes as materialized (
+  select r.bucket
+  from /* schema */riverui_rollup r
+  where r.source <> '' and r.bucket < clock_timestamp() - make_interval(secs => :age::float8)
+  group by r.bucket
+  having min(r.source) <> max(r.source)
+  order by r.bucket
+  limit :limit::bigint
+)
+delete from /* schema */riverui_rollup r
+using minutes m
+where r.source <> '' and r.bucket = m.bucket
+returning /* columns: */ r.bucket /* :columns */;
+
+-- name: rollup_client_delete_old
+delete from /* schema */riverui_rollup r
+where r.ctid = any(array(
+  select o.ctid
+  from /* schema */riverui_rollup o
+  where o.source <> '' and o.bucket < clock_timestamp() - make_interval(secs => :age::float8)
+  limit :limit::bigint
+))
+returning r.step;
 
 -- name: rollup_delete_before
 delete from /* schema */riverui_rollup r

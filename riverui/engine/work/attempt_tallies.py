@@ -1,0 +1,140 @@
+"""Counts how the attempts of a client ended, by minute, queue and kind: what rows forget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from riverui.domain.clock import FIRST
+from riverui.domain.figures import OTHER, Tally
+from riverui.domain.jobs import JobRow, JobState
+from riverui.domain.rollups import MINUTE, MOST_PAIRS, Pair, RollupRow, begin
+from riverui.domain.sketch import Sketch
+from riverui.engine.events import EventKind
+from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.outcome import Outcome
+
+_MOST_NAME = 200
+"""Characters of a queue or a kind by which it is told apart, as where rows are read."""
+_MOST_QUEUES = 50
+"""Queues whose other kinds are told together, where there are too many pairs."""
+_ENDLESS = 10**16
+"""Microseconds, three hundred years, that no job waits: it was due at an infinite time."""
+
+Ended = tuple[Attempt, Outcome]
+_Cells = dict[Pair, Tally]
+
+
+class AttemptTallies:
+    """What one client's attempts came to, in minutes of which the database does not know yet."""
+
+    def __init__(self, *, keep: timedelta, clock: Callable[[], datetime]) -> None:
+        self._keep = keep
+        """From the beginning of a minute, for which it can still be told."""
+        self._clock = clock
+        self._minutes: dict[datetime, _Cells] = {}
+        self._told: dict[tuple[datetime, Pair], int] = {}
+        """How much was told of each minute's pairs that are kept."""
+        self._cells: _Cells = {}
+        """The minute that was counted last, and its ends."""
+        self._since = self._until = FIRST
+
+    def completed(
+        self, attempts: Sequence[Attempt], ended_at: Sequence[datetime], written: Sequence[int]
+    ) -> None:
+        """Count attempts that went well, of which those of `written` were still running."""
+        taken = None if len(written) == len(attempts) else set(written)
+        # A few microseconds matter here: it is done for every job.
+        for attempt, at in zip(attempts, ended_at, strict=True):
+            row = attempt.row
+            if taken is not None and row.id not in taken:
+                continue
+            cells = self._cells if self._since <= at < self._until else self._minute(at)
+            tally = cells.get((row.queue, row.kind)) or _cell(cells, row)
+            tally.completed += 1
+            began = row.attempted_at
+            if began is not None:
+                _add(tally.run, at - began)
+                _add(tally.wait, began - row.scheduled_at)
+
+    def ended(self, changes: Sequence[Ended], rows: Sequence[JobRow]) -> None:
+        """Count attempts that ended in any way, with their rows as they are now."""
+        of_id = {attempt.row.id: (attempt, ended) for attempt, ended in changes}
+        for row in rows:
+            # A feature may return rows of other jobs, and a job may have been taken by others.
+            if found := of_id.get(row.id):
+                self._end(row, *found)
+
+    def untold(self) -> tuple[list[RollupRow], Callable[[], None]]:
+        """Return what is to be told, and what to call once that was done."""
+        oldest = self._clock() - self._keep
+        self._minutes = {at: cells for at, cells in self._minutes.items() if at > oldest}
+        self._told = {key: n for key, n in self._told.items() if key[0] in self._minutes}
+        rows, weights = [], {}
+        for at, cells in self._minutes.items():
+            for pair, tally in cells.items():
+                weight = tally.ended + tally.failed + tally.snoozed + tally.interrupted
+                if self._told.get((at, pair), 0) != weight:
+                    weights[at, pair] = weight
+                    rows.append(RollupRow(at, *pair, 1, tally, None))
+        return rows, lambda: self._told.update(weights)
+
+    def forget(self) -> None:
+        """Forget everything."""
+        self._minutes, self._told = {}, {}
+        self._cells, self._since, self._until = {}, FIRST, FIRST
+
+    def _end(self, row: JobRow, attempt: Attempt, ended: Outcome) -> None:
+        """Count one attempt by what its row says now, as events do."""
+        state, kind = row.state, ended.event
+        at = row.finalized_at or attempt.ended_at
+        tally = self._tally(at, attempt.row)
+        if state is JobState.COMPLETED:
+            tally.completed += 1
+        elif state is JobState.CANCELLED:
+            tally.cancelled += 1
+        elif state is JobState.DISCARDED:
+            tally.discarded += 1
+        elif state is JobState.SCHEDULED or kind is EventKind.JOB_SNOOZED:
+            tally.snoozed += 1
+        elif kind is EventKind.JOB_INTERRUPTED:
+            tally.interrupted += 1
+        began = attempt.row.attempted_at
+        if began is None:
+            return
+        if state is JobState.COMPLETED:
+            _add(tally.run, at - began)
+        elif kind is EventKind.JOB_FAILED:
+            # As rows are read, a failure is told of the minute in which the attempt began.
+            if self._clock() - begin(began, MINUTE) < self._keep:
+                self._tally(began, attempt.row).failed += 1
+            _add(tally.failed_run, at - began)
+        if row.finalized_at is not None:
+            _add(tally.wait, began - attempt.row.scheduled_at)
+
+    def _tally(self, at: datetime, row: JobRow) -> Tally:
+        cells = self._minute(at)
+        return cells.get((row.queue, row.kind)) or _cell(cells, row)
+
+    def _minute(self, at: datetime) -> _Cells:
+        if not self._since <= at < self._until:
+            self._since = begin(at, MINUTE)
+            self._until = self._since + MINUTE
+            self._cells = self._minutes.setdefault(self._since, {})
+        return self._cells
+
+
+def _add(sketch: Sketch, span: timedelta) -> None:
+    microseconds = (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
+    if microseconds < _ENDLESS:
+        sketch.add_microseconds(microseconds if microseconds > 0 else 0)
+
+
+def _cell(cells: _Cells, row: JobRow) -> Tally:
+    """Return the tally of a job's pair, a new one where it has none yet."""
+    pair = (row.queue[:_MOST_NAME], row.kind[:_MOST_NAME])
+    if pair not in cells and len(cells) >= MOST_PAIRS:
+        pair = (pair[0], OTHER)
+        if pair not in cells and len(cells) >= MOST_PAIRS + _MOST_QUEUES:
+            pair = (OTHER, OTHER)
+    return cells.setdefault(pair, Tally())

@@ -1,0 +1,121 @@
+"""Tells the table of figures how a client's attempts ended, where it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from riverui.domain.rollups import MINUTE
+from riverui.engine.client_context import ClientContext
+from riverui.engine.waiting import between, pass_on_cancellation, within
+from riverui.engine.work.attempt_tallies import AttemptTallies
+from riverui.errors import DatabaseError, PermissionDenied, ReadOnlyDatabase, SchemaMissing
+from riverui.storage.interface import OWN_TABLES, ROLLUPS
+from riverui.storage.interface.rollups import CLIENT_LATE, ROLLUP_TABLE
+
+_LAST_SECONDS = 3.0
+"""That a stop waits for the last figures to be taken."""
+_MOST_ID = 80
+"""Characters of the client's id by which its figures are known: with the time 100 at most."""
+_TIDY_SECONDS = 600.0
+"""Between two times that old figures of clients are deleted: dashboards do it too, if there are
+any.
+"""
+_DELETED = 2_000
+"""Rows that one such statement deletes at most."""
+
+
+class ClientFigures:
+    """One client's figures, from its start to its stop. Nothing here ever fails the work."""
+
+    def __init__(
+        self, client: ClientContext, count: Callable[[AttemptTallies | None], None]
+    ) -> None:
+        self._client = client
+        self._count = count
+        """Called with where ended attempts are to be counted, or with None."""
+        self._possible = {ROLLUPS, OWN_TABLES}.issubset(client.driver.capabilities)
+        self._there = False
+        self._trouble = ""
+        self._tallies = AttemptTallies(keep=MINUTE + CLIENT_LATE, clock=client.clock)
+        # A client that begins anew under the same id tells of the same minute once more.
+        self._source = f"{client.id[:_MOST_ID]}@{time.time_ns():x}"
+        self._tidied = time.monotonic()
+
+    async def start(self) -> None:
+        """Count from the first job on, if the table is there."""
+        if self._possible:
+            with suppress(DatabaseError):
+                await self._look()
+
+    async def run(self) -> None:
+        """Look now and then for the table, and tell it what is new while it is there."""
+        limits = self._client.limits
+        if not self._possible:
+            return
+        seconds = limits.figures_seconds
+        while True:
+            pass_on_cancellation()
+            # Clients that were started together do not write together.
+            await asyncio.sleep(seconds * between(0.9, 1.0))
+            seconds = limits.look_for_figures_seconds
+            try:
+                if not self._there:
+                    await self._look()
+                else:
+                    await self._tell()
+                if self._there:
+                    seconds = limits.figures_seconds
+            except (PermissionDenied, ReadOnlyDatabase) as error:
+                self._rest()
+                self._note(error)
+                seconds = limits.figures_refused_seconds
+            except SchemaMissing:
+                self._rest()
+            except DatabaseError as error:
+                # What cannot be told in time is dropped, and charts use the rows.
+                self._note(error)
+                seconds = limits.figures_seconds
+
+    async def stop(self) -> None:
+        """Tell what is left, once no attempt ends any more."""
+        self._count(None)
+        if self._there:
+            try:
+                await within(_LAST_SECONDS, self._tell())
+            except (DatabaseError, TimeoutError) as error:
+                self._client.logger.debug("the last figures could not be stored: %s", error)
+
+    async def _look(self) -> None:
+        async with self._client.driver.autocommit() as executor:
+            tables = await OWN_TABLES.on(executor).own_table_list()
+        if ROLLUP_TABLE.name in tables:
+            self._there = True
+            self._count(self._tallies)
+
+    async def _tell(self) -> None:
+        rows, told = self._tallies.untold()
+        if rows:
+            async with self._client.driver.autocommit() as executor:
+                await ROLLUPS.on(executor).rollup_client_put(self._source, rows)
+            told()
+        if time.monotonic() - self._tidied >= _TIDY_SECONDS:
+            self._tidied = time.monotonic()
+            async with self._client.driver.autocommit() as executor:
+                await ROLLUPS.on(executor).rollup_client_delete_old(limit=_DELETED)
+        if self._trouble:
+            self._client.logger.info("figures of this client are stored again")
+        self._trouble = ""
+
+    def _rest(self) -> None:
+        self._there = False
+        self._count(None)
+        self._tallies.forget()
+
+    def _note(self, error: DatabaseError) -> None:
+        """Log a trouble once, however long it lasts."""
+        if not self._trouble:
+            self._client.logger.warning("figures of this client could not be stored: %s", error)
+        self._trouble = str(error)

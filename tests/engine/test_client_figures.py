@@ -1,0 +1,288 @@
+"""What a client tells charts of its attempts: all of them, as the rows tell where both do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from riverui.domain.figures import OTHER, Tally
+from riverui.domain.rollups import MINUTE, Pair, RollupRow, begin
+from riverui.engine.limits import EngineLimits
+from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.attempt_tallies import AttemptTallies
+from riverui.engine.work.worker import Job, JobCancel, JobSnooze
+from riverui.storage.connect import connect
+from riverui.storage.interface import FIGURES, ROLLUPS
+from riverui.storage.interface.engine_params import JobFetchParams
+from riverui.storage.interface.figures import TimeSlice
+from riverui.storage.migrations import migrate
+from tests.engine.conftest import Playground, Task
+from tests.engine.test_completer import NoSlots
+
+SOON = EngineLimits(
+    figures_seconds=0.05, look_for_figures_seconds=0.05, figures_refused_seconds=0.05
+)
+"""Tells and looks at once, so that a test need not wait."""
+
+
+@pytest.fixture
+async def line(play: Playground) -> None:
+    """Let the database have riverui's own tables."""
+    await change_line(play, "up")
+
+
+async def change_line(play: Playground, direction: Any, target: int | None = None) -> None:
+    driver = connect(play.database_url)
+    await migrate(driver, direction, line="riverui", target_version=target)
+    await driver.close()
+
+
+async def told(play: Playground) -> dict[Pair, Tally]:
+    """Return what clients have told of the last minutes."""
+    driver = connect(play.database_url)
+    now, found = datetime.now(UTC), dict[Pair, Tally]()
+    async with driver.reading() as db:
+        minutes = await ROLLUPS.on(db).rollup_client_list(now - 10 * MINUTE, now + MINUTE)
+    await driver.close()
+    for pairs in minutes.values():
+        for pair, tally in pairs.items():
+            found.setdefault(pair, Tally()).merge(tally)
+    return found
+
+
+async def read(play: Playground) -> dict[Pair, Tally]:
+    """Return what the rows tell of the jobs that ended in the last minutes."""
+    driver = connect(play.database_url)
+    now, found = datetime.now(UTC), dict[Pair, Tally]()
+    span = TimeSlice(0, now - 10 * MINUTE, now + MINUTE)
+    async with driver.reading() as db:
+        rows = await FIGURES.on(db).job_ended_tally_list([span], pairs=200)
+    await driver.close()
+    for _, queue, kind, state, jobs, run, wait in rows:
+        tally = found.setdefault((queue, kind), Tally())
+        setattr(tally, state, jobs)
+        (tally.run if state == "completed" else tally.failed_run).merge(run)
+        tally.wait.merge(wait)
+    return found
+
+
+async def ended(play: Playground, number: int) -> None:
+    """Wait until so many jobs have ended for good."""
+
+    async def all_ended() -> bool:
+        rows = await play.rows("select count(*) as n from river_job where finalized_at is not null")
+        return bool(rows[0]["n"] >= number)
+
+    await play.until(all_ended)
+
+
+class Odd(Exception):
+    """A failure of a job."""
+
+
+async def by_value(job: Job[Task]) -> None:
+    """End as the job says."""
+    if job.args.value == "fail" and job.attempt <= job.args.number:
+        raise Odd
+    if job.args.value == "snooze" and job.metadata_dict.get("snoozes", 0) < job.args.number:
+        raise JobSnooze(timedelta(0))
+    if job.args.value == "cancel":
+        raise JobCancel
+
+
+@pytest.mark.usefixtures("line")
+async def test_rows_and_clients_tell_the_same_where_both_do(play: Playground) -> None:
+    play.worker(by_value)
+    client = await play.start(limits=SOON, retry_policy=lambda job: datetime.now(UTC))
+    for number in range(40):
+        await play.insert(Task(value="" if number % 2 else "cancel"), queue="default")
+    await play.insert(Task(value="fail", number=9), max_attempts=2)
+    await ended(play, 41)
+    await client.stop()
+    (pair, by_client), *others = (await told(play)).items()
+    by_rows = (await read(play))[pair]
+    assert (pair, others) == (("default", "task"), [])
+    assert (by_client.completed, by_client.cancelled, by_client.discarded) == (20, 20, 1)
+    assert by_client.ended == by_rows.ended == 41
+    for one, other in ((by_client.run, by_rows.run), (by_client.wait, by_rows.wait)):
+        assert one.counts == other.counts
+        assert (one.sum_us, one.max_us) == (other.sum_us, other.max_us)
+
+
+@pytest.mark.usefixtures("line")
+async def test_what_rows_lose_is_told(play: Playground) -> None:
+    play.worker(by_value)
+    client = await play.start(limits=SOON, retry_policy=lambda job: datetime.now(UTC))
+    await play.insert(Task(value="snooze", number=3))
+    await play.insert(Task(value="fail", number=4))
+    await ended(play, 2)
+    # Whoever deletes them deletes all that rows know.
+    await play.connection.execute("delete from river_job")
+    await client.stop()
+    tally = (await told(play))["default", "task"]
+    assert (tally.completed, tally.snoozed, tally.failed, tally.interrupted) == (2, 3, 4, 0)
+    assert (tally.run.n, tally.failed_run.n, tally.wait.n) == (2, 4, 2)
+
+
+@pytest.mark.usefixtures("line")
+async def test_an_interrupted_attempt_is_told_at_the_stop(play: Playground) -> None:
+    begun = asyncio.Event()
+
+    async def endless(job: Job[Task]) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    play.worker(endless)
+    client = await play.start(limits=SOON, soft_stop_timeout=timedelta(0))
+    await play.insert()
+    await begun.wait()
+    await client.stop()
+    assert (await told(play))["default", "task"].interrupted == 1
+
+
+@pytest.mark.usefixtures("line")
+async def test_telling_often_tells_nothing_twice(play: Playground) -> None:
+    play.worker(by_value)
+    await play.start(limits=SOON)
+    for number in range(1, 6):
+        await play.insert()
+        await ended(play, number)
+
+        async def is_told(number: int = number) -> bool:
+            tally = (await told(play)).get(("default", "task"))
+            return tally is not None and tally.completed >= number
+
+        await play.until(is_told)
+    assert (await told(play))["default", "task"].completed == 5
+    # One row for each minute, whole each time.
+    rows = await play.rows("select bucket, count(*) as n from riverui_rollup group by bucket")
+    assert [row["n"] for row in rows] == [1] * len(rows)
+
+
+@pytest.mark.usefixtures("line")
+async def test_two_clients_and_one_that_begins_anew_under_its_name(play: Playground) -> None:
+    play.worker(by_value)
+    for life in range(3):
+        client = await play.start(limits=SOON, id="mail-1" if life else "mail-2")
+        await play.insert()
+        await ended(play, life + 1)
+        await client.stop()
+    assert (await told(play))["default", "task"].completed == 3
+    sources = await play.rows("select distinct source from riverui_rollup order by source")
+    assert [row["source"].rpartition("@")[0] for row in sources] == ["mail-1", "mail-1", "mail-2"]
+
+
+async def test_without_the_table_nothing_is_counted_until_somebody_makes_it(
+    play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    play.worker(by_value)
+    await play.start(limits=SOON)
+    await play.insert()
+    await ended(play, 1)
+    await change_line(play, "up")
+    number = 1
+
+    async def is_told() -> bool:
+        nonlocal number
+        number += 1
+        await play.insert()
+        await ended(play, number)
+        return bool(await told(play))
+
+    await play.until(is_told)
+    for version in (6, -1):
+        await change_line(play, "down", version)
+        await play.insert()
+        number += 1
+        await ended(play, number)
+    await change_line(play, "up")
+    await play.until(is_told)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.usefixtures("line")
+async def test_who_wants_none_tells_none(play: Playground) -> None:
+    play.worker(by_value)
+    client = await play.start(limits=SOON, charts=False)
+    await play.insert()
+    await ended(play, 1)
+    await client.stop()
+    assert await told(play) == {}
+
+
+@pytest.mark.usefixtures("line")
+async def test_a_table_that_refuses_is_told_once_and_costs_no_job(
+    play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
+    await play.connection.execute(
+        "alter table riverui_rollup add constraint riverui_odd check (completed < 0) not valid"
+    )
+    play.worker(by_value)
+    client = await play.start(limits=SOON)
+    for number in range(1, 4):
+        await play.insert()
+        await ended(play, number)
+        await asyncio.sleep(0.1)
+
+    def warnings() -> int:
+        return sum("could not be stored" in record.message for record in caplog.records)
+
+    await play.until(lambda: warnings() > 0)
+    await play.connection.execute("alter table riverui_rollup drop constraint riverui_odd")
+
+    async def is_told() -> bool:
+        return bool(await told(play))
+
+    # What was counted meanwhile is told then.
+    await play.until(is_told)
+    await client.stop()
+    assert (await told(play))["default", "task"].completed == 3
+    assert warnings() == 1
+
+
+@pytest.mark.usefixtures("line")
+async def test_minutes_that_are_over_for_long_are_refused(play: Playground) -> None:
+    driver = connect(play.database_url)
+    now = begin(datetime.now(UTC), MINUTE)
+    rows = [
+        RollupRow(now - n * MINUTE, "default", "task", 1, Tally(completed=n + 1), None)
+        for n in range(6)
+    ]
+    async with driver.autocommit() as db:
+        for _ in range(2):
+            await ROLLUPS.on(db).rollup_client_put("mail@1", rows)
+        found = await ROLLUPS.on(db).rollup_client_list(now - 10 * MINUTE, now + MINUTE)
+    await driver.close()
+    assert {now, now - MINUTE} <= found.keys()
+    assert not {now - 3 * MINUTE, now - 4 * MINUTE} & found.keys()
+    assert found[now]["default", "task"].completed == 1
+
+
+@pytest.mark.usefixtures("line")
+async def test_too_many_kinds_are_told_together(play: Playground) -> None:
+    for queue, kinds in (("default", 230), ("mail", 3)):
+        for number in range(kinds):
+            await play.insert(queue=queue, kind=f"kind_{number}")
+    driver = connect(play.database_url)
+    tallies = AttemptTallies(keep=MINUTE, clock=lambda: datetime.now(UTC))
+    async with driver.autocommit() as db:
+        for queue in ("default", "mail"):
+            jobs = await db.job_get_available(JobFetchParams("me", queue, 1000))
+            now = datetime.now(UTC)
+            attempts = [Attempt(job, None, NoSlots()) for job in jobs]
+            for _ in range(2):
+                tallies.completed(attempts, [now] * len(jobs), [job.id for job in jobs])
+        rows, told = tallies.untold()
+        await ROLLUPS.on(db).rollup_client_put("mail@1", rows)
+    await driver.close()
+    assert len({row.kind for row in rows}) == 201
+    assert {row.queue for row in rows if row.kind == OTHER} == {"default", "mail"}
+    assert sum(row.tally.completed for row in rows) == 2 * (230 + 3)
+    assert tallies.untold()[0] == rows
+    told()
+    assert tallies.untold()[0] == []
