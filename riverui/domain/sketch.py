@@ -76,15 +76,15 @@ class Sketch:
         self.sum_us += microseconds * n
         self.max_us = max(self.max_us, microseconds)
 
-    def add_microseconds(self, microseconds: int) -> None:
-        """Count one span, of no less than nothing."""
-        # Called for every attempt of a client, so it has to be quick.
+    def add_microseconds(self, microseconds: int, n: int = 1) -> None:
+        """Count a span of no less than nothing, `n` times."""
+        # Called for what a client works, so it has to be quick.
         found = FIRST_BIN
         if microseconds > _FIRST_BIN_END:
             found = min(ceil(log(microseconds) / _LOG_GAMMA), LAST_BIN)
         counts = self.counts
-        counts[found] = counts.get(found, 0) + 1
-        self.sum_us += microseconds
+        counts[found] = counts.get(found, 0) + n
+        self.sum_us += microseconds * n
         if microseconds > self.max_us:
             self.max_us = microseconds
 

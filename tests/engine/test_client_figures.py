@@ -286,3 +286,24 @@ async def test_too_many_kinds_are_told_together(play: Playground) -> None:
     assert tallies.untold()[0] == rows
     told()
     assert tallies.untold()[0] == []
+
+
+async def test_of_many_that_end_at_once_all_are_counted_and_some_are_timed(
+    play: Playground,
+) -> None:
+    for kind, number in (("often", 100), ("seldom", 3)):
+        for _ in range(number):
+            await play.insert(kind=kind)
+    driver = connect(play.database_url)
+    async with driver.autocommit() as db:
+        jobs = await db.job_get_available(JobFetchParams("me", "default", 1000))
+    await driver.close()
+    now = datetime.now(UTC)
+    attempts = [Attempt(job, None, NoSlots()) for job in jobs]
+    tallies = AttemptTallies(keep=MINUTE, clock=lambda: now)
+    ids = [job.id for job in jobs if job.kind == "seldom" or job.id % 2]
+    tallies.completed(attempts, [now] * len(jobs), ids)
+    rows = {row.kind: row.tally for row in tallies.untold()[0]}
+    assert {kind: tally.completed for kind, tally in rows.items()} == {"often": 50, "seldom": 3}
+    for tally in rows.values():
+        assert tally.run.n == tally.wait.n == tally.completed

@@ -48,6 +48,12 @@ def test_the_environment_may_give_them() -> None:
     )
 
 
+def test_charts_may_be_told_nothing() -> None:
+    assert config().charts
+    assert not config(RIVERUI_CHARTS="off").charts
+    assert not config(flags={"charts": "off"}, RIVERUI_CHARTS="on").charts
+
+
 def test_flags_win_and_may_be_repeated() -> None:
     found = config(
         flags={"queues": ("a", "b=2"), "soft_stop": "1s"},

@@ -62,6 +62,7 @@ async def _work(found: object, target: str, config: WorkerConfig) -> None:
         client.config,
         queues=queues(client.config.queues, config.queues, config.concurrency),
         release=config.release or client.config.release,
+        charts=config.charts and client.config.charts,
     )
     await run(client, config)
 

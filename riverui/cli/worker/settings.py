@@ -40,6 +40,15 @@ WORKER_SETTINGS = (
         help="Version or commit of this program: the first worker of each marks it in charts.",
     ),
     Setting(
+        name="charts",
+        group="Work",
+        env="RIVERUI_CHARTS",
+        flag="--charts",
+        metavar="on|off",
+        default="on",
+        help="Tell charts of every attempt, where riverui's table of figures is there.",
+    ),
+    Setting(
         name="soft_stop",
         group="Stop",
         env="RIVERUI_SOFT_STOP",
@@ -97,6 +106,7 @@ class WorkerConfig:
     """`name` or `name=max_workers`."""
     concurrency: int | None = None
     release: str = ""
+    charts: bool = True
     soft_stop: timedelta = timedelta(seconds=20)
     hard_stop: timedelta = timedelta(seconds=10)
     health_host: str = "127.0.0.1"
@@ -121,6 +131,7 @@ def worker_config(values: Values) -> WorkerConfig:
         queues=values.words("queues"),
         concurrency=values.number("concurrency") if values.text("concurrency") else None,
         release=values.text("release"),
+        charts=values.switch("charts"),
         soft_stop=values.span("soft_stop"),
         hard_stop=values.span("hard_stop"),
         health_host=values.text("health_host"),

@@ -130,11 +130,17 @@ def _bars(
 
 
 def _ended(columns: Sequence[FigureColumn]) -> Sequence[Series]:
+    # Only riverui's workers tell of these, and not all programs have them.
+    aside = (
+        _bars(columns, "snoozed", "snoozed", "s-scheduled", lambda tally: tally.snoozed),
+        _bars(columns, "interrupted", "interrupted", "s-running", lambda tally: tally.interrupted),
+    )
     return (
         _bars(columns, "completed", "completed", "s-completed", lambda tally: tally.completed),
         _bars(columns, "cancelled", "cancelled", "s-cancelled", lambda tally: tally.cancelled),
         _bars(columns, "retried", "failed, tried again", "s-retryable", retried),
         _bars(columns, "discarded", "discarded", "s-discarded", lambda tally: tally.discarded),
+        *(series for series in aside if series.total),
     )
 
 
