@@ -8,12 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from psycopg import AsyncConnection
 
 from riverui.domain.figures import OTHER, Tally
 from riverui.domain.rollups import MINUTE, Pair, RollupRow, begin
 from riverui.engine.limits import EngineLimits
 from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.attempt_tallies import AttemptTallies
+from riverui.engine.work.context import job_complete_tx
 from riverui.engine.work.worker import Job, JobCancel, JobSnooze
 from riverui.storage.connect import connect
 from riverui.storage.interface import FIGURES, ROLLUPS
@@ -142,6 +144,23 @@ async def test_an_interrupted_attempt_is_told_at_the_stop(play: Playground) -> N
     await begun.wait()
     await client.stop()
     assert (await told(play))["default", "task"].interrupted == 1
+
+
+@pytest.mark.usefixtures("line")
+async def test_jobs_that_complete_themselves_are_told(play: Playground) -> None:
+    async def complete(job: Job[Task]) -> None:
+        async with await AsyncConnection.connect(play.database_url) as connection:
+            await job_complete_tx(connection, job)
+            if job.args.value == "undo":
+                await connection.rollback()
+
+    play.worker(complete)
+    client = await play.start(limits=SOON)
+    for value in ("", "undo", ""):
+        await play.insert(Task(value=value))
+    await ended(play, 3)
+    await client.stop()
+    assert (await told(play))["default", "task"].completed == 3
 
 
 @pytest.mark.usefixtures("line")

@@ -50,6 +50,7 @@ class Attempt:
 
     __slots__ = (
         "cause",
+        "completed_at",
         "done",
         "ended_at",
         "job",
@@ -81,6 +82,8 @@ class Attempt:
         self.task: asyncio.Task[None] | None = None
         self.cause: Cause | None = None
         """What asked it to end first, timeouts apart."""
+        self.completed_at: datetime | None = None
+        """When it completed its job by itself, in a transaction that may have been undone."""
         self.timed_out = False
         self.working = False
         """From its first step on; before, nothing has to be interrupted."""

@@ -48,17 +48,22 @@ class AttemptTallies:
     def completed(
         self, attempts: Sequence[Attempt], ended_at: Sequence[datetime], written: Sequence[int]
     ) -> None:
-        """Count attempts that went well, of which those of `written` were still running."""
+        """Count attempts that went well, of which those of `written` were still running. Others may
+        have completed their jobs by themselves.
+        """
         if len(written) != len(attempts):
             taken = set(written)
             both = zip(attempts, ended_at, strict=True)
-            left = [(attempt, at) for attempt, at in both if attempt.row.id in taken]
-            attempts = [attempt for attempt, _ in left]
-            ended_at = [at for _, at in left]
+            left = [
+                (attempt, at if attempt.row.id in taken else attempt.completed_at)
+                for attempt, at in both
+            ]
+            attempts = [attempt for attempt, at in left if at]
+            ended_at = [at for _, at in left if at]
         # Times are told of some where many end at once: to tell them of all would take a tenth of
         # what working such jobs takes.
         rows = [attempt.row for attempt in attempts]
-        if len(rows) > _MOST_TIMED and begin(ended_at[0], MINUTE) == begin(ended_at[-1], MINUTE):
+        if len(rows) > _MOST_TIMED and _in_one_minute(ended_at):
             groups: dict[Pair, list[int]] = {}
             for place, pair in enumerate(map(_pair, rows)):
                 if pair in groups:
@@ -153,6 +158,10 @@ class AttemptTallies:
             self._until = self._since + MINUTE
             self._cells = self._minutes.setdefault(self._since, {})
         return self._cells
+
+
+def _in_one_minute(instants: Sequence[datetime]) -> bool:
+    return begin(min(instants), MINUTE) == begin(max(instants), MINUTE)
 
 
 def _add(sketch: Sketch, span: timedelta, n: int = 1) -> None:

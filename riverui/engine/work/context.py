@@ -130,10 +130,13 @@ def completion_of(job: Job[Any], now: datetime) -> JobSetStateParams:
     """
     if job.state is not JobState.RUNNING:
         raise ValueError("Only a running job can be completed.")
+    attempt = running_attempt()
+    if job.id == attempt.row.id:
+        attempt.completed_at = now
     return JobSetStateParams(
         id=job.id,
         of_attempt=job.attempt,
         state=JobState.COMPLETED,
         finalized_at=now,
-        metadata=running_attempt().metadata(),
+        metadata=attempt.metadata(),
     )
