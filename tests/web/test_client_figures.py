@@ -235,3 +235,17 @@ async def test_tables_that_go_while_it_reads_do_no_harm(
     assert (figures.total.completed, figures.trouble) == (4, "")
     await migrate(driver, "down", line="riverui", target_version=-1)
     assert (await read(collector)).trouble == ""
+
+
+async def test_of_very_much_the_newest_minutes_are_read(
+    connection: Connection, driver: Driver, line: None
+) -> None:
+    await connection.execute(
+        "insert into riverui_rollup (step, bucket, queue, kind, source, completed)"
+        " select 60, date_trunc('minute', now()) - m * interval '1 min', 'q' || k, 'send', 'a@1', 1"
+        " from generate_series(1, 3) m cross join generate_series(1, 9000) k"
+    )
+    async with driver.reading() as db:
+        told = await ROLLUPS.on(db).rollup_client_list(ago(9), ago(0))
+    assert sorted(told) == [begin(ago(2), MINUTE), begin(ago(1), MINUTE)]
+    assert {len(pairs) for pairs in told.values()} == {9000}

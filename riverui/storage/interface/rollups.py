@@ -92,7 +92,7 @@ class RollupExecutor(Protocol):
         self, since: datetime, until: datetime
     ) -> Mapping[datetime, Mapping[Pair, Tally]]:
         """Return what clients told of the minutes from `since` up to `until`, by queue and kind,
-        all clients together.
+        all clients together; of the newest minutes only, where they told very much.
         """
         ...
 

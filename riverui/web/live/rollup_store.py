@@ -13,7 +13,7 @@ _FOLDED = 60
 """Buckets of each span that one transaction folds up at most: what is left waits for the next one,
 so that none takes long.
 """
-_FOLDED_MINUTES = 10
+_FOLDED_MINUTES = 3
 """Minutes of which several clients told that one transaction tells as one, at most."""
 _DELETED = 2_000
 """Old rows of each span that one transaction deletes at most: more than a minute brings."""

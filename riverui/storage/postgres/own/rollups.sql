@@ -121,7 +121,9 @@ set completed = excluded.completed, cancelled = excluded.cancelled, discarded = 
 -- name: rollup_client_list
 select /* columns: */ r.bucket /* :columns */
 from /* schema */riverui_rollup r
-where r.source <> '' and r.bucket >= :since::timestamptz and r.bucket < :until::timestamptz;
+where r.source <> '' and r.bucket >= :since::timestamptz and r.bucket < :until::timestamptz
+order by r.bucket desc
+limit :limit::bigint;
 
 -- name: rollup_client_count_list
 select r.bucket, r.queue, r.kind, sum(r.failed)::bigint as failed, sum(r.snoozed)::bigint as snoozed,
