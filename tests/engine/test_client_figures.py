@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
+from secrets import token_hex
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from psycopg import AsyncConnection
@@ -262,6 +264,37 @@ async def test_a_table_that_refuses_is_told_once_and_costs_no_job(
     await client.stop()
     assert (await told(play))["default", "task"].completed == 3
     assert warnings() == 1
+
+
+@pytest.mark.usefixtures("line")
+async def test_who_may_not_write_there_works_on_and_says_so_once(
+    play: Playground, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = f"riverui_few_{token_hex(4)}"
+    await play.connection.execute(
+        f"create role {name} login; grant all on all tables in schema public to {name};"
+        f" revoke all on riverui_rollup from {name}".encode()
+    )
+    try:
+        url = urlsplit(play.database_url)
+        few = connect(urlunsplit(url._replace(netloc=f"{name}@{url.netloc.rpartition('@')[2]}")))
+        play.worker(by_value)
+        client = await play.start(database=few, limits=SOON)
+
+        def warned() -> int:
+            return sum("could not be stored" in record.message for record in caplog.records)
+
+        number = 0
+        while number < 5 or not warned():
+            number += 1
+            await play.insert()
+            await ended(play, number)
+        await client.stop()
+        assert warned() == 1
+        assert await told(play) == {}
+        await few.close()
+    finally:
+        await play.connection.execute(f"drop owned by {name}; drop role {name}".encode())
 
 
 @pytest.mark.usefixtures("line")

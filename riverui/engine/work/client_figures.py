@@ -101,13 +101,13 @@ class ClientFigures:
             async with self._client.driver.autocommit() as executor:
                 await ROLLUPS.on(executor).rollup_client_put(self._source, rows)
             told()
+            if self._trouble:
+                self._client.logger.info("figures of this client are stored again")
+            self._trouble = ""
         if time.monotonic() - self._tidied >= _TIDY_SECONDS:
             self._tidied = time.monotonic()
             async with self._client.driver.autocommit() as executor:
                 await ROLLUPS.on(executor).rollup_client_delete_old(limit=_DELETED)
-        if self._trouble:
-            self._client.logger.info("figures of this client are stored again")
-        self._trouble = ""
 
     def _rest(self) -> None:
         self._there = False
