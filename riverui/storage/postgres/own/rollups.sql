@@ -50,11 +50,8 @@ order by u.bucket;
 select /* columns: */ r.bucket /* :columns */
 from unnest(:steps::text::integer[], :since::text::timestamptz[], :until::text::timestamptz[])
   as s (step, since, until)
-cross join lateral (
-  select r.*
-  from /* schema */riverui_rollup r
-  where r.step = s.step and r.bucket >= s.since and r.bucket < s.until and r.source = '' /* terms */
-) r;
+join /* schema */riverui_rollup r on r.step = s.step and r.bucket >= s.since and r.bucket < s.until
+where r.source = '' /* terms */;
 
 -- part: rollup_of_queue (rollup_list.terms)
 and r.queue = :queue::text and r.kind = '';
