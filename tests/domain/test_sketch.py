@@ -88,3 +88,12 @@ def test_a_span_may_count_for_many() -> None:
     sketch = Sketch()
     sketch.add(timedelta(seconds=2), 10)
     assert same(sketch, of([2_000_000] * 10))
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**13), st.integers(1, 9)), max_size=30))
+def test_microseconds_are_counted_as_spans_are(spans: list[tuple[int, int]]) -> None:
+    one, other = Sketch(), Sketch()
+    for microseconds, n in spans:
+        one.add(timedelta(microseconds=microseconds), n)
+        other.add_microseconds(microseconds, n)
+    assert same(one, other)
