@@ -647,7 +647,7 @@ async def test_too_many_rows_are_sampled_and_it_is_told(
     later: Later, connection: AsyncConnection[DictRow]
 ) -> None:
     clock = Costly(0.3)
-    collector = _collector(later, clock)
+    collector = _collector(later, clock, few_jobs=0.0)
     await connection.execute(
         "insert into river_job (kind, args, max_attempts, state, attempt, attempted_at,"
         " scheduled_at, finalized_at) select 'many', '{}', 25, 'completed', 1, at, at, at from"

@@ -15,6 +15,7 @@ from riverui.web.live.figure_buckets import DAY, MINUTE, PART, TEN, Bucket, Buck
 from riverui.web.live.figure_sink import FigureSink, SettledMinute
 from riverui.web.live.figure_slices import SAMPLED, Pace, Turn, cells_of, slices
 
+_MINUTE_PARTS = MINUTE // PART
 _FAILED = (JobState.CANCELLED, JobState.DISCARDED)
 
 
@@ -41,6 +42,10 @@ class CollectorLimits:
     share: float = 0.01
     """Of the time that passes, for reading its rows whole; samples are read where it takes more: a
     tenth of a second for ten.
+    """
+    few_jobs: float = 100.0
+    """Ended jobs a second, below which all are read, however long it took: their rows take a third
+    of a millisecond, and it was something else that took the rest.
     """
     slice_parts: int = 360
     """Spans of ten seconds in one slice at most: an hour, where next to nothing ended."""
@@ -88,8 +93,8 @@ class FigureReadings:
         self._sinks = sinks
         self._clock = clock
         self.buckets = Buckets(pairs=limits.pairs, attempts=limits.attempts)
-        self._live = Pace(limits.share)
-        self._past = Pace(limits.share)
+        self._live = Pace(limits.share, limits.few_jobs)
+        self._past = Pace(limits.share, limits.few_jobs)
         self._new_attempts = Turn(limits.tick_seconds, limits.share, clock)
         self._long_attempts = Turn(limits.long_attempts_seconds, limits.share, clock)
         self._waiting = Turn(limits.tick_seconds, limits.share, clock)
@@ -166,7 +171,8 @@ class FigureReadings:
         sampling, started = self._live.sampling, self._clock()
         rows = await executor.job_ended_tally_list(spans, pairs=2 * limits.pairs)
         failed = await executor.job_ended_failure_list(spans, states=_FAILED)
-        self._live.note(self._clock() - started, newest + PART - oldest, sampling)
+        jobs = sum(row.jobs for row in rows)
+        self._live.note(self._clock() - started, newest + PART - oldest, sampling, jobs)
         cells = cells_of(rows, times=sampling)
         for span in {span.place for span in spans}:
             bucket = self.buckets.minute(span)
@@ -293,10 +299,13 @@ class FigureReadings:
         rows = await executor.job_ended_tally_list(spans, pairs=2 * limits.pairs)
         failed = await executor.job_ended_failure_list(spans)
         took = self._clock() - started
-        self._past.note(took, count * PART, sampling)
-        self._rate = sum(row.jobs for row in rows) * sampling / (count * PART)
+        jobs = sum(row.jobs for row in rows)
+        self._past.note(took, count * PART, sampling, jobs)
+        self._rate = jobs * sampling / (count * PART)
         wanted = int(self._slice_parts * min(2.0, limits.slice_seconds / max(took, 1e-4)))
-        self._slice_parts = min(max(1, wanted), limits.slice_parts)
+        # Of few jobs, smaller slices would only take as long more often.
+        least = _MINUTE_PARTS if self._past.few else 1
+        self._slice_parts = min(max(least, wanted), limits.slice_parts)
         cells = cells_of(rows, times=sampling)
         over = [start for start, (bucket, parts) in chosen.items() if bucket.completed_by(parts)]
         if seconds == MINUTE and over:

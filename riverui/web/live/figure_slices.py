@@ -24,21 +24,33 @@ SAMPLED = 10
 class Pace:
     """How much of a span of time is read: all of it, or a sample where that costs too much."""
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, share: float, few_jobs: float) -> None:
         self._share = share
         """Of the time that passes, which reading its rows may take."""
+        self._few_jobs = few_jobs
         self.sampling = 1
         self.cost = 0.0
         """Seconds that it took to read one second whole, as last measured."""
+        self._rate = 0.0
+        """Jobs that ended in each second then."""
 
-    def note(self, took: float, seconds: float, sampling: int) -> None:
-        """Take note of how long it took to read so many seconds of rows, one in so many of them."""
+    @property
+    def few(self) -> bool:
+        """Return whether so few jobs ended that reading them is not what takes time."""
+        return self._rate < self._few_jobs
+
+    def note(self, took: float, seconds: float, sampling: int, jobs: int) -> None:
+        """Take note of how long it took to read so many seconds of rows, one in so many of them,
+        and how many rows that were.
+        """
         self.cost = took * sampling / seconds
+        self._rate = jobs * sampling / seconds
         self._choose()
 
     def expect(self, jobs: float) -> None:
         """Expect so many jobs to have ended in each second, before anything was measured."""
         self.cost = jobs * _JOB_SECONDS
+        self._rate = jobs
         self._choose()
 
     def ease(self) -> None:
@@ -47,9 +59,9 @@ class Pace:
 
     def _choose(self) -> None:
         # Half-way back keeps it from going to and fro.
-        if self.cost > self._share:
+        if self.cost > self._share and not self.few:
             self.sampling = SAMPLED
-        elif self.cost < self._share / 2:
+        elif self.cost < self._share / 2 or self.few:
             self.sampling = 1
 
 
