@@ -504,3 +504,17 @@ async def test_names_are_text_everywhere(
         ]
         assert link.startswith(f"/{text}/")
         assert (await client.get(link)).status_code == 200
+
+
+async def test_spikes_are_told_among_what_happened(
+    app: Starlette, client: httpx2.AsyncClient
+) -> None:
+    def failing(window: Window, queue: str, kind: str) -> Figures:
+        return figures(window, lambda n: tally(50, failed={30: 60, 31: 80}.get(n, 5), inserted=50))
+
+    app.state.dashboard.figures = MadeFigures(make=failing)
+    page = await home(client)
+    told = page.one("ul", **{"class": "brief happenings"})
+    assert "up to 80 attempts failed in a minute, usually 5" in told.text
+    assert "jobs came" not in told.text
+    assert page.one("svg", **{"aria-label": "Failed attempts, last hour"})

@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from riverui.domain.figures import OTHER, Figures, Tally, Window
 from riverui.domain.marks import Mark
 from riverui.domain.queues import QueueListRow
+from riverui.domain.spikes import spikes
 from riverui.errors import DatabaseError
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
@@ -22,6 +23,7 @@ from riverui.web.http.urls import only, url
 from riverui.web.live.operation_run import Operation, OperationStatus
 from riverui.web.search.figure_addresses import (
     WindowChoice,
+    jobs_link,
     read_window,
     window_choices,
     with_window,
@@ -29,6 +31,7 @@ from riverui.web.search.figure_addresses import (
 from riverui.web.sections.overview.health_links import VerdictLine, verdict_lines
 from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.facts import fact
+from riverui.web.view.figure_charts import step_words
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
 
@@ -81,7 +84,7 @@ class KindShare:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Happening:
-    """Something that somebody did lately."""
+    """Something that somebody did lately, or that happened."""
 
     at: datetime
     icon: str
@@ -134,7 +137,7 @@ async def index(request: Request) -> Response:
     return respond(
         request,
         OverviewIndex(
-            verdict=verdict_lines(request, await board.health.get()),
+            verdict=verdict_lines(request, await board.health.get(), figures),
             figures=figures,
             charts=await chart_cards(request, _CHARTS, figures),
             windows=window_choices(window, address),
@@ -142,7 +145,7 @@ async def index(request: Request) -> Response:
             queue_cap=cap,
             spent=_kinds(request, figures, lambda tally: _spent(tally).total_seconds()),
             failing=_kinds(request, figures, lambda tally: tally.failed),
-            happenings=tuple(await _happenings(request, queues or (), marks)),
+            happenings=tuple(await _happenings(request, queues or (), marks, figures)),
             self_url=address(window),
             problem=problem,
         ),
@@ -223,10 +226,13 @@ def _kinds(
 
 
 async def _happenings(
-    request: Request, queues: Sequence[QueueListRow], marks: Sequence[Mark]
+    request: Request,
+    queues: Sequence[QueueListRow],
+    marks: Sequence[Mark],
+    figures: Figures,
 ) -> list[Happening]:
-    """Return what somebody did lately, the newest first: queues that were paused, marks such as
-    deploys, and actions on all matching jobs.
+    """Return what happened lately, the newest first: queues that were paused, marks such as
+    deploys, actions on all matching jobs, and moments at which many failed or came.
     """
     found = [
         Happening(
@@ -243,6 +249,7 @@ async def _happenings(
         Happening(at=mark.at, icon="flag", name="", words=_mark_words(mark), url=mark.url)
         for mark in marks
     ]
+    found += _spikes(request, figures)
     if access(request).may("jobs.read"):
         try:
             store = await dashboard(request).operation_store()
@@ -253,6 +260,23 @@ async def _happenings(
         else:
             found += [_operation(request, operation) for operation in listed.operations]
     return sorted(found, key=lambda happening: happening.at, reverse=True)[:_HAPPENINGS]
+
+
+def _spikes(request: Request, figures: Figures) -> Iterator[Happening]:
+    link, step = jobs_link(request), step_words(figures.window.step)
+    kinds: tuple[tuple[str, Callable[[Tally], int]], ...] = (
+        ("attempts failed", lambda tally: tally.failed),
+        ("jobs came", lambda tally: tally.inserted),
+    )
+    for words, count in kinds:
+        for spike in spikes(figures.columns, count):
+            yield Happening(
+                at=spike.at,
+                icon="activity",
+                name="",
+                words=f"up to {spike.most:,} {words} in a {step}, usually {spike.usual:,}",
+                url=link(spike.at, spike.until) if link and words == "attempts failed" else "",
+            )
 
 
 def _mark_words(mark: Mark) -> str:
