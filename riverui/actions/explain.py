@@ -7,14 +7,17 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from riverui.domain.explain import Explanation, explain
-from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueWork, Unread
+from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueSlots, QueueWork, Unread
 from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
 from riverui.errors import DatabaseError, QueryTimeout
-from riverui.storage.interface import EXPLANATIONS, Driver, Executor
+from riverui.storage.interface import CLIENTS, EXPLANATIONS, OWN_TABLES, Driver, Executor
+from riverui.storage.interface.clients import CLIENT_TABLE
 
 _CUT = 1_000
 """Characters that are read of each long text of a job: the beginning of an error is enough."""
+_CLIENTS = 200
+"""Clients whose slots are added up; of more, they are not told."""
 _NOT_ASKED = Unread(why="It does not matter in this state.")
 
 _Fact = TypeVar("_Fact")
@@ -77,7 +80,30 @@ async def explain_row(driver: Driver, job: JobShowRow) -> Explanation:
             line=line,
             work=work,
             lock=Unread(why="The job is gone.") if lock is None else lock,
+            slots=await _slots(driver, job.queue) if job.state is JobState.AVAILABLE else None,
         )
+    )
+
+
+async def _slots(driver: Driver, queue: str) -> QueueSlots | None:
+    """Return what clients that give signs of life tell of a queue's slots; None where none does."""
+    if not {CLIENTS, OWN_TABLES}.issubset(driver.capabilities):
+        return None
+    try:
+        async with driver.reading() as executor:
+            if CLIENT_TABLE.name not in await OWN_TABLES.on(executor).own_table_list():
+                return None
+            rows = await CLIENTS.on(executor).client_list(limit=_CLIENTS)
+    except DatabaseError:
+        return None
+    serving = [row for row in rows if not row.silent and not row.declared_dead_at]
+    slots = [row.queues[queue] for row in serving if queue in row.queues]
+    if not slots or len(rows) == _CLIENTS:
+        return None
+    return QueueSlots(
+        clients=frozenset(row.id for row in serving if queue in row.queues),
+        most=sum(most for most, _ in slots),
+        taken=sum(taken for _, taken in slots),
     )
 
 

@@ -372,12 +372,23 @@ def _slots(facts: JobFacts) -> Check | None:
     if work.running == 0:
         evidence = "No job of this queue is running."
         return _check("slots", label, Result.PASSED, evidence)
+    told = facts.slots
+    if told is not None and work.clients.keys() <= told.clients:
+        evidence = (
+            f"{told.taken} of {told.most} slots of its {_clients(len(told.clients))} are taken."
+        )
+        result = Result.FAILED if told.taken >= told.most else Result.PASSED
+        return _check("slots", label, result, evidence)
     verb = "is" if work.running == 1 else "are"
     evidence = (
         f"{_up_to(work.running, work.cap, 'job')} of this queue {verb} running; how many its"
         " clients may run at once is not in the database."
     )
     return _check("slots", label, Result.UNKNOWN, evidence)
+
+
+def _clients(count: int) -> str:
+    return "client" if count == 1 else f"{count} clients"
 
 
 def _client(facts: JobFacts) -> Check | None:

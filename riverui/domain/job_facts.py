@@ -63,6 +63,18 @@ class JobLock:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class QueueSlots:
+    """What clients that give signs of life tell of a queue's slots, some seconds ago."""
+
+    clients: frozenset[str]
+    """Their ids."""
+    most: int
+    """Jobs of the queue that they work at once."""
+    taken: int
+    """How many of these slots are taken."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobFacts:
     """A job and what was found around it."""
 
@@ -73,6 +85,8 @@ class JobFacts:
     line: JobLine | Unread
     work: QueueWork | Unread
     lock: JobLock | Unread
+    slots: QueueSlots | None = None
+    """None where no client tells."""
 
     @property
     def in_line(self) -> bool:

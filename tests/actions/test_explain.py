@@ -12,7 +12,9 @@ from psycopg import AsyncConnection
 
 from riverui.actions.explain import job_explain
 from riverui.domain.explain import Explanation, Result
-from riverui.storage.interface import WORKING, Driver
+from riverui.storage.interface import CLIENTS, WORKING, Driver
+from riverui.storage.interface.clients import ClientParams, ClientStatus
+from riverui.storage.migrations import migrate
 from tests.contract.bare import BareDriver
 from tests.factory import WORKER, attempt_error, job, leader, queue
 
@@ -257,3 +259,33 @@ async def test_what_a_driver_does_not_offer_cannot_be_told(
     found = await explained(BareDriver(WORKING.on(driver)), waiting)
     assert (results(found)["kind"], results(found)["lock"]) == (UNKNOWN, UNKNOWN)
     assert results(found)["leader"] is FAILED
+
+
+@pytest.mark.parametrize(("taken", "result"), [(2, Result.FAILED), (1, Result.PASSED)])
+async def test_slots_of_clients_that_tell(
+    driver: Driver, connection: Connection, taken: int, result: Result
+) -> None:
+    await migrate(driver, "up", line="riverui")
+    await queue(connection)
+    await job(connection, "running")
+    waiting = await job(connection)
+    params = ClientParams(
+        id=WORKER,
+        started_at=ago(minutes=1),
+        heartbeat_interval=timedelta(seconds=20),
+        host="here",
+        pid=1,
+        language="Python",
+        version="1",
+        release="",
+    )
+    async with driver.autocommit() as executor:
+        status = ClientStatus(queues={"default": (2, taken)}, running=taken)
+        await CLIENTS.on(executor).client_register(params, status)
+    found = await explained(driver, waiting)
+    assert results(found)["slots"] is result
+    (told,) = (check.evidence for check in found.checks if check.name == "slots")
+    assert told == f"{taken} of 2 slots of its client are taken."
+    # Another client took a job, and does not tell.
+    await job(connection, "running", attempted_by=["go_client"])
+    assert results(await explained(driver, waiting))["slots"] is UNKNOWN
