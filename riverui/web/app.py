@@ -180,12 +180,7 @@ def build_app(
             yield
         finally:
             loading.cancel()
-            await dashboard.operations.close()
-            await dashboard.shared_operations.close()
-            await dashboard.refreshes.close()
-            await dashboard.counts.close()
-            await dashboard.error_groups.close()
-            await dashboard.figures.close()
+            await dashboard.close()
             if close_driver:
                 await driver.close()
 

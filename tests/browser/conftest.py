@@ -145,8 +145,7 @@ async def dashboard(database_url: str, **options: Any) -> AsyncIterator[Starlett
     try:
         yield app
     finally:
-        await app.state.dashboard.operations.close()
-        await app.state.dashboard.counts.close()
+        await app.state.dashboard.close()
         await driver.close()
 
 

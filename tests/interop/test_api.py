@@ -29,8 +29,7 @@ async def api(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
     transport = httpx2.ASGITransport(app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://test/api/") as client:
         yield client
-    await app.state.dashboard.operations.close()
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 async def get(api: httpx2.AsyncClient, path: str, **params: Any) -> Any:

@@ -28,10 +28,7 @@ async def app(driver: Driver, dashboard_limits: DashboardLimits) -> AsyncIterato
     """Yield the dashboard, open to everybody."""
     app = build_app(driver, SignIn(no_auth=True), limits=dashboard_limits)
     yield app
-    await app.state.dashboard.operations.close()
-    await app.state.dashboard.counts.close()
-    await app.state.dashboard.figures.close()
-    await app.state.dashboard.error_groups.close()
+    await app.state.dashboard.close()
 
 
 @pytest.fixture
@@ -47,9 +44,7 @@ async def reader(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
     app = create_app(driver, authenticate=lambda connection: Access(user="ada", rights=READ_ONLY))
     async with browser(app) as client:
         yield client
-    await app.state.dashboard.counts.close()
-    await app.state.dashboard.figures.close()
-    await app.state.dashboard.error_groups.close()
+    await app.state.dashboard.close()
 
 
 @pytest.fixture

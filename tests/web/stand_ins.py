@@ -107,7 +107,22 @@ def browser(
     address.
     """
     transport = httpx2.ASGITransport(app, root_path=root_path, client=(client, 1234))
-    return httpx2.AsyncClient(transport=transport, base_url=base_url)
+    return _Browser(app, transport=transport, base_url=base_url)
+
+
+class _Browser(httpx2.AsyncClient):
+    """Leaves nothing running that its visits have begun: nobody may close the app afterwards."""
+
+    def __init__(self, app: ASGIApp, **options: Any) -> None:
+        super().__init__(**options)
+        self._app = app
+
+    async def __aexit__(self, *error: Any) -> None:
+        await super().__aexit__(*error)
+        dashboard = getattr(getattr(self._app, "state", None), "dashboard", None)
+        if dashboard is not None:
+            await dashboard.error_groups.close()
+            await dashboard.figures.close()
 
 
 class Later:

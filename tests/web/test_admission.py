@@ -80,7 +80,7 @@ async def test_those_for_whom_the_line_is_too_long_are_told_and_all_is_well_afte
         assert (await waiting).status_code == 200
         assert (await client.get("/jobs")).status_code == 200
         assert (admission.working, admission.waiting) == (0, 0)
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 async def test_nobody_waits_in_line_for_longer_than_a_moment(
@@ -217,7 +217,7 @@ async def test_regions_come_later_where_turns_are_late_and_are_sent_away_where_t
         well = await ask(quick.headers["etag"])
         assert well.status_code == 304
         assert "retry-after" not in well.headers
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 async def test_the_pulse_tells_how_late_it_is_as_long_as_somebody_asks(

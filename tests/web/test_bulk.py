@@ -194,7 +194,7 @@ async def test_a_preview_expires(driver: Driver, connection: AsyncConnection[Any
     async with browser(soon) as client:
         answer = await client.post("/jobs/bulk/retry", data={"token": token})
     assert answer.status_code == 303
-    await soon.state.dashboard.operations.close()
+    await soon.state.dashboard.close()
 
 
 async def test_a_count_that_is_not_cheap_is_a_lower_bound(

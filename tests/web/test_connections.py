@@ -416,7 +416,7 @@ async def test_readers_who_do_not_read_a_big_export_hold_little_and_are_in_nobod
         assert not dropped
         await until(lambda: len(dropped) == len(readers), seconds=3 * SOON)
         assert await served.status("/jobs") == 200
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 class Written(asyncio.Transport):

@@ -295,8 +295,8 @@ async def test_kinds_and_queues_lead_to_their_errors(
     async with browser(only) as stranger:
         assert "error c" not in (await stranger.get("/kinds/mail_send")).text
         assert "by error" not in (await stranger.get("/queues/mail")).text
-    await only.state.dashboard.figures.close()
-    await app.state.dashboard.figures.close()
+    await only.state.dashboard.close()
+    await app.state.dashboard.close()
 
 
 async def test_nothing_has_failed(client: httpx2.AsyncClient) -> None:

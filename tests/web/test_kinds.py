@@ -42,7 +42,7 @@ async def ended(
 async def read(client: httpx2.AsyncClient, app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield a browser; leave nothing behind that reads."""
     yield client
-    await app.state.dashboard.figures.close()
+    await app.state.dashboard.close()
 
 
 async def test_no_jobs_yet(read: httpx2.AsyncClient) -> None:
@@ -107,7 +107,7 @@ async def test_who_may_not_see_jobs_sees_figures_alone(
         assert "1 ended" in page.text
         assert not page.all("svg", **{"class": "runs"})
         assert "New job" not in page.text
-    await other.state.dashboard.figures.close()
+    await other.state.dashboard.close()
     none = create_app(
         app.state.dashboard.driver,
         authenticate=lambda _: Access(user="eve", rights=READ_ONLY - {"figures.read"}),

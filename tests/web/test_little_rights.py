@@ -53,9 +53,7 @@ async def dashboard(url: str) -> AsyncIterator[httpx2.AsyncClient]:
         async with browser(app) as client:
             yield client
     finally:
-        await app.state.dashboard.operations.close()
-        await app.state.dashboard.shared_operations.close()
-        await app.state.dashboard.counts.close()
+        await app.state.dashboard.close()
         await driver.close()
 
 
@@ -200,7 +198,7 @@ async def test_a_standby_stores_nothing_and_keeps_no_marks(
         assert answer.status_code == 403, answer.text
         assert (await client.get("/?window=7d")).status_code == 200
     await figures.close()
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
     await driver.close()
     assert "figures could not be stored" not in caplog.text
 

@@ -104,8 +104,7 @@ async def test_many_scrapers_are_one_question(driver: Driver, connection: Connec
         again = await figures(client)
     assert at(first, "river_queue_jobs", queue="late", state="available") is None
     assert at(again, "river_queue_jobs", queue="late", state="available") is None
-    await app.state.dashboard.counts.close()
-    await app.state.dashboard.figures.close()
+    await app.state.dashboard.close()
 
 
 async def test_without_a_database_the_rest_is_told() -> None:

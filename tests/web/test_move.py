@@ -219,5 +219,5 @@ async def test_it_needs_its_own_right(driver: Driver, connection: Connection) ->
         answer = await client.post("/jobs/move", data=data)
         assert answer.status_code == 403
         assert "You may not move jobs to other queues and priorities." in answer.text
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
     assert await places(connection) == {job_id: ("default", 1)}

@@ -54,7 +54,7 @@ async def app(driver: Driver) -> AsyncIterator[Starlette]:
     """Yield a dashboard that knows no client."""
     app = create_app(driver, authenticate=lambda connection: Access(user="ada"))
     yield app
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 @pytest.fixture

@@ -456,7 +456,7 @@ async def test_a_job_too_large_to_be_read_in_time_has_a_page(
         found = await page(client, f"/jobs/{job_id}")
     assert "too large to load in time" in found.text
     assert "seen" in found.text
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
     await driver.close()
 
 

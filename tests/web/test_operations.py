@@ -114,4 +114,4 @@ async def test_stopping_needs_the_right_to_the_verb(
     async with browser(other) as client:
         assert (await client.get("/operations/abc")).status_code == 200
         assert (await client.post("/operations/abc/stop", data={})).status_code == 403
-    await other.state.dashboard.operations.close()
+    await other.state.dashboard.close()

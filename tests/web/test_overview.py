@@ -259,7 +259,7 @@ async def test_without_figures_the_rest_of_the_page_is_there(
         assert note == "Charts are switched off (RIVERUI_CHARTS)."
         assert not page.all("figure")
         assert card(page, "recently").all("li")
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 async def test_figures_of_real_rows_are_there_at_the_first_look(
@@ -301,7 +301,7 @@ async def test_who_may_not_see_figures_is_led_to_the_jobs(driver: Driver) -> Non
         assert (answer.status_code, answer.headers["location"]) == (302, "/jobs")
         page = parse((await client.get("/jobs")).text)
         assert not page.all("a", data_section="overview")
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 async def test_who_may_see_figures_alone_gets_no_link_to_jobs(
@@ -321,7 +321,7 @@ async def test_who_may_see_figures_alone_gets_no_link_to_jobs(
         ]
         assert lines(card(page, "spent"))[0][0] == "mail_send"
         assert not page.all("section", aria_labelledby="title-queues")
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 async def test_a_database_that_does_not_answer_takes_the_queues_alone() -> None:

@@ -44,8 +44,7 @@ async def board(driver: Driver, times: PaceTimes = SOON) -> AsyncIterator[Starle
     )
     app = build_app(driver, SignIn(no_auth=True), limits=limits)
     yield app
-    await app.state.dashboard.operations.close()
-    await app.state.dashboard.shared_operations.close()
+    await app.state.dashboard.close()
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ async def test_what_is_new_is_shown_when_the_next_refresh_is_due(
         other = await factory.job(connection)
         now += 1.95
         assert f"job-{other}" in (await client.get("/jobs", headers=live())).text
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 async def test_an_action_shows_at_once_whoever_did_it(counted: Counting, connection: Row) -> None:
@@ -246,7 +246,7 @@ async def test_a_shared_drawing_is_what_each_would_have_got_and_holds_nothing_of
         assert len(shared_keys) == len(pages)
         assert "secret" not in repr(shared_keys)
         assert "grace" not in repr(shared_keys)
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 async def test_whoever_draws_knows_nothing_of_who_asked(counted: Counting, connection: Row) -> None:
@@ -388,7 +388,7 @@ async def test_failures_are_told_to_all_who_wait_and_not_kept() -> None:
         assert all("etag" not in answer.headers for answer in answers)
         driver.error = DatabaseUnavailable("still away")
         assert "still away" in (await client.get("/jobs", headers=live())).text
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 async def test_the_log_tells_of_refreshes_only_in_detail_or_where_they_fail(

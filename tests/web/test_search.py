@@ -38,7 +38,7 @@ async def app(driver: Driver, connection: AsyncConnection[Any]) -> AsyncIterator
         authenticate=lambda asking: Access(user=asking.headers.get("x-user", ""), rights=READ_ONLY),
     )
     yield app
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 async def _begun(client: httpx2.AsyncClient, user: str = "") -> str:

@@ -54,8 +54,7 @@ async def board(driver: Driver, **options: Any) -> AsyncIterator[Starlette]:
     config, limits = options.pop("config", None), DashboardLimits(operation_times=NOW)
     app = build_app(driver, SignIn(**(options or {"no_auth": True})), config, limits=limits)
     yield app
-    await app.state.dashboard.operations.close()
-    await app.state.dashboard.shared_operations.close()
+    await app.state.dashboard.close()
 
 
 async def start(app: Starlette, id: str = "abc", filter: str = "state:discarded") -> Operation:
@@ -135,7 +134,7 @@ async def test_another_dashboard_stops_it(
         assert "stopping" in page
         assert "Jobs until" in page
         assert "slow <one>" in page
-        await app.state.dashboard.shared_operations.close()
+        await app.state.dashboard.close()
         page = parse((await client.get("/operations/abc")).text).one(id="operation").text
         assert "No dashboard works on it just now" in page
         answer = await client.post("/api/operations/abc/stop", json={})
@@ -155,7 +154,7 @@ async def test_an_app_without_lifespan_goes_on_once_it_is_asked(
     for _ in range(3):
         await job(connection, "discarded")
     await start(app)
-    await app.state.dashboard.shared_operations.close()
+    await app.state.dashboard.close()
     async with board(driver) as other, browser(other) as client:
         async with asyncio.timeout(20):
             page = ""

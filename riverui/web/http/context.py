@@ -90,6 +90,15 @@ class Dashboard:
     workers: int
     """Processes that answer on the same port, this one included."""
 
+    async def close(self) -> None:
+        """Stop what runs in the background. Whoever asks again has it begin anew."""
+        await self.operations.close()
+        await self.shared_operations.close()
+        await self.refreshes.close()
+        await self.counts.close()
+        await self.error_groups.close()
+        await self.figures.close()
+
     async def operation_store(self) -> OperationStore:
         """Return where operations are kept just now."""
         return self.shared_operations if await self.shared_operations.ready() else self.operations

@@ -189,7 +189,7 @@ async def test_an_unreachable_database_is_told_without_its_address(
             assert "The database cannot be reached" in answer.text, path
             assert not re.search(r"127\.0\.0\.1|59999", answer.text), path
     assert "59999" in caplog.text
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
     await driver.close()
 
 

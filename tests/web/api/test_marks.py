@@ -36,7 +36,7 @@ async def ci(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
     app = create_app(driver, authenticate=lambda connection: Access(user="ci <b>"))
     async with browser(app, base_url="http://river.test/api/") as client:
         yield client
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 def told(at: datetime) -> str:

@@ -24,7 +24,7 @@ async def api(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
     app = create_app(driver, authenticate=lambda connection: Access(user="ci"))
     async with browser(app, base_url="http://river.test/api/") as client:
         yield client
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 async def test_a_job_with_everything(api: httpx2.AsyncClient, connection: Connection) -> None:

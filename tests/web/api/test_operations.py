@@ -119,5 +119,4 @@ async def test_an_operation_can_be_stopped_by_who_may_start_it(
         assert (await ended(api, begun["id"]))["user"] == "ada"
         assert (await api.post("operations/unknown/stop")).status_code == 404
         assert (await api.get("operations/unknown")).status_code == 404
-    await app.state.dashboard.operations.close()
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()

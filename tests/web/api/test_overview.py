@@ -122,7 +122,7 @@ async def test_big_states_are_counted_to_the_end(driver: Driver, connection: Con
     app = create_app(driver, no_auth=True, config=DashboardConfig(count_cap=2))
     async with browser(app) as client:
         found = (await client.get("/api/states")).json()
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
     assert (found["available"], found["completed"], found["running"]) == (5, 5, 0)
 
 

@@ -45,7 +45,7 @@ async def check() -> None:
     metrics = app.state.dashboard.metrics
     app.state.dashboard.counts.expire()
     assert b'route="notes.index"' in await metrics.text()
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
     others = sorted(EVERYTHING - {"notes.read"})
     app = riverui.create_app(DeadDriver(), authenticate=lambda asking: dashboard(*others))
@@ -55,7 +55,7 @@ async def check() -> None:
         assert "You may not see notes." in refused.text
         assert 'data-section="notes"' not in refused.text
         assert (await client.get("/api/notes")).status_code == 403
-    await app.state.dashboard.counts.close()
+    await app.state.dashboard.close()
 
 
 if __name__ == "__main__":
