@@ -115,7 +115,7 @@ async def test_a_backlog_is_fetched_on_two_connections(play: Playground) -> None
     play.worker(work)
     await play.rows(_BACKLOG, 2_000)
     client = await play.start(
-        queues={"default": QueueConfig(max_workers=10)},
+        queues={"default": QueueConfig(max_workers=30)},
         fetch_poll_interval=NEVER,
         limits=EngineLimits(fetch_rows=5),
     )
@@ -141,7 +141,7 @@ async def test_a_backlog_is_fetched_without_a_second_connection(
     play.worker(_well)
     first = await play.insert()
     client = await play.start(
-        queues={"default": QueueConfig(max_workers=10)}, limits=EngineLimits(fetch_rows=5)
+        queues={"default": QueueConfig(max_workers=30)}, limits=EngineLimits(fetch_rows=5)
     )
     await play.event(first)
     (database,) = await play.rows("select current_database() as name")
@@ -166,7 +166,7 @@ async def test_a_backlog_waits_for_a_client_that_is_held_back(play: Playground) 
     play.worker(_well)
     await play.rows(_BACKLOG, 3_000)
     await play.start(
-        queues={"default": QueueConfig(max_workers=10)},
+        queues={"default": QueueConfig(max_workers=30)},
         limits=EngineLimits(fetch_rows=5),
     )
     ours = producer(play)
