@@ -91,7 +91,7 @@ async def _slots(driver: Driver, queue: str) -> QueueSlots | None:
         return None
     try:
         async with driver.reading() as executor:
-            if CLIENT_TABLE.name not in await OWN_TABLES.on(executor).own_table_list():
+            if not await CLIENT_TABLE.exists(executor):
                 return None
             rows = await CLIENTS.on(executor).client_list(limit=_CLIENTS)
     except DatabaseError:

@@ -215,7 +215,7 @@ async def _reporting(db: Executor, now: datetime) -> Mapping[str, ReportingClien
     """Return the clients that give signs of life; none without the table for them."""
     if not {CLIENTS, OWN_TABLES} <= set(db.capabilities):
         return {}
-    if CLIENT_TABLE.name not in await OWN_TABLES.on(db).own_table_list():
+    if not await CLIENT_TABLE.exists(db):
         return {}
     return {
         row.id: ReportingClient(

@@ -56,7 +56,7 @@ async def mark_insert_release(driver: Driver, release: str, *, client: str) -> M
         return None
     params = MarkInsertParams(label=name, release=name, user=client[:_MOST])
     async with driver.transaction() as transaction:
-        if MARK_TABLE.name not in await OWN_TABLES.on(transaction).own_table_list():
+        if not await MARK_TABLE.exists(transaction):
             return None
         return await MARKS.on(transaction).mark_insert_release(params)
 
@@ -85,8 +85,7 @@ def checked(params: MarkInsertParams, *, now: datetime) -> MarkInsertParams:
 
 
 async def _need_table(executor: Executor) -> None:
-    tables = await OWN_TABLES.on(executor).own_table_list()
-    if MARK_TABLE.name not in tables:
+    if not await MARK_TABLE.exists(executor):
         raise NotSupported(
             f"There is no table for marks: {MARK_TABLE.missing} makes it. Run"
             f" `{MARK_TABLE.remedy}`."

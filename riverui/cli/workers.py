@@ -24,7 +24,7 @@ from riverui.cli.logs import configure_logging
 from riverui.cli.served import ServedDashboard
 from riverui.cli.server import address, configure, listen, open_connections
 from riverui.errors import DatabaseError, RiveruiError
-from riverui.storage.interface import OWN_TABLES, Driver
+from riverui.storage.interface import Driver
 from riverui.storage.interface.operations import OPERATION_TABLE
 from riverui.web.auth.failures import SharedFailures
 
@@ -131,8 +131,8 @@ async def _check(driver: Driver) -> None:
         await open_connections(driver)
         with suppress(DatabaseError):
             async with driver.reading() as executor:
-                tables = await OWN_TABLES.on(executor).own_table_list()
-            if OPERATION_TABLE.name not in tables:
+                shared = await OPERATION_TABLE.exists(executor)
+            if not shared:
                 log.warning(
                     "each worker keeps actions on all matching jobs to itself, and answers 404 for"
                     " those of the others: to share them, run `%s` (%s)",

@@ -118,7 +118,7 @@ class Heartbeats:
     async def _has_table(self) -> bool:
         try:
             async with self._client.driver.autocommit() as executor:
-                return CLIENT_TABLE.name in await OWN_TABLES.on(executor).own_table_list()
+                return await CLIENT_TABLE.exists(executor)
         except RiveruiError as error:
             # The parts of the client that cannot do without the database tell of it.
             self._logger.debug("whether there is a table of clients is not known: %s", error)

@@ -90,9 +90,8 @@ class ClientFigures:
 
     async def _look(self) -> None:
         async with self._client.driver.autocommit() as executor:
-            tables = await OWN_TABLES.on(executor).own_table_list()
-        if ROLLUP_TABLE.name in tables:
-            self._there = True
+            self._there = await ROLLUP_TABLE.exists(executor)
+        if self._there:
             self._count(self._tallies)
 
     async def _tell(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from riverui.storage.interface.capabilities import Capability
+from riverui.storage.interface.capabilities import Capability, Offering
 
 LINE = "riverui"
 """The line of migrations that makes them."""
@@ -28,6 +28,10 @@ class OwnTable:
     def missing(self) -> str:
         """Return what is missing where the table is not there, as part of a sentence."""
         return f"migration {self.version:03} of the line {LINE}"
+
+    async def exists(self, executor: Offering) -> bool:
+        """Return whether the table is there. NotSupported where the driver has no own tables."""
+        return self.name in await OWN_TABLES.on(executor).own_table_list()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

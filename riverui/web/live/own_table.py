@@ -12,7 +12,9 @@ from riverui.storage.interface import OWN_TABLES, Capability, Driver
 from riverui.storage.interface.own_tables import OwnTable
 
 _BELIEVED_SECONDS = 30.0
-"""How long an answer is believed: so soon a running dashboard notices that somebody has made it."""
+"""How long an answer is believed, where nobody says otherwise: so soon a running dashboard notices
+that somebody has made the table.
+"""
 
 
 class OwnTableWatch:
@@ -24,23 +26,25 @@ class OwnTableWatch:
         table: OwnTable,
         part: Capability[Any],
         *,
+        seconds: float = _BELIEVED_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._driver = driver
         self._table = table
         self._possible = {part, OWN_TABLES}.issubset(driver.capabilities)
         self._clock = clock
+        self._seconds = seconds
+        """How long an answer is believed."""
         self._there = False
         self._asked = float("-inf")
 
     async def there(self) -> bool:
         """Return whether it is there, as far as the database has told."""
-        if self._possible and self._clock() - self._asked >= _BELIEVED_SECONDS:
+        if self._possible and self._clock() - self._asked >= self._seconds:
             # Without a database nobody learns anything new.
             with suppress(DatabaseError):
                 async with self._driver.reading() as executor:
-                    tables = await OWN_TABLES.on(executor).own_table_list()
-                self._there = self._table.name in tables
+                    self._there = await self._table.exists(executor)
                 self._asked = self._clock()
         return self._there
 

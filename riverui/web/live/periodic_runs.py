@@ -27,7 +27,7 @@ async def _schedules(driver: Driver) -> Mapping[str, str]:
         return {}
     try:
         async with driver.reading() as executor:
-            if CLIENT_TABLE.name not in await OWN_TABLES.on(executor).own_table_list():
+            if not await CLIENT_TABLE.exists(executor):
                 return {}
             return await CLIENTS.on(executor).client_schedule_list()
     except DatabaseError:

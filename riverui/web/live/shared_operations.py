@@ -21,7 +21,7 @@ from riverui.errors import (
     LockTimeout,
     OperationLost,
 )
-from riverui.storage.interface import OPERATIONS, OWN_TABLES, Driver, Transaction
+from riverui.storage.interface import OPERATIONS, Driver, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.operations import (
     OPERATION_PACE,
@@ -43,6 +43,7 @@ from riverui.web.live.operation_run import (
 )
 from riverui.web.live.operation_store import NewOperation, OperationList
 from riverui.web.live.operations import refuse
+from riverui.web.live.own_table import OwnTableWatch
 from riverui.web.search import query
 
 log = logging.getLogger("riverui.operations")
@@ -98,28 +99,19 @@ class SharedOperations:
         """The same of an operation with a pace: versions that know of none leave it alone."""
         self._held: dict[str, tuple[Operation, TableLedger, asyncio.Task[None]]] = {}
         """What this process works on."""
-        self._table = False
-        self._table_asked = float("-inf")
-        """When (monotonic clock) it was found out whether the table is there."""
+        self._table = OwnTableWatch(
+            driver, OPERATION_TABLE, OPERATIONS, seconds=self._times.believe.total_seconds()
+        )
         self._forgot = float("-inf")
         self._trouble = ""
         self._watching: asyncio.Task[None] | None = None
 
     async def ready(self) -> bool:
         """Return whether the database has the table, as far as it tells."""
-        parts = self._driver.capabilities
-        if OPERATIONS not in parts or OWN_TABLES not in parts:
-            return False
-        if time.monotonic() - self._table_asked > self._times.believe.total_seconds():
-            # Without a database nobody learns anything new: pages go on with what is known.
-            with suppress(DatabaseError):
-                async with self._driver.reading() as executor:
-                    tables = await OWN_TABLES.on(executor).own_table_list()
-                self._table = OPERATION_TABLE.name in tables
-                self._table_asked = time.monotonic()
-        if self._table:
+        there = await self._table.there()
+        if there:
             self.watch()
-        return self._table
+        return there
 
     def watch(self) -> None:
         """Begin to look for operations that nobody holds, unless that goes on already."""
@@ -242,7 +234,7 @@ class SharedOperations:
                 if str(error) != self._trouble:
                     log.warning("Operations of other dashboards cannot be looked for: %s", error)
                 self._trouble = str(error)
-                self._table_asked = float("-inf")
+                self._table.ask_again()
             except Exception:
                 log.exception("Looking for operations of other dashboards failed")
                 pause = self._times.look_for_table

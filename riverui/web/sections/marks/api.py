@@ -121,7 +121,7 @@ async def index(request: Request) -> Response:
     found = []
     if {MARKS, OWN_TABLES}.issubset(board.driver.capabilities):
         async with board.driver.reading() as executor:
-            if MARK_TABLE.name in await OWN_TABLES.on(executor).own_table_list():
+            if await MARK_TABLE.exists(executor):
                 rows = await MARKS.on(executor).mark_list(since=since, until=until, limit=most)
                 found = [Mark.of(row) for row in rows]
     return serializers.reply(Marks(data=found))

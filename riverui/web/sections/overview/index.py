@@ -143,7 +143,7 @@ async def index(request: Request) -> Response:
             windows=window_choices(window, address),
             queues=None if queues is None else tuple(_needs(request, queues, figures)),
             queue_cap=cap,
-            spent=_kinds(request, figures, lambda tally: _spent(tally).total_seconds()),
+            spent=_kinds(request, figures, lambda tally: tally.spent.total_seconds()),
             failing=_kinds(request, figures, lambda tally: tally.failed),
             happenings=tuple(await _happenings(request, queues or (), marks, figures)),
             self_url=address(window),
@@ -171,7 +171,7 @@ async def _queues(request: Request) -> tuple[Sequence[QueueListRow] | None, Prob
 
 def _needs(request: Request, rows: Sequence[QueueListRow], figures: Figures) -> Iterator[QueueNeed]:
     """Yield the queues in which jobs wait for long, the longest first."""
-    waits = _merged(figures, lambda queue, kind: queue)
+    waits = figures.by_queue
     found = []
     for row in rows:
         since = row.oldest_waiting_at
@@ -188,26 +188,12 @@ def _needs(request: Request, rows: Sequence[QueueListRow], figures: Figures) -> 
         )
 
 
-def _merged(figures: Figures, key: Callable[[str, str], str]) -> dict[str, Tally]:
-    """Return what was done by queue or by kind."""
-    found: dict[str, Tally] = {}
-    for (queue, kind), tally in figures.pairs.items():
-        found.setdefault(key(queue, kind), Tally()).merge(tally)
-    return found
-
-
-def _spent(tally: Tally) -> timedelta:
-    return timedelta(microseconds=tally.run.sum_us + tally.failed_run.sum_us)
-
-
 def _kinds(
     request: Request, figures: Figures, measure: Callable[[Tally], float]
 ) -> tuple[KindShare, ...]:
     """Return the kinds with the most of something."""
     found = [
-        (measure(tally), kind, tally)
-        for kind, tally in _merged(figures, lambda queue, kind: kind).items()
-        if measure(tally)
+        (measure(tally), kind, tally) for kind, tally in figures.by_kind.items() if measure(tally)
     ]
     found.sort(key=lambda line: (-line[0], line[1]))
     return tuple(
@@ -215,7 +201,7 @@ def _kinds(
             kind="" if kind == OTHER else kind,
             url="" if kind == OTHER else url(request, "kinds.show", kind=kind),
             ended=tally.ended,
-            spent=_spent(tally),
+            spent=tally.spent,
             run=tally.run.quantile(0.95),
             failed=tally.failed,
             failing=tally.failing,

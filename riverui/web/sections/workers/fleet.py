@@ -95,6 +95,6 @@ async def _rows(executor: Executor) -> Sequence[ClientRow] | None:
     """Return the rows of clients; None where there is no table for them, which is asked first: a
     statement that fails would be in the server's log with every refresh.
     """
-    if CLIENT_TABLE.name not in await OWN_TABLES.on(executor).own_table_list():
+    if not await CLIENT_TABLE.exists(executor):
         return None
     return await CLIENTS.on(executor).client_list(limit=MOST_CLIENTS)
