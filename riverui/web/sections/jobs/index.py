@@ -28,9 +28,9 @@ from riverui.web.search import addresses
 from riverui.web.search.addresses import Listing, list_url
 from riverui.web.search.columns import read_kept
 from riverui.web.search.long_searches import SearchNote, first_note
+from riverui.web.search.new_job_addresses import new_job_url
 from riverui.web.search.search_problems import listing_problem
 from riverui.web.sections.jobs.list_menus import ListMenus, hides_args, list_menus
-from riverui.web.sections.jobs.new import new_url
 from riverui.web.view.job_columns import job_columns
 from riverui.web.view.job_table import JobTable
 from riverui.web.view.page_parts import Problem
@@ -220,7 +220,7 @@ async def _index(
         final=not understood,
         matching=None if problem else await _matching(request, listing, page, snapshot),
         actions=_actions(request, listing) if understood else (),
-        new_url=new_url(request),
+        new_url=new_job_url(request),
     )
 
 

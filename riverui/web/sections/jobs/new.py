@@ -155,14 +155,6 @@ def inserter(request: Request) -> JobInserter:
     return found
 
 
-def new_url(request: Request, **params: str) -> str:
-    """Return the address of the form; empty where whoever asks cannot insert jobs."""
-    if dashboard(request).inserter is None or not access(request).may(RIGHT):
-        return ""
-    text = "&".join(f"{name}={value}" for name, value in params.items())
-    return url(request, "jobs.new") + (f"?{text}" if text else "")
-
-
 def _inserted(request: Request, result: InsertResult) -> Response:
     """Lead to the job."""
     job_id = result.job.id

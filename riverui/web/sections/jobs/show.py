@@ -28,8 +28,8 @@ from riverui.web.http.urls import url
 from riverui.web.live import action_notices
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
+from riverui.web.search.new_job_addresses import new_job_url
 from riverui.web.sections.jobs import diagnosis
-from riverui.web.sections.jobs.new import new_url
 from riverui.web.sections.jobs.usual import BesideUsual, beside_usual
 from riverui.web.view import timeline
 from riverui.web.view.facts import fact
@@ -145,8 +145,8 @@ async def show(request: Request) -> Response:
             kind_url=jobs_url(request, (query.equal(Field.KIND, job.kind),)),
             queue_url=url(request, "queues.show", name=job.queue),
             tag_urls={tag: jobs_url(request, (query.equal(Field.TAG, tag),)) for tag in job.tags},
-            like_url=new_url(request, like=str(job.id)),
-            edit_url=new_url(request, like=str(job.id), edit="1")
+            like_url=new_job_url(request, like=str(job.id)),
+            edit_url=new_job_url(request, like=str(job.id), edit="1")
             if job.state in FINALIZED or job.state is JobState.RETRYABLE
             else "",
             compare_url=url(request, "jobs.compare", id=job.id)

@@ -29,6 +29,7 @@ from riverui.web.search.figure_addresses import (
     window_choices,
     with_window,
 )
+from riverui.web.search.new_job_addresses import new_job_url
 from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.facts import fact
 from riverui.web.view.format import absolute, plain
@@ -129,7 +130,6 @@ async def show(request: Request) -> Response:
     def address(other: Window) -> str:
         return with_window(url(request, "kinds.show", kind=kind), other)
 
-    may_insert = board.inserter is not None and access(request).may("jobs.insert")
     return respond(
         request,
         KindsShow(
@@ -146,7 +146,7 @@ async def show(request: Request) -> Response:
             newest=tuple(rows),
             periodic=await _periodic(request, kind),
             jobs_url=jobs_url(request, (term,)),
-            new_url=f"{url(request, 'jobs.new')}?{urlencode({'kind': kind})}" if may_insert else "",
+            new_url=new_job_url(request, kind=kind),
             self_url=address(window),
             problem=problem,
         ),

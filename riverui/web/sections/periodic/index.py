@@ -14,12 +14,12 @@ from riverui.domain.clock import two_units
 from riverui.domain.periodic_runs import PeriodicHistories, PeriodicHistory, PeriodicRun
 from riverui.errors import QueryTimeout
 from riverui.storage.interface.params import Field
-from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import only, url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
+from riverui.web.search.new_job_addresses import new_job_url
 from riverui.web.view.format import absolute
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
@@ -135,7 +135,6 @@ def _line(request: Request, history: PeriodicHistory, now: datetime) -> Periodic
             query.contains(Field.METADATA, PERIODIC, True),
         )
     )
-    may_insert = dashboard(request).inserter is not None and access(request).may("jobs.insert")
     return PeriodicLine(
         name=history.id,
         kind=history.kind,
@@ -150,7 +149,7 @@ def _line(request: Request, history: PeriodicHistory, now: datetime) -> Periodic
         overdue=overdue,
         missed=history.missed,
         jobs_url=jobs_url(request, terms),
-        run_url=f"{url(request, 'jobs.new')}?like={last.id}" if may_insert else "",
+        run_url=new_job_url(request, like=str(last.id)),
     )
 
 

@@ -1,0 +1,18 @@
+"""The address of the form for a new job, wherever a page leads to it."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+
+from riverui.web.auth.access import access
+from riverui.web.http.context import dashboard
+from riverui.web.http.urls import url
+
+
+def new_job_url(request: Request, **params: str) -> str:
+    """Return the address of the form; empty where whoever asks cannot insert jobs."""
+    if dashboard(request).inserter is None or not access(request).may("jobs.insert"):
+        return ""
+    return url(request, "jobs.new") + (f"?{urlencode(params)}" if params else "")
