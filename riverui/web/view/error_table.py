@@ -49,7 +49,9 @@ Lines = Sequence[ErrorLine]
 
 def error_table(lines: Lines) -> Table[ErrorLine]:
     """Return the table of these groups."""
-    return Table(css="table error-table", rows=tuple(lines), columns=_COLUMNS, attributes=_rows)
+    return Table(
+        css="table stacked error-table", rows=tuple(lines), columns=_COLUMNS, attributes=_rows
+    )
 
 
 def _rows(lines: Lines, context: PageContext) -> list[str]:

@@ -66,7 +66,10 @@ def queue_table(
     if actions:
         columns.append(_action(next_url))
     return Table(
-        css="table queue-table", rows=tuple(lines), columns=tuple(columns), attributes=_attributes
+        css="table stacked queue-table",
+        rows=tuple(lines),
+        columns=tuple(columns),
+        attributes=_attributes,
     )
 
 

@@ -125,7 +125,8 @@ class Rollups(Statements):
         told = [(MINUTE, row) for row in sorted(rows, key=lambda row: row[:3])]
         if told:
             late = {"late": (MINUTE + CLIENT_LATE).total_seconds()}
-            await self._rows("rollup_client_put", _columns(told, source) | late)
+            put = Fragment("rollup_client_put", late)
+            await self._rows("rollup_insert", _columns(told, source), put=put)
 
     async def rollup_client_list(
         self, since: datetime, until: datetime

@@ -87,25 +87,10 @@ from unnest(
   :failed_run_bins::text::bytea[], :wait_sum_us::text::bigint[], :wait_max_us::text::bigint[],
   :wait_bins::text::bytea[], :waiting::text::integer[], :waiting_capped::text::boolean[],
   :oldest_waiting_us::text::bigint[], :snoozed::text::bigint[], :interrupted::text::bigint[], :source::text::text[]
-) n;
+) as n (step, bucket) /* put */;
 
--- name: rollup_client_put
+-- part: rollup_client_put (rollup_insert.put)
 -- By the database's clock, whatever the client's says: what is told too late was read without it already.
-insert into /* schema */riverui_rollup (
-  step, bucket, queue, kind, sampled, completed, cancelled, discarded, failed, inserted, run_sum_us, run_max_us,
-  run_bins, failed_run_sum_us, failed_run_max_us, failed_run_bins, wait_sum_us, wait_max_us, wait_bins, waiting,
-  waiting_capped, oldest_waiting_us, snoozed, interrupted, source
-)
-select n.*
-from unnest(
-  :step::text::integer[], :bucket::text::timestamptz[], :queue::text::text[], :kind::text::text[],
-  :sampled::text::integer[], :completed::text::bigint[], :cancelled::text::bigint[], :discarded::text::bigint[],
-  :failed::text::bigint[], :inserted::text::bigint[], :run_sum_us::text::bigint[], :run_max_us::text::bigint[],
-  :run_bins::text::bytea[], :failed_run_sum_us::text::bigint[], :failed_run_max_us::text::bigint[],
-  :failed_run_bins::text::bytea[], :wait_sum_us::text::bigint[], :wait_max_us::text::bigint[],
-  :wait_bins::text::bytea[], :waiting::text::integer[], :waiting_capped::text::boolean[],
-  :oldest_waiting_us::text::bigint[], :snoozed::text::bigint[], :interrupted::text::bigint[], :source::text::text[]
-) as n (step, bucket)
 where n.bucket > clock_timestamp() - make_interval(secs => :late::float8)
 on conflict on constraint riverui_rollup_pkey do update
 set completed = excluded.completed, cancelled = excluded.cancelled, discarded = excluded.discarded,

@@ -129,7 +129,7 @@ async def index(request: Request) -> Response:
     figures = await board.figures.read(window)
     marks = await board.marks.read(figures.columns[0].at, datetime.now(UTC))
     queues, problem = await _queues(request)
-    cap = min(board.config.count_cap, _QUEUE_CAP)
+    cap, kinds = min(board.config.count_cap, _QUEUE_CAP), figures.by_kind
 
     def address(other: Window) -> str:
         return with_window(url(request, "root"), other)
@@ -143,8 +143,8 @@ async def index(request: Request) -> Response:
             windows=window_choices(window, address),
             queues=None if queues is None else tuple(_needs(request, queues, figures)),
             queue_cap=cap,
-            spent=_kinds(request, figures, lambda tally: tally.spent.total_seconds()),
-            failing=_kinds(request, figures, lambda tally: tally.failed),
+            spent=_kinds(request, kinds, lambda tally: tally.spent.total_seconds()),
+            failing=_kinds(request, kinds, lambda tally: tally.failed),
             happenings=tuple(await _happenings(request, queues or (), marks, figures)),
             self_url=address(window),
             problem=problem,
@@ -189,12 +189,10 @@ def _needs(request: Request, rows: Sequence[QueueListRow], figures: Figures) -> 
 
 
 def _kinds(
-    request: Request, figures: Figures, measure: Callable[[Tally], float]
+    request: Request, kinds: Mapping[str, Tally], measure: Callable[[Tally], float]
 ) -> tuple[KindShare, ...]:
     """Return the kinds with the most of something."""
-    found = [
-        (measure(tally), kind, tally) for kind, tally in figures.by_kind.items() if measure(tally)
-    ]
+    found = [(measure(tally), kind, tally) for kind, tally in kinds.items() if measure(tally)]
     found.sort(key=lambda line: (-line[0], line[1]))
     return tuple(
         KindShare(
