@@ -13,7 +13,7 @@ from riverui.storage.interface.figures import FailedAttempt, InsertedTally, Time
 from riverui.web.live.client_figures import ClientFigureReader, NoClientFigures
 from riverui.web.live.figure_buckets import DAY, MINUTE, PART, TEN, Bucket, Buckets
 from riverui.web.live.figure_sink import FigureSink, SettledMinute
-from riverui.web.live.figure_slices import SAMPLED, Pace, Turn, cells_of, slices
+from riverui.web.live.figure_slices import SAMPLED, Sampler, Turn, cells_of, slices
 
 _MINUTE_PARTS = MINUTE // PART
 _FAILED = (JobState.CANCELLED, JobState.DISCARDED)
@@ -93,8 +93,8 @@ class FigureReadings:
         self._sinks = sinks
         self._clock = clock
         self.buckets = Buckets(pairs=limits.pairs, attempts=limits.attempts)
-        self._live = Pace(limits.share, limits.few_jobs)
-        self._past = Pace(limits.share, limits.few_jobs)
+        self._live = Sampler(limits.share, limits.few_jobs)
+        self._past = Sampler(limits.share, limits.few_jobs)
         self._new_attempts = Turn(limits.tick_seconds, limits.share, clock)
         self._long_attempts = Turn(limits.long_attempts_seconds, limits.share, clock)
         self._waiting = Turn(limits.tick_seconds, limits.share, clock)

@@ -21,7 +21,7 @@ SAMPLED = 10
 """One second of each ten is read where there are too many rows."""
 
 
-class Pace:
+class Sampler:
     """How much of a span of time is read: all of it, or a sample where that costs too much."""
 
     def __init__(self, share: float, few_jobs: float) -> None:
