@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,13 +19,13 @@ from riverui.engine.admin import AdminMethods
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.events import EventKind, Events, Subscription
-from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
+from riverui.engine.feature_list import features_of
 from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.lead.elector import ElectionTimes
 from riverui.engine.lead.periodic import PeriodicJobs
 from riverui.engine.limits import EngineLimits
 from riverui.engine.notifier import Notifier
-from riverui.engine.pilot import Feature, Pilot
+from riverui.engine.pilot import Pilot
 from riverui.engine.runtime import ClientRuntime, LeaderParts
 from riverui.engine.shutdown import serve
 from riverui.engine.work import attempt
@@ -96,7 +96,7 @@ class Client(InsertMethods, AdminMethods):
         self.logger = self.config.logger or logging.getLogger("riverui.engine")
         self.events = Events(self.logger)
         self.periodic_jobs = PeriodicJobs(self.config.periodic_jobs)
-        self.pilot = Pilot(_features(self.config))
+        self.pilot = Pilot(features_of(self.config))
         self.queues = QueueBundle(self)
         self._limits = limits or EngineLimits()
         self._terms = terms or ElectionTimes()
@@ -354,13 +354,6 @@ def _driver(database: object, config: ClientConfig) -> tuple[Driver, bool]:
     if config.queues and WORKING not in driver.capabilities:
         raise ConfigError(WORKING.missing)
     return driver, is_own
-
-
-def _features(config: ClientConfig) -> Sequence[Feature]:
-    """Return the features of a client, the outermost first."""
-    if config.fetch_only_known_kinds and config.workers is not None:
-        return [*config.features, FetchOnlyKnownKinds(config.workers)]
-    return config.features
 
 
 _utc_now = partial(datetime.now, UTC)

@@ -11,7 +11,7 @@ executor that it is given is kept or lost together with the rest of the operatio
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial, reduce
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -101,6 +101,26 @@ class Feature:
     returns. What it raises fails the operation: an insert or a person's action is rolled back, a
     fetch or the writing of outcomes is tried again, a service's round is skipped.
     """
+
+    def wants_insert(self, job: JobInsertParams) -> bool:
+        """Return whether batches with this job come to `insert_many`: all do, unless overridden.
+
+        It is asked of every job until one is wanted, so it must be quick.
+        """
+        return True
+
+    def wants_fetch(self, queue: str) -> bool:
+        """Return whether fetches from this queue come to `get_available`: all do, unless
+        overridden. It is asked before each fetch, so the answer may change.
+        """
+        return True
+
+    def wants_end(self, job: JobRow) -> bool:
+        """Return whether ends of this job, as it was fetched, come to `set_state_if_running_many`,
+        together with others perhaps: all do, unless overridden. It is asked of every job, so it
+        must be quick.
+        """
+        return True
 
     async def insert_many(
         self,
@@ -229,6 +249,9 @@ class Pilot:
         self.delete_before = _composed(features, Feature.delete_before, plain_delete_before)
         self.get_stuck = _composed(features, Feature.get_stuck, plain_get_stuck)
         self.rescue_many = _composed(features, Feature.rescue_many, plain_rescue_many)
+        self._ending = _overriding(features, Feature.set_state_if_running_many)
+        self._fetching = _overriding(features, Feature.get_available)
+        self._inserting = _overriding(features, Feature.insert_many)
         self._starting = _overriding(features, Feature.producer_start)
         self._keeping_alive = _overriding(features, Feature.producer_keep_alive)
         self._stopping = _overriding(features, Feature.producer_stop)
@@ -247,6 +270,18 @@ class Pilot:
     def ends(self) -> bool:
         """Whether a feature takes part in writing how attempts ended."""
         return self.set_state_if_running_many is not plain_set_state_if_running_many
+
+    def wants_insert(self, jobs: Iterable[JobInsertParams]) -> bool:
+        """Return whether a feature takes part in inserting any of these jobs."""
+        return any(feature.wants_insert(job) for feature in self._inserting for job in jobs)
+
+    def wants_fetch(self, queue: str) -> bool:
+        """Return whether a feature takes part in the next fetch from this queue."""
+        return any(feature.wants_fetch(queue) for feature in self._fetching)
+
+    def wants_end(self, job: JobRow) -> bool:
+        """Return whether a feature takes part in writing how attempts at this job end."""
+        return any(feature.wants_end(job) for feature in self._ending)
 
     @property
     def deletes(self) -> bool:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.config import ClientConfig
+from riverui.engine.feature_list import features_of
 from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.limits import EngineLimits
@@ -18,7 +27,7 @@ from riverui.engine.work.context import completed_row, completion_of
 from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, InsertError
 from riverui.storage.connect import sync_driver_of
-from riverui.storage.interface import Driver, SyncDriver, SyncExecutor
+from riverui.storage.interface import Capability, Driver, SyncDriver, SyncExecutor
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
 
 if TYPE_CHECKING:
@@ -121,7 +130,7 @@ class SyncClient:
         one that was rescued from this attempt and is worked again, ConfigError where a feature
         takes part in how jobs end: that needs the asyncio client.
         """
-        if self._inserts.pilot.ends:
+        if self._inserts.pilot.wants_end(job.row):
             raise ConfigError("A feature takes part in how jobs end, which needs the async client.")
         change = completion_of(job, self._clock())
         completed_row(job, self.driver.adopt(tx).job_set_state_many([change]))
@@ -153,7 +162,7 @@ class _Inserts(InsertMethods):
         self.config = config
         self.driver = cast(Driver, _AtOnce(driver))
         self.extensions = config.extensions
-        self.pilot = Pilot(config.features)
+        self.pilot = Pilot(features_of(config))
         self._limits = EngineLimits()
         self._init_insert_methods()
 
@@ -207,8 +216,23 @@ class _ExecutorAtOnce:
         """Insert jobs by COPY."""
         return self._executor.job_insert_many_fast(jobs, notify=notify)
 
-    def __getattr__(self, name: str) -> Never:
-        raise InsertError(f"a feature calls {name}, which only the asyncio client can do")
+    @property
+    def capabilities(self) -> Collection[Capability[Any]]:
+        """What the driver offers besides."""
+        return self._executor.capabilities
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """Return another operation of the driver, done before it is awaited; InsertError where the
+        synchronous driver has none of that name.
+        """
+        operation = getattr(self._executor, name, None)
+        if operation is None:
+            raise InsertError(f"a feature calls {name}, which only the asyncio client can do")
+
+        async def at_once(*args: Any, **given: Any) -> Any:
+            return operation(*args, **given)
+
+        return at_once
 
 
 def _run(coroutine: Coroutine[Any, Any, T]) -> T:

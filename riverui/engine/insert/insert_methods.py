@@ -19,7 +19,7 @@ from riverui.engine.insert.insert_opts import (
 )
 from riverui.engine.insert.job_builder import JobBuilder, NotifyLimiter, available_queues
 from riverui.engine.limits import EngineLimits
-from riverui.engine.pilot import InsertBatch, Pilot
+from riverui.engine.pilot import InsertBatch, Pilot, plain_insert_many
 from riverui.errors import InsertError
 from riverui.storage.interface import NOTIFYING, TRANSACTION_STATUS, Driver, Executor
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
@@ -248,7 +248,8 @@ class InsertMethods:
     async def _send(self, batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
         """Insert a batch in a transaction of its own, and wake the workers of this client."""
         # As a rule it is one statement, which is its own transaction; a COPY cannot notify.
-        alone = self._fits(batch) and not self.pilot.inserts and not (batch.fast and batch.notify)
+        plain = not self.pilot.wants_insert(batch.jobs)
+        alone = plain and self._fits(batch, plain) and not (batch.fast and batch.notify)
         opened = self.driver.autocommit if alone else self.driver.transaction
         async with opened(timeout=_timeout_for(batch.jobs)) as executor:
             inserted = await self._sending(executor)(batch, queues)
@@ -259,20 +260,22 @@ class InsertMethods:
         """Return a `send` that inserts through an executor, in as many steps as it takes."""
 
         async def send(batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
-            if self._fits(batch):
-                return await self.pilot.insert_many(executor, batch)
+            plain = not self.pilot.wants_insert(batch.jobs)
+            insert = plain_insert_many if plain else self.pilot.insert_many
+            if self._fits(batch, plain):
+                return await insert(executor, batch)
             inserted: list[InsertResult] = []
             for part in batch.parts(self._limits.insert_rows):
-                inserted += await self.pilot.insert_many(executor, part)
+                inserted += await insert(executor, part)
             return inserted
 
         return send
 
-    def _fits(self, batch: InsertBatch) -> bool:
+    def _fits(self, batch: InsertBatch, plain: bool) -> bool:
         """Return whether a batch is inserted in one step: a COPY is, unless a feature is to see
         it.
         """
-        if batch.fast and not self.pilot.inserts:
+        if batch.fast and plain:
             return True
         return len(batch.jobs) <= self._limits.insert_rows
 

@@ -114,7 +114,7 @@ class Completer:
 
     def succeed(self, attempt: Attempt) -> None:
         """Take in that an attempt went well, and there is nothing else to tell."""
-        if self._by_feature:
+        if self._by_feature and self._pilot.wants_end(attempt.row):
             # Features are shown every end alike.
             self.settle(attempt, completed(attempt.row, attempt.ended_at, None))
             return

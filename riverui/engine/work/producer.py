@@ -109,7 +109,7 @@ class Producer:
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: list[Unsubscribe] = []
         self._wake_up = WakeUp()
-        self._wide = queue.max_workers >= 2 * limits.fetch_rows and not client.pilot.fetches
+        self._wide = queue.max_workers >= 2 * limits.fetch_rows
         """Whether there may be room for two full answers at once."""
         self._worked = 0
 
@@ -340,6 +340,9 @@ class Producer:
                 limit = self._most_rows
                 if not self._may_fetch or min(self._room, self._few_enough) < limit:
                     break
+                if self._pilot.wants_fetch(self.name):
+                    # Features see one fetch of a queue at a time.
+                    break
                 try:
                     if await self._take(limit, self._beside) < limit:
                         break
@@ -394,7 +397,7 @@ class Producer:
     def _get_available(
         self, params: JobFetchParams, connection: DedicatedConnection
     ) -> Awaitable[Sequence[JobRow]]:
-        if self._pilot.fetches:
+        if self._pilot.wants_fetch(self.name):
             return connection.call_in_transaction(
                 lambda executor: self._pilot.get_available(executor, params)
             )

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from riverui.domain.jobs import JobRow
+from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams, JobSetStateParams
 
 
 class SyncExecutor(Protocol):
     """Operations on a database as the synchronous client needs them; see EngineExecutor."""
+
+    @property
+    def capabilities(self) -> Collection[Capability[Any]]:
+        """What is offered besides: see `riverui.storage.interface.CAPABILITIES`."""
+        ...
 
     def job_insert_many(
         self, jobs: Sequence[JobInsertParams], *, notify: Sequence[str] = ()

@@ -5,7 +5,7 @@ the caller's transaction.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from io import StringIO
@@ -20,6 +20,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from riverui.domain.jobs import JobRow
 from riverui.errors import DatabaseUnavailable
+from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams, JobSetStateParams
 from riverui.storage.options import Watch
 from riverui.storage.postgres.client_timeout import hang_up
@@ -55,6 +56,8 @@ class _SyncConnection(Protocol):
 
 class PostgresSyncExecutor:
     """The operations of SyncExecutor, on a connection of some library."""
+
+    capabilities: Collection[Capability[Any]] = frozenset()
 
     def __init__(
         self,

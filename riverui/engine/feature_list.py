@@ -1,0 +1,19 @@
+"""The features of a client, as its config asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from riverui.engine.config import ClientConfig
+from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
+from riverui.engine.pilot import Feature
+
+
+def features_of(config: ClientConfig) -> tuple[Feature, ...]:
+    """Return the features of a client, the outermost first: those that were given, then ours."""
+    return (*config.features, *_own(config))
+
+
+def _own(config: ClientConfig) -> Iterator[Feature]:
+    if config.fetch_only_known_kinds and config.workers is not None:
+        yield FetchOnlyKnownKinds(config.workers)
