@@ -11,8 +11,10 @@ from riverui.domain.forecast import QueueMinute
 
 T = TypeVar("T")
 
-_PROMPT = 0.05
-"""Seconds that pages wait for figures which are about something else."""
+_PROMPT = 0.005
+"""Seconds that pages wait for figures which are about something else: less than they take by
+themselves, so that the first page of a process is not slower than the next.
+"""
 
 
 async def promptly(reading: Awaitable[T]) -> T | None:
