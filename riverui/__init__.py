@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from riverui import errors as errors, testing as testing
     from riverui.actions.new_jobs import JobInserter
     from riverui.contrib.otel import OpenTelemetryPlugin as OpenTelemetryPlugin
+    from riverui.domain.dead_jobs import DeadJob
     from riverui.domain.jobs import AttemptError, JobRow, JobState
     from riverui.domain.queues import QueueRow
     from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
     from riverui.engine.args.job_args import JobArgs, JsonArgs, Unique
     from riverui.engine.client import AsyncClient, Client, client_from_context
     from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
+    from riverui.engine.dead_letter_methods import DeadLetterListParams, DeadLetterListResult
     from riverui.engine.events import Event, EventKind, JobStats
     from riverui.engine.features.retention import QueueRetention
     from riverui.engine.hooks import DoInner, Hook, Metric, Middleware, Plugin
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         JobListParams,
         JobListResult,
     )
+    from riverui.engine.lead.dead_letter_config import DeadLetterConfig
     from riverui.engine.lead.periodic import PeriodicJob
     from riverui.engine.lead.retention import Retention
     from riverui.engine.sync_client import SyncClient
@@ -85,6 +88,10 @@ __all__ = [
     "ClientConfig",
     "CronSchedule",
     "DashboardConfig",
+    "DeadJob",
+    "DeadLetterConfig",
+    "DeadLetterListParams",
+    "DeadLetterListResult",
     "DoInner",
     "ErrorResult",
     "Event",
@@ -148,6 +155,7 @@ __all__ = [
 
 _PLACES = {
     "web.config": "DashboardConfig",
+    "domain.dead_jobs": "DeadJob",
     "domain.jobs": "AttemptError JobRow JobState",
     "domain.queues": "QueueRow",
     "domain.schedules": "CronSchedule NeverSchedule PeriodicInterval Schedule",
@@ -157,6 +165,7 @@ _PLACES = {
     "engine.work.context": (
         "cancel_requested current_job job_complete_tx metadata_set raise_if_cancelled record_output"
     ),
+    "engine.dead_letter_methods": "DeadLetterListParams DeadLetterListResult",
     "engine.events": "Event EventKind JobStats",
     "engine.features.retention": "QueueRetention",
     "engine.hooks": "DoInner Hook Metric Middleware Plugin",
@@ -164,6 +173,7 @@ _PLACES = {
     "engine.job_lists": (
         "JobDeleteManyParams JobListCursor JobListOrder JobListParams JobListResult"
     ),
+    "engine.lead.dead_letter_config": "DeadLetterConfig",
     "engine.lead.periodic": "PeriodicJob",
     "engine.lead.retention": "Retention",
     "engine.work.resumable": (

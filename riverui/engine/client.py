@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from riverui.engine.admin import AdminMethods
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import ClientConfig, QueueConfig
+from riverui.engine.dead_letter_methods import DeadLetterMethods
 from riverui.engine.events import EventKind, Events, Subscription
 from riverui.engine.feature_list import features_of
 from riverui.engine.insert.insert_methods import InsertMethods
@@ -62,7 +63,7 @@ _MOST_HOST_BYTES = 60
 """Of a client's id, so that there is room for the time: River's figure."""
 
 
-class Client(InsertMethods, AdminMethods):
+class Client(InsertMethods, AdminMethods, DeadLetterMethods):
     """A client of one River database.
 
     `database` is a URL, a psycopg AsyncConnectionPool (never closed from here) or a Driver; None

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from riverui.domain.names import is_kind, is_queue_name
 from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin
+from riverui.engine.lead.dead_letter_config import DeadLetterConfig
 from riverui.engine.lead.periodic import PeriodicJob, Schedule
 from riverui.engine.lead.retention import Retention
 from riverui.engine.pilot import Feature
@@ -132,6 +133,8 @@ class ClientConfig:
     cancelled_job_retention_period: timedelta = timedelta(hours=24)
     completed_job_retention_period: timedelta = timedelta(hours=24)
     discarded_job_retention_period: timedelta = timedelta(days=7)
+    dead_letter: DeadLetterConfig = field(default_factory=DeadLetterConfig)
+    """Keeps discarded jobs after their retention; off unless given."""
     job_cleaner_timeout: timedelta = timedelta(seconds=30)
     reindexer_schedule: Schedule | None = None
     """Daily at midnight UTC unless given."""
@@ -177,6 +180,8 @@ class ClientConfig:
                 raise ConfigError(f"features must hold instances of features, not {feature!r}.")
             if type(feature) in map(type, self.features[:at]):
                 raise ConfigError(f"features: {type(feature).__name__} is given twice.")
+        if not isinstance(self.dead_letter, DeadLetterConfig):
+            raise ConfigError("dead_letter must be a DeadLetterConfig.")
         if self.leader_election_disabled and self.periodic_jobs:
             raise ConfigError("periodic_jobs must be empty with leader_election_disabled.")
         if self.queues and self.workers is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from riverui.engine.config import ClientConfig
+from riverui.engine.features.dead_letters import DeadLetters
 from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
 from riverui.engine.pilot import Feature
 
@@ -17,3 +18,6 @@ def features_of(config: ClientConfig) -> tuple[Feature, ...]:
 def _own(config: ClientConfig) -> Iterator[Feature]:
     if config.fetch_only_known_kinds and config.workers is not None:
         yield FetchOnlyKnownKinds(config.workers)
+    if config.dead_letter.enabled:
+        # The innermost: finished jobs are removed by its statement.
+        yield DeadLetters(config.dead_letter)

@@ -180,10 +180,10 @@ class TransactionDriver:
         """Lend the transaction, which others use meanwhile."""
         return nullcontext(self._executor)
 
-    async def adopt(self, transaction: object) -> interface.Executor:
+    async def adopt(self, transaction: object) -> Transaction:
         """Return operations inside a transaction of the caller's, or inside this one."""
         if transaction is self._executor:
-            return self._executor
+            return cast(Transaction, self._executor)
         return await self._driver.adopt(transaction)
 
     async def ping(self) -> None:

@@ -160,8 +160,8 @@ class BareDriver:
     def apart(self) -> BareDriver:
         return BareDriver(self._inner.apart())
 
-    async def adopt(self, transaction: object) -> BareExecutor:
-        return BareExecutor(await self._inner.adopt(transaction))
+    async def adopt(self, transaction: object) -> BareTransaction:
+        return BareTransaction(await self._inner.adopt(transaction))
 
     async def ping(self) -> None:
         await self._inner.ping()

@@ -22,6 +22,7 @@ GUIDE = (
     "operating",
     "extending",
     "testing",
+    "dead-letters",
 )
 _BLOCK = re.compile(r"^(<!-- not run[^\n]*\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

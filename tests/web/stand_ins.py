@@ -58,7 +58,7 @@ class DeadDriver:
     def session(self, *, timeout: timedelta) -> AbstractAsyncContextManager[Executor]:
         return self._refuse()
 
-    async def adopt(self, transaction: object) -> Executor:
+    async def adopt(self, transaction: object) -> Transaction:
         raise self.error
 
     @asynccontextmanager

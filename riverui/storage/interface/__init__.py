@@ -20,6 +20,7 @@ from riverui.storage.interface.benchmarks import BENCHMARKS, BenchmarkExecutor
 from riverui.storage.interface.browse import ESTIMATES, BrowseExecutor
 from riverui.storage.interface.capabilities import Capability, Offering
 from riverui.storage.interface.clients import CLIENTS, ClientExecutor
+from riverui.storage.interface.dead_jobs import DEAD_JOBS, DeadJobExecutor
 from riverui.storage.interface.driver import Driver, Executor, Transaction
 from riverui.storage.interface.engine import EngineExecutor
 from riverui.storage.interface.error_groups import (
@@ -61,6 +62,7 @@ __all__ = [
     "BENCHMARKS",
     "CAPABILITIES",
     "CLIENTS",
+    "DEAD_JOBS",
     "ERRORS",
     "ERROR_GROUPS",
     "ESTIMATES",
@@ -86,6 +88,7 @@ __all__ = [
     "BrowseExecutor",
     "Capability",
     "ClientExecutor",
+    "DeadJobExecutor",
     "Driver",
     "EngineExecutor",
     "ErrorExecutor",
@@ -139,6 +142,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     MARKS,
     ERRORS,
     ERROR_GROUPS,
+    DEAD_JOBS,
     MIGRATIONS,
     BENCHMARKS,
 )

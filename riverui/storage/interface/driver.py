@@ -86,7 +86,7 @@ class Driver(Offering, Protocol):
         """
         ...
 
-    async def adopt(self, transaction: object) -> Executor:
+    async def adopt(self, transaction: object) -> Transaction:
         """Return the operations inside the caller's own transaction, which stays theirs to commit.
 
         Which kinds of transactions there are, the driver says: Postgres takes a psycopg

@@ -27,7 +27,7 @@ from riverui.storage.options import Watch
 from riverui.storage.postgres.admin.migrations import PostgresMigrations
 from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.errors import translate
-from riverui.storage.postgres.executor import PostgresExecutor
+from riverui.storage.postgres.executor import PostgresExecutor, PostgresTransaction
 from riverui.storage.postgres.foreign_transactions import async_connection_of
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.listener import PostgresListener
@@ -61,26 +61,6 @@ _BEGIN = (
 
 
 _Kind = TypeVar("_Kind", bound=PostgresExecutor)
-
-
-class PostgresTransaction(PostgresExecutor):
-    """All operations, kept or lost as one."""
-
-    _savepoints = 0
-
-    @asynccontextmanager
-    async def savepoint(self) -> AsyncIterator[None]:
-        """Begin a part that can fail alone: an exception leaving it undoes it and is raised on."""
-        self._savepoints += 1
-        name = f"riverui_{self._savepoints}"
-        await self._run(f"savepoint {name}")
-        try:
-            yield
-        except Exception:
-            # Not for a cancelled task, which leaves the transaction as well.
-            await self._run(f"rollback to savepoint {name}; release savepoint {name}")
-            raise
-        await self._run(f"release savepoint {name}")
 
 
 class PostgresDriver:
@@ -194,12 +174,14 @@ class PostgresDriver:
         """
         return self._in_session(timeout)
 
-    async def adopt(self, transaction: object) -> PostgresExecutor:
+    async def adopt(self, transaction: object) -> PostgresTransaction:
         """Return the operations inside the caller's own transaction, which stays theirs to commit;
         TypeError for what is none.
         """
         connection = await async_connection_of(transaction)
-        kind = PostgresExecutor if isinstance(connection, AsyncConnection) else SqlAlchemyExecutor
+        kind = (
+            PostgresTransaction if isinstance(connection, AsyncConnection) else SqlAlchemyExecutor
+        )
         return kind(connection, self._queries, self._schema, self._watch, limits=self._limits)
 
     @asynccontextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from riverui.storage.interface import (
@@ -32,6 +33,7 @@ from riverui.storage.postgres.engine.leader import Leader
 from riverui.storage.postgres.figures.figures import FigureStatements
 from riverui.storage.postgres.job_list.select import JobSelect
 from riverui.storage.postgres.own.clients import Clients
+from riverui.storage.postgres.own.dead_jobs import DeadJobs
 from riverui.storage.postgres.own.error_groups import ErrorGroups
 from riverui.storage.postgres.own.marks import Marks
 from riverui.storage.postgres.own.operations import Operations
@@ -70,6 +72,7 @@ class OptionalOperations(
     FailedJobStatements,
     ErrorGroups,
     Clients,
+    DeadJobs,
     Operations,
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
@@ -86,6 +89,26 @@ class PostgresExecutor(PageOperations, EngineOperations, OptionalOperations):
     """All operations, on one connection, in whatever transaction it is in."""
 
 
+class PostgresTransaction(PostgresExecutor):
+    """All operations, kept or lost as one."""
+
+    _savepoints = 0
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """Begin a part that can fail alone: an exception leaving it undoes it and is raised on."""
+        self._savepoints += 1
+        name = f"riverui_{self._savepoints}"
+        await self._run(f"savepoint {name}")
+        try:
+            yield
+        except Exception:
+            # Not for a cancelled task, which leaves the transaction as well.
+            await self._run(f"rollback to savepoint {name}; release savepoint {name}")
+            raise
+        await self._run(f"release savepoint {name}")
+
+
 if TYPE_CHECKING:
 
     def _offered(
@@ -95,6 +118,7 @@ if TYPE_CHECKING:
         interface.ErrorExecutor,
         interface.ErrorGroupExecutor,
         interface.ClientExecutor,
+        interface.DeadJobExecutor,
         interface.Executor,
         interface.ExplanationExecutor,
         interface.FigureExecutor,
@@ -112,4 +136,4 @@ if TYPE_CHECKING:
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 19
+        return (executor,) * 20

@@ -92,7 +92,7 @@ class EngineDriver:
         """Begin a transaction of the engine's, whatever the limit given."""
         return self._begun()
 
-    async def adopt(self, transaction: object) -> Executor:
+    async def adopt(self, transaction: object) -> Transaction:
         """Return the operations inside the caller's own transaction; see Driver."""
         return await self._driver.adopt(transaction)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from riverui.storage.options import Watch
 from riverui.storage.postgres.errors import translate_foreign
-from riverui.storage.postgres.executor import PostgresExecutor
+from riverui.storage.postgres.executor import PostgresTransaction
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.sql import Queries
@@ -27,7 +27,7 @@ class SqlAlchemyConnection(Protocol):
         ...
 
 
-class SqlAlchemyExecutor(PostgresExecutor):
+class SqlAlchemyExecutor(PostgresTransaction):
     """All operations; a fast insert is an INSERT here, as SQLAlchemy has no COPY."""
 
     _copies = False

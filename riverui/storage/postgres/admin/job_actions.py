@@ -66,16 +66,7 @@ class JobActionStatements(Statements):
         except LockTimeout:
             # Somebody else holds one of the rows: do the rest.
             rows = await self._guarded(name, parameters, wait=_SKIP_LOCKED)
-        outcomes: dict[int, str] = {row.id: row.outcome for row in rows.records()}
-        return JobChanges(
-            changed=tuple(job for job, outcome in outcomes.items() if outcome == "changed"),
-            requested=tuple(job for job, outcome in outcomes.items() if outcome == "requested"),
-            skipped=tuple(
-                (job, SkipReason(outcomes.get(job, "not_found")))
-                for job in dict.fromkeys(ids)
-                if outcomes.get(job) not in ("changed", "requested")
-            ),
-        )
+        return job_changes(ids, rows)
 
     async def _guarded(self, name: str, parameters: Mapping[str, Any], **slots: Fragment) -> Rows:
         """Return the rows of a block; its failure leaves somebody's transaction usable."""
@@ -93,3 +84,17 @@ class JobActionStatements(Statements):
             raise
         await self._run("release savepoint riverui_change")
         return rows
+
+
+def job_changes(ids: Sequence[int], rows: Rows) -> JobChanges:
+    """Return what became of the jobs that were asked for, from rows of ids and outcomes."""
+    outcomes: dict[int, str] = {row.id: row.outcome for row in rows.records()}
+    return JobChanges(
+        changed=tuple(job for job, outcome in outcomes.items() if outcome == "changed"),
+        requested=tuple(job for job, outcome in outcomes.items() if outcome == "requested"),
+        skipped=tuple(
+            (job, SkipReason(outcomes.get(job, "not_found")))
+            for job in dict.fromkeys(ids)
+            if outcomes.get(job) not in ("changed", "requested")
+        ),
+    )

@@ -132,11 +132,7 @@ class JobStatements(JobListPlans):
 
         `lean` leaves out what is in its JSON, for a job too large to be read in time.
         """
-        if not is_bigint(id):
-            return None
-        values = {"id": id, "cut": cut, "name_length": MOST_NAME, "tags": MOST_TAGS}
-        row = await self._row("job_get", values, **(_LEAN_JOB if lean else {}))
-        return None if row is None else job_show_row(row)
+        return await self._job_show(id, cut=cut, lean=lean)
 
     async def job_log_piece(
         self, id: int, attempt: int, *, start: int = 0, size: int
@@ -165,6 +161,15 @@ class JobStatements(JobListPlans):
         return (
             await self._piece(Fragment(block, {"id": id}), start, size) if is_bigint(id) else None
         )
+
+    async def _job_show(
+        self, id: int, *, cut: int, lean: bool, **slots: Fragment
+    ) -> JobShowRow | None:
+        if not is_bigint(id):
+            return None
+        values = {"id": id, "cut": cut, "name_length": MOST_NAME, "tags": MOST_TAGS}
+        row = await self._row("job_get", values, **(_LEAN_JOB if lean else {}), **slots)
+        return None if row is None else job_show_row(row)
 
     async def _piece(self, text: Fragment, start: int, size: int) -> TextPiece | None:
         row = await self._row("job_text_piece", {"start": start, "size": size}, text=text)

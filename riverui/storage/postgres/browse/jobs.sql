@@ -76,7 +76,7 @@ cross join lateral (
       case jsonb_typeof(metadata) when 'object' then metadata - '{}'::text[] else metadata end
       /* :metadata */ as metadata, pg_column_size(metadata) as metadata_bytes,
       queue, tags, unique_key, unique_states
-    from /* schema */river_job
+    from /* table: */ /* schema */river_job /* :table */
     where id = :id::bigint
     offset 0
   ) unpacked

@@ -120,19 +120,25 @@ class JobUpkeep(Statements):
         await self._rows("job_truncate")
 
     async def _old(self, params: JobDeleteBeforeParams, **slots: Fragment) -> Rows:
-        return await self._rows(
-            "job_delete_before",
-            {
-                "cancelled_before": params.cancelled_before,
-                "completed_before": params.completed_before,
-                "discarded_before": params.discarded_before,
-                "limit": params.limit,
-                "queues_excluded": array_literals.texts(params.queues_excluded),
-                "queues_included": array_literals.texts(params.queues_included),
-                "except_ids": array_literals.numbers(params.except_ids),
-            },
-            **slots,
-            **excepted(params.except_ids),
-            **({} if params.queues_excluded else {"queues": EMPTY}),
-            **({} if params.queues_included else {"only_queues": EMPTY}),
-        )
+        block = old_jobs(params, **slots)
+        return await self._rows("job_delete_before", block.values, **block.slots)
+
+
+def old_jobs(params: JobDeleteBeforeParams, **slots: Fragment) -> Fragment:
+    """Return the block that removes finished jobs, these slots filled besides."""
+    return Fragment(
+        "job_delete_before",
+        {
+            "cancelled_before": params.cancelled_before,
+            "completed_before": params.completed_before,
+            "discarded_before": params.discarded_before,
+            "limit": params.limit,
+            "queues_excluded": array_literals.texts(params.queues_excluded),
+            "queues_included": array_literals.texts(params.queues_included),
+            "except_ids": array_literals.numbers(params.except_ids),
+        },
+        **slots,
+        **excepted(params.except_ids),
+        **({} if params.queues_excluded else {"queues": EMPTY}),
+        **({} if params.queues_included else {"only_queues": EMPTY}),
+    )

@@ -1,0 +1,114 @@
+"""What is done to dead letters: they come back as jobs, or are removed for good."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+
+from riverui.actions.jobs import MAX_IDS, merge
+from riverui.actions.pilot import PLAIN, JobPilot
+from riverui.domain.dead_jobs import DeadJob
+from riverui.errors import BadRequest, LockTimeout, NotFound, UniqueConflict
+from riverui.storage.interface import DEAD_JOBS, Driver, Executor, Transaction
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
+
+_PATIENCE = timedelta(seconds=10)
+"""How long parts of a retry are tried again where the caller sets no limit."""
+
+
+class _Refused(Exception):
+    """What retries jobs has left some of them as they were."""
+
+
+async def get(executor: Executor, id: int) -> DeadJob:
+    """Return one dead letter; NotFound where there is none."""
+    row = await DEAD_JOBS.on(executor).dead_job_row_get(id)
+    if row is None:
+        raise _not_found(id)
+    return row
+
+
+async def retry(
+    driver: Driver,
+    ids: Sequence[int],
+    *,
+    pilot: JobPilot = PLAIN,
+    time_limit: timedelta | None = None,
+) -> JobChanges:
+    """Let up to MAX_IDS dead letters be worked again in one transaction; see retry_tx."""
+    if not ids:
+        return JobChanges()
+    async with driver.transaction(timeout=time_limit) as transaction:
+        return await retry_tx(transaction, ids, pilot=pilot, time_limit=time_limit)
+
+
+async def retry_tx(
+    transaction: Transaction,
+    ids: Sequence[int],
+    *,
+    pilot: JobPilot = PLAIN,
+    time_limit: timedelta | None = None,
+) -> JobChanges:
+    """Put dead letters back under their ids, as jobs without attempts and errors, and retry them as
+    any other job, so that features take part; what cannot be retried stays a dead letter.
+    """
+    unique = list(dict.fromkeys(ids))
+    assert len(unique) <= MAX_IDS
+    until = time.monotonic() + (time_limit or _PATIENCE).total_seconds()
+    return merge(*await _retry(transaction, unique, pilot, until))
+
+
+async def delete(
+    driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
+) -> JobChanges:
+    """Remove up to MAX_IDS dead letters for good, in one transaction."""
+    assert len(ids) <= MAX_IDS
+    async with driver.transaction(timeout=time_limit) as transaction:
+        return await DEAD_JOBS.on(transaction).dead_job_delete_many(ids)
+
+
+def check(id: int, changes: JobChanges) -> None:
+    """Raise for a dead letter that is not there, that is locked, or whose unique key is taken."""
+    for _, reason in changes.skipped:
+        if reason is SkipReason.NOT_FOUND:
+            raise _not_found(id)
+        if reason is SkipReason.UNIQUE_CONFLICT:
+            raise UniqueConflict(
+                f"Dead letter {id} can't be retried because another job has its id, or is active"
+                " and has the same unique properties."
+            )
+        if reason is SkipReason.LOCKED:
+            raise LockTimeout(f"Dead letter {id} is locked by another transaction.")
+        raise BadRequest(f"Dead letter {id} can't be retried: {reason.value.replace('_', ' ')}.")
+
+
+async def _retry(
+    transaction: Transaction, ids: Sequence[int], pilot: JobPilot, until: float
+) -> list[JobChanges]:
+    """Retry the dead letters; where one is in the way, each half for itself."""
+    if time.monotonic() > until:
+        return [JobChanges(skipped=tuple((job_id, SkipReason.LOCKED) for job_id in ids))]
+    try:
+        async with transaction.savepoint():
+            back = await DEAD_JOBS.on(transaction).dead_job_restore_many(ids)
+            retried = await pilot.retry(transaction, back.changed)
+            if retried.skipped:
+                raise _Refused
+    except UniqueConflict:
+        skipped = SkipReason.UNIQUE_CONFLICT
+    except LockTimeout:
+        skipped = SkipReason.LOCKED
+    except _Refused:
+        skipped = retried.skipped[0][1]
+    else:
+        return [retried, JobChanges(skipped=back.skipped)]
+    if len(ids) == 1:
+        return [JobChanges(skipped=((ids[0], skipped),))]
+    middle = len(ids) // 2
+    first = await _retry(transaction, ids[:middle], pilot, until)
+    return first + await _retry(transaction, ids[middle:], pilot, until)
+
+
+def _not_found(id: int) -> NotFound:
+    return NotFound(f"Dead letter not found: {id}.")

@@ -1,0 +1,50 @@
+"""Dead letters: jobs that were discarded, past their retention, and kept apart since."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from riverui.domain.jobs import JobListRow, JobRow, JobShowRow
+
+
+class DeadReason(StrEnum):
+    """Why a job is a dead letter."""
+
+    DISCARDED = "discarded"
+    """It was discarded, and its retention was over."""
+    DELETED = "deleted"
+    """Somebody deleted it."""
+
+
+class DeadJob(NamedTuple):
+    """One dead letter, whole."""
+
+    job: JobRow
+    """As it was when it was moved."""
+    died_at: datetime
+    """When it was moved."""
+    reason: DeadReason
+
+    @property
+    def id(self) -> int:
+        """The job's id, which it keeps."""
+        return self.job.id
+
+
+class DeadJobListRow(NamedTuple):
+    """A dead letter as lists show it."""
+
+    job: JobListRow
+    """Without tags; of long args nothing."""
+    died_at: datetime
+    reason: DeadReason
+
+
+class DeadJobShowRow(NamedTuple):
+    """A dead letter for its own page; long texts are cut."""
+
+    job: JobShowRow
+    died_at: datetime
+    reason: DeadReason

@@ -1,0 +1,109 @@
+"""Dead letters: discarded jobs past their retention, in a table of riverui's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from riverui.domain.dead_jobs import DeadJob, DeadJobListRow, DeadJobShowRow
+from riverui.storage.interface.capabilities import Capability
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams
+from riverui.storage.interface.job_actions import JobChanges
+from riverui.storage.interface.own_tables import OwnTable
+from riverui.storage.interface.params import TextPiece
+
+DEAD_JOB_TABLE = OwnTable("riverui_dead_job", 13)
+"""Where they are kept."""
+
+DeadJobPlace = tuple[datetime, int]
+"""When a dead letter was moved, and its id: where a page begins or ends."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeadJobListParams:
+    """Which dead letters a page shows: those moved last come first. Empty texts filter nothing."""
+
+    kind: str = ""
+    queue: str = ""
+    error: str = ""
+    """A text that the beginning of the last error contains, in whatever case."""
+    after: DeadJobPlace | None = None
+    """Only those behind that place."""
+    limit: int = 100
+    window: int = 20_000
+    """Rows that are looked at for a text, so that a rare one costs no more."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeadJobPage:
+    """One page of dead letters."""
+
+    rows: Sequence[DeadJobListRow]
+    more: bool
+    """Whether others come after these."""
+    searched: DeadJobPlace | None = None
+    """How far a search for a text went before it gave up; None where it looked at all of them, or
+    found enough.
+    """
+
+
+class DeadJobExecutor(Protocol):
+    """Moves jobs to the table of dead letters and back. Without it every call raises
+    SchemaMissing.
+    """
+
+    async def dead_job_move_before(self, params: JobDeleteBeforeParams) -> int:
+        """Remove finished jobs as `job_delete_before` does, and keep the discarded ones as dead
+        letters, in one statement; return how many were removed.
+
+        UniqueConflict where there is a dead letter of the same id, which only a sequence of ids
+        that was set back can make.
+        """
+        ...
+
+    async def dead_job_list(self, params: DeadJobListParams) -> DeadJobPage:
+        """Return one page of dead letters."""
+        ...
+
+    async def dead_job_whole_list(self, params: DeadJobListParams) -> Sequence[DeadJob]:
+        """Return one page of dead letters, whole; `error` and `window` mean nothing here."""
+        ...
+
+    async def dead_job_get(
+        self, id: int, *, cut: int = 200_000, lean: bool = False
+    ) -> DeadJobShowRow | None:
+        """Return one dead letter, its long texts cut as `job_get` cuts them, or None."""
+        ...
+
+    async def dead_job_row_get(self, id: int) -> DeadJob | None:
+        """Return one dead letter, whole, or None."""
+        ...
+
+    async def dead_job_text_piece(
+        self, id: int, field: str, *, start: int = 0, size: int
+    ) -> TextPiece | None:
+        """Return `size` bytes from `start` of the JSON of a dead letter, as `job_text_piece`
+        does.
+        """
+        ...
+
+    async def dead_job_restore_many(self, ids: Sequence[int]) -> JobChanges:
+        """Put dead letters back as discarded jobs, without attempts and errors; skip those whose
+        id or unique key a job has.
+        """
+        ...
+
+    async def dead_job_delete_many(self, ids: Sequence[int]) -> JobChanges:
+        """Remove dead letters for good."""
+        ...
+
+    async def dead_job_delete_before(self, before: datetime, *, limit: int) -> int:
+        """Remove those that were moved before then for good, at most `limit`; return how many."""
+        ...
+
+
+DEAD_JOBS: Capability[DeadJobExecutor] = Capability(
+    "dead_jobs", "Discarded jobs cannot be kept as dead letters."
+)

@@ -1,0 +1,157 @@
+"""Dead letters in `riverui_dead_job`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from riverui.domain.dead_jobs import DeadJob, DeadJobListRow, DeadJobShowRow, DeadReason
+from riverui.domain.jobs import CUT, JobListRow, JobState
+from riverui.domain.numbers import is_bigint
+from riverui.errors import BadRequest
+from riverui.storage.interface.dead_jobs import DeadJobListParams, DeadJobPage
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams
+from riverui.storage.interface.job_actions import JobChanges
+from riverui.storage.interface.params import TextPiece
+from riverui.storage.postgres.admin.job_actions import job_changes
+from riverui.storage.postgres.browse.jobs import PREVIEW, JobStatements
+from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
+from riverui.storage.postgres.engine.job_upkeep import old_jobs
+from riverui.storage.postgres.job_list.filters import is_storable
+from riverui.storage.postgres.job_list.rows import known_state
+from riverui.storage.postgres.rows import Rows
+from riverui.storage.postgres.statements import instant
+from riverui.storage.sql import Fragment
+
+_FIELDS = frozenset({"args", "errors", "job", "metadata", "output"})
+"""Texts of a dead letter that can be had whole."""
+_LIST_COLUMNS = Fragment("dead_job_list_columns")
+_MOVED = Fragment("dead_job_moved")
+_TABLE = Fragment("dead_job_table")
+
+
+class DeadJobs(JobStatements):
+    """Operations on dead letters."""
+
+    async def dead_job_move_before(self, params: JobDeleteBeforeParams) -> int:
+        """Remove finished jobs and keep the discarded ones as dead letters; return how many."""
+        block = old_jobs(params, deleted=_MOVED)
+        return int((await self._rows("job_delete_before", block.values, **block.slots)).value())
+
+    async def dead_job_list(self, params: DeadJobListParams) -> DeadJobPage:
+        """Return one page of dead letters, those moved last first."""
+        found = await self._listed_dead(params, params.error, _LIST_COLUMNS)
+        records = found.records() if found else []
+        rows = [_list_row(row) for row in records if row.matched][: params.limit]
+        matched = sum(row.matched for row in records)
+        last = records[-1] if records else None
+        ended = last is not None and not last.matched and matched <= params.limit
+        return DeadJobPage(
+            rows=rows,
+            more=matched > params.limit,
+            searched=(last.died_at, last.id) if ended and last is not None else None,
+        )
+
+    async def dead_job_whole_list(self, params: DeadJobListParams) -> Sequence[DeadJob]:
+        """Return one page of dead letters, whole."""
+        found = await self._listed_dead(params, "", JOB_COLUMNS)
+        return _dead_jobs(found)[: params.limit] if found else []
+
+    async def dead_job_get(
+        self, id: int, *, cut: int = 200_000, lean: bool = False
+    ) -> DeadJobShowRow | None:
+        """Return one dead letter, its long texts cut, or None."""
+        job = await self._job_show(id, cut=cut, lean=lean, table=_TABLE)
+        if job is None:
+            return None
+        row = await self._row("dead_job_death", {"id": id})
+        return row and DeadJobShowRow(job, row.died_at, DeadReason(row.reason))
+
+    async def dead_job_row_get(self, id: int) -> DeadJob | None:
+        """Return one dead letter, whole, or None."""
+        if not is_bigint(id):
+            return None
+        rows = await self._rows("dead_job_row_get", {"id": id}, columns=JOB_COLUMNS)
+        return next(iter(_dead_jobs(rows)), None)
+
+    async def dead_job_text_piece(
+        self, id: int, field: str, *, start: int = 0, size: int
+    ) -> TextPiece | None:
+        """Return `size` bytes from `start` of the JSON of a dead letter."""
+        if field not in _FIELDS:
+            raise BadRequest(f"A dead letter has no text “{field}”.")
+        if not is_bigint(id):
+            return None
+        return await self._piece(Fragment("dead_job_text", {"id": id, "field": field}), start, size)
+
+    async def dead_job_restore_many(self, ids: Sequence[int]) -> JobChanges:
+        """Put dead letters back as discarded jobs, without attempts and errors."""
+        return await self._dead_changes("dead_job_restore_many", ids)
+
+    async def dead_job_delete_many(self, ids: Sequence[int]) -> JobChanges:
+        """Remove dead letters for good."""
+        return await self._dead_changes("dead_job_delete_many", ids)
+
+    async def dead_job_delete_before(self, before: datetime, *, limit: int) -> int:
+        """Remove those that were moved before then for good; return how many."""
+        values = {"before": instant(before), "limit": limit}
+        return len(await self._rows("dead_job_delete_before", values))
+
+    async def _dead_changes(self, block: str, ids: Sequence[int]) -> JobChanges:
+        possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
+        return job_changes(ids, await self._rows(block, {"ids": possible}))
+
+    async def _listed_dead(
+        self, params: DeadJobListParams, error: str, columns: Fragment
+    ) -> Rows | None:
+        """Return the rows of a page and one more; None where nothing can match."""
+        if not all(map(is_storable, (params.kind, params.queue, error))):
+            return None
+        slots: dict[str, Fragment] = {"columns": columns}
+        values: Mapping[str, Any] = {
+            "limit": params.limit,
+            "window": params.window if error else params.limit + 1,
+            "preview": PREVIEW,
+        }
+        if params.kind:
+            slots["of_kind"] = Fragment("dead_job_of_kind", {"kind": params.kind})
+        if params.queue:
+            slots["of_queue"] = Fragment("dead_job_of_queue", {"queue": params.queue})
+        if error:
+            slots["matches"] = Fragment("dead_job_matches", {"error": error})
+        if params.after is not None:
+            at, job_id = params.after
+            given = {"after_at": instant(at), "after_id": job_id}
+            slots["cursor"] = Fragment("dead_job_cursor", given)
+        return await self._rows("dead_job_list", values, **slots)
+
+
+def _list_row(row: Any) -> DeadJobListRow:
+    args = row.args_preview
+    if args is None:
+        args = CUT
+    elif len(args) > PREVIEW:
+        args = f"{args[:PREVIEW]}{CUT}"
+    job = JobListRow(
+        id=row.id,
+        state=known_state(row.state) or JobState.DISCARDED,
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        attempted_at=row.attempted_at,
+        created_at=row.created_at,
+        finalized_at=row.finalized_at,
+        scheduled_at=row.scheduled_at,
+        priority=row.priority,
+        args_preview=args,
+        kind=row.kind,
+        queue=row.queue,
+        tags=(),
+        last_error=row.last_error or None,
+    )
+    return DeadJobListRow(job, row.died_at, DeadReason(row.reason))
+
+
+def _dead_jobs(rows: Rows) -> list[DeadJob]:
+    deaths = {row.id: (row.died_at, DeadReason(row.reason)) for row in rows.records()}
+    return [DeadJob(job, *deaths[job.id]) for job in job_rows(rows)]

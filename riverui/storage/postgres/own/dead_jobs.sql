@@ -1,0 +1,176 @@
+-- Dead letters: how discarded jobs become them, and come back.
+
+-- part: dead_job_moved (job_delete_before.deleted)
+-- Ends job_delete_before for who keeps discarded jobs.
+, gone as (
+  delete from /* schema */river_job j
+  where j.id = any(array(select o.id from old o))
+    and j.finalized_at < case j.state
+      when 'cancelled' then :cancelled_before::timestamptz
+      when 'completed' then :completed_before::timestamptz
+      when 'discarded' then :discarded_before::timestamptz
+    end
+  returning j.id, j.unique_key, j.unique_states, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at,
+    j.attempt, j.max_attempts, j.priority, j.kind, j.queue, j.state, j.args, j.attempted_by, j.errors, j.metadata,
+    j.tags
+),
+moved as (
+  insert into /* schema */riverui_dead_job (
+    id, unique_key, unique_states, attempted_at, created_at, finalized_at, scheduled_at, attempt, max_attempts,
+    priority, kind, queue, state, last_error, args, attempted_by, errors, metadata, tags
+  )
+  select g.id, g.unique_key, g.unique_states, g.attempted_at, g.created_at, g.finalized_at, g.scheduled_at, g.attempt,
+    g.max_attempts, g.priority, g.kind, g.queue, g.state::text,
+    left(coalesce(l.error ->> 'error', l.error::text, ''), 2000), g.args, g.attempted_by, g.errors, g.metadata, g.tags
+  from gone g
+  cross join lateral (select g.errors[array_upper(g.errors, 1)] as error) l
+  where g.state = 'discarded'
+)
+select count(*) as deleted from gone;
+
+-- name: dead_job_list
+-- What a text is searched for in is looked at up to a number of rows. Where that ends the search, the last row looked
+-- at comes along to tell how far it went.
+with looked as materialized (
+  select d.id, d.died_at, /* matches: */ true /* :matches */ as matched,
+    row_number() over (order by d.died_at desc, d.id desc) as place
+  from (
+    select w.id, w.died_at, w.last_error
+    from /* schema */riverui_dead_job w
+    where true /* of_kind */ /* of_queue */ /* cursor */
+    order by w.died_at desc, w.id desc
+    limit :window::bigint
+  ) d
+),
+listed as materialized (
+  select l.id, l.matched, l.place
+  from looked l
+  where l.matched or l.place = :window::bigint
+  order by l.place
+  limit :limit::bigint + 1
+)
+select l.matched, j.died_at, j.reason, /* columns: */ j.id /* :columns */
+from listed l
+join /* schema */riverui_dead_job j on j.id = l.id
+order by l.place;
+
+-- part: dead_job_matches (dead_job_list.matches)
+position(lower(:error::text) in lower(d.last_error)) > 0;
+
+-- part: dead_job_of_kind (dead_job_list.of_kind)
+and w.kind = :kind::text;
+
+-- part: dead_job_of_queue (dead_job_list.of_queue)
+and w.queue = :queue::text;
+
+-- part: dead_job_cursor (dead_job_list.cursor)
+and (w.died_at, w.id) < (:after_at::timestamptz, :after_id::bigint);
+
+-- part: dead_job_list_columns (dead_job_list.columns)
+j.id, j.state, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.priority,
+  case when pg_column_size(j.args) <= 2000 then left(j.args::text, :preview::int + 1) end as args_preview,
+  j.kind, j.queue, left(j.last_error, :preview::int) as last_error;
+
+-- part: dead_job_table (job_get.table)
+/* schema */riverui_dead_job;
+
+-- name: dead_job_row_get
+select j.died_at, j.reason, /* columns: */ j.id /* :columns */
+from /* schema */riverui_dead_job j
+where j.id = :id::bigint;
+
+-- name: dead_job_death
+select d.died_at, d.reason from /* schema */riverui_dead_job d where d.id = :id::bigint;
+
+-- part: dead_job_text (job_text_piece.text)
+select case :field::text
+    when 'args' then d.args::text
+    when 'errors' then coalesce(to_jsonb(d.errors), '[]')::text
+    when 'metadata' then d.metadata::text
+    when 'output' then (d.metadata -> 'output')::text
+    when 'job' then jsonb_build_object(
+      'id', d.id, 'args', d.args, 'attempt', d.attempt, 'attempted_at', d.attempted_at,
+      'attempted_by', d.attempted_by, 'created_at', d.created_at, 'died_at', d.died_at, 'errors', d.errors,
+      'finalized_at', d.finalized_at, 'kind', d.kind, 'max_attempts', d.max_attempts, 'metadata', d.metadata,
+      'priority', d.priority, 'queue', d.queue, 'reason', d.reason, 'scheduled_at', d.scheduled_at, 'state', d.state,
+      'tags', d.tags, 'unique_key', encode(d.unique_key, 'hex'), 'unique_states', d.unique_states::text
+    )::text
+  end as text, d.xmin::text as version
+from /* schema */riverui_dead_job d
+where d.id = :id::bigint;
+
+-- name: dead_job_restore_many
+-- It comes back under its id, so that links, logs and other jobs that name it go on to be true.
+with asked as (
+  select distinct a.id from unnest(:ids::bigint[]) as a (id)
+),
+locked as materialized (
+  select d.id from /* schema */riverui_dead_job d
+  where d.id = any(:ids::bigint[])
+  order by d.id
+  for update skip locked
+),
+back as (
+  insert into /* schema */river_job (
+    id, args, attempt, created_at, finalized_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state,
+    tags, unique_key, unique_states
+  )
+  select d.id, d.args, 0, d.created_at, coalesce(d.finalized_at, now()), d.kind, d.max_attempts, d.metadata,
+    d.priority, d.queue, d.scheduled_at, 'discarded'::/* schema */river_job_state, d.tags, d.unique_key,
+    d.unique_states
+  from locked l
+  join /* schema */riverui_dead_job d on d.id = l.id
+  order by d.id
+  on conflict do nothing
+  returning id
+),
+gone as (
+  delete from /* schema */riverui_dead_job d
+  where d.id in (select b.id from back b)
+)
+select a.id,
+  case
+    when b.id is not null then 'changed'
+    when l.id is not null then 'unique_conflict'
+    when exists (select from /* schema */riverui_dead_job d where d.id = a.id) then 'locked'
+    else 'not_found'
+  end as outcome
+from asked a
+left join locked l on l.id = a.id
+left join back b on b.id = a.id
+order by a.id;
+
+-- name: dead_job_delete_many
+with asked as (
+  select distinct a.id from unnest(:ids::bigint[]) as a (id)
+),
+gone as (
+  delete from /* schema */riverui_dead_job d
+  where d.id in (
+    select l.id from /* schema */riverui_dead_job l
+    where l.id = any(:ids::bigint[])
+    order by l.id
+    for update skip locked
+  )
+  returning d.id
+)
+select a.id,
+  case
+    when g.id is not null then 'changed'
+    when exists (select from /* schema */riverui_dead_job d where d.id = a.id) then 'locked'
+    else 'not_found'
+  end as outcome
+from asked a
+left join gone g on g.id = a.id
+order by a.id;
+
+-- name: dead_job_delete_before
+delete from /* schema */riverui_dead_job d
+where d.id = any(array(
+  select o.id
+  from /* schema */riverui_dead_job o
+  where o.died_at < :before::timestamptz
+  order by o.died_at, o.id
+  limit :limit::bigint
+))
+returning d.id;
