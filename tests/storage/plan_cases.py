@@ -500,6 +500,12 @@ def _engine() -> Iterator[tuple[str, Case]]:
             {FINALIZED, PKEY},
             4 * 1000,
         ),
+        "clean and keep": (
+            lambda x: x.dead_job_move_before(_old(now)),
+            {FINALIZED, PKEY},
+            4 * 1000,
+        ),
+        "dead letters back": (lambda x: x.dead_job_restore_many([1, 2, 3]), set(), 0),
         "rows": (lambda x: x.job_row_list(JobSelectParams()), {PKEY}, 101),
         "rows of a kind": (lambda x: x.job_row_list(everything), {KIND, PKEY}, 700),
         "rows by finish": (

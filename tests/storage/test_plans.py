@@ -22,6 +22,7 @@ from riverui.storage.postgres.statements import load_queries
 from riverui.storage.sql import Pieces, number, parse, read_blocks
 from tests.conftest import create_database, drop_database, with_database
 from tests.drivers import connect
+from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
 from tests.storage.plan_case import PKEY, Case
 from tests.storage.plan_cases import CASES, ROWS
@@ -47,6 +48,7 @@ def big_database_url(admin_url: str, template_database: str) -> Iterator[str]:
         text, _ = number(_BUSY_DAY)
         RawCursor(connection).execute(text.encode(), [ROWS])
         connection.execute(PRO_TABLES)
+        connection.execute(OWN_TABLES)
         connection.execute("insert into river_workflow (id) values ('w')")
         for _, definition in indexes:
             connection.execute(definition.encode())
