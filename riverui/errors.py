@@ -152,6 +152,10 @@ class InsertError(RiveruiError, ValueError):
     """The job cannot be inserted with these options."""
 
 
+class WaitInvalid(InsertError):
+    """What a workflow's task shall wait for is not valid."""
+
+
 class UnknownJobKind(InsertError):
     """The client has no worker for this kind of job."""
 
@@ -183,3 +187,29 @@ class JobTimedOut(RiveruiError, TimeoutError):
 
 class ResumableError(RiveruiError):
     """The steps of a resumable job do not match."""
+
+
+class SignalRefused(RiveruiError, ValueError):
+    """The workflow does not take this signal."""
+
+
+class SignalAttemptMismatch(SignalRefused):
+    """The workflow is in another attempt than the one that the signal is for."""
+
+    def __init__(self, workflow_id: str, requested: int, current: int) -> None:
+        super().__init__(
+            f"Workflow {workflow_id[:128]!r} is in attempt {current}, not in attempt {requested}."
+        )
+        self.workflow_id, self.requested, self.current = workflow_id, requested, current
+
+
+class SignalConflict(SignalRefused):
+    """Another signal has the same idempotency key."""
+
+
+class SignalUndeclared(SignalRefused):
+    """The task does not wait for signals with this key."""
+
+
+class ExpressionsUnavailable(ConfigError):
+    """Waits need CEL: install `riverui[workflows]`."""

@@ -1,0 +1,10 @@
+"""Evaluates expressions of CEL in a process of their own, so that none of them can hold up or
+exhaust the program: the library bounds neither time nor memory.
+"""
+
+from __future__ import annotations
+
+from riverui.actions.expressions.check import check_wait
+from riverui.actions.expressions.evaluator import Evaluation, ExpressionLimits, Expressions
+
+__all__ = ["Evaluation", "ExpressionLimits", "Expressions", "check_wait"]

@@ -1,0 +1,51 @@
+"""Looks at the expressions of a wait before anything is inserted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from riverui.domain.waits import TaskFinalizedAt, Wait
+from riverui.errors import ExpressionsUnavailable, WaitInvalid
+
+_BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
+
+
+def check_wait(wait: Wait, deps: Sequence[str]) -> None:
+    """Raise WaitInvalid for an expression that is no CEL or names what it does not know, and for a
+    timer that counts from a task that the task does not depend on; ExpressionsUnavailable without
+    the library.
+    """
+    for term in wait.timer_terms:
+        if isinstance(term.since, TaskFinalizedAt) and term.since.task not in deps:
+            raise WaitInvalid(
+                f"Term {term.name!r} counts from the end of {term.since.task[:200]!r}, which is not"
+                " one of the task's dependencies."
+            )
+    for told, text, known in wait.expressions():
+        _check(told, text, known)
+
+
+def _check(told: str, text: str, known: Sequence[str]) -> None:
+    try:
+        # Heavy, and needed only by who has waits.
+        import cel
+    except ImportError:
+        raise ExpressionsUnavailable from None
+    try:
+        program = cel.compile(text)
+    except ValueError as error:
+        raise WaitInvalid(f"The expression of {told} is no CEL: {_first_line(error)}") from None
+    # The library counts what `exists(x, …)` and its like name themselves among the variables.
+    named = {*known, *_BOUND.findall(text)}
+    for name in program.variables():
+        if name not in named:
+            raise WaitInvalid(
+                f"The expression of {told} names {name[:100]!r}; it knows {', '.join(known)[:400]}."
+            )
+
+
+def _first_line(error: Exception) -> str:
+    """Return what is wrong, without the expression itself, which the error repeats."""
+    lines = [line for line in str(error).splitlines() if "ERROR:" in line]
+    return (lines[0] if lines else str(error)).rpartition("ERROR: ")[2][:200]
