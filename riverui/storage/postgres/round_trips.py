@@ -7,8 +7,11 @@ pooler in transaction mode needs, and a host's connections are given back as the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from contextlib import suppress
+from enum import Enum
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
@@ -39,6 +42,34 @@ ask for with River UI's parameters, however they put them together.
 """
 
 
+_MOST_PLANS = 16
+"""Statements that a connection keeps planned for their values, each some 200 kB in its server: the
+lists that people and programs ask for again and again.
+"""
+_PARAMETER = re.compile(rb"\$(\d+)")
+
+
+class Keep(Enum):
+    """What a connection keeps of a statement, where it can keep anything."""
+
+    NOTHING = "nothing"
+    STATEMENT = "statement"
+    """It is prepared: its plan is the same whatever its values."""
+    PLAN = "plan"
+    """It is prepared for its values, once it has come a second time with the same: its plan depends
+    on them, and to parse and plan it may take longer than to run it.
+    """
+
+
+class PlannedFor(NamedTuple):
+    """A statement with values that it is planned for, under settings that count for the plan."""
+
+    text: bytes
+    values: str
+    bitmaps: bool
+    scans: bool
+
+
 class Prepared(dict[bytes, bytes]):
     """The statements that a connection has prepared, and their names; empty for those that it is
     not to prepare again.
@@ -48,6 +79,26 @@ class Prepared(dict[bytes, bytes]):
         super().__init__()
         # Without the connection, which would otherwise be kept as long as this.
         self._known: abc.Transformer | None = Transformer() if encoding == "utf-8" else None
+        self._names = count()
+        self.plans: dict[PlannedFor, bytes] = {}
+        """Names of those that are prepared for their values, the latest used last; empty for what
+        has come only once.
+        """
+
+    def new_name(self) -> bytes:
+        """Return a name that no statement has had."""
+        return b"riverui_%d" % next(self._names)
+
+    def plan_of(self, wanted: PlannedFor) -> tuple[bytes | None, bytes]:
+        """Return the name of a statement that is prepared for its values, empty where it is to be
+        now and None where that is not worth it yet; and the name of one to give up, if any.
+        """
+        name = self.plans.pop(wanted, None)
+        given_up = b""
+        if name is None and len(self.plans) >= _MOST_PLANS:
+            given_up = self.plans.pop(next(iter(self.plans)))
+        self.plans[wanted] = name or b""
+        return name, given_up
 
     def transformer(self, connection: Connection) -> abc.Transformer:
         """Return what writes and reads values in UTC, and knows those of former statements."""
@@ -95,27 +146,25 @@ async def read(
     values: Sequence[Any],
     *,
     prepared: Prepared | None,
-    prepare: bool,
+    keep: Keep,
 ) -> PGresult:
     """Return the binary result of a statement under these settings, on an idle connection.
 
-    `prepared` is None where the connection can keep no statement; with `prepare` this one is kept.
-    Raises psycopg's errors.
+    `prepared` is None where the connection can keep no statement. Raises psycopg's errors.
     """
     async with connection.lock:
         try:
             return await connection.wait(
-                _exchange(connection, settings, text, values, prepared, prepare)
+                _exchange(connection, settings, text, values, prepared, keep)
             )
         except (errors.FeatureNotSupported, errors.InvalidSqlStatementName) as error:
             if prepared is None:
                 raise
             # Its tables have changed, or the session was told to forget what it had prepared.
+            prepared.plans.clear()
             lost = [text] if isinstance(error, errors.FeatureNotSupported) else list(prepared)
             prepared.update(dict.fromkeys(lost, b""))
-            return await connection.wait(
-                _exchange(connection, settings, text, values, None, prepare)
-            )
+            return await connection.wait(_exchange(connection, settings, text, values, None, keep))
 
 
 def _keeps(prepared: Prepared | None, text: bytes) -> bool:
@@ -132,10 +181,10 @@ def _exchange(
     text: bytes,
     values: Sequence[Any],
     prepared: Prepared | None,
-    prepare: bool,
+    keep: Keep,
 ) -> Generator[Wait, Ready | int, PGresult]:
     """Yield what to wait for until the answer is there; return the result."""
-    kept = prepare and _keeps(prepared, text)
+    kept = keep is Keep.STATEMENT and _keeps(prepared, text)
     transformer = (
         Transformer.from_context(connection)
         if prepared is None
@@ -146,17 +195,23 @@ def _exchange(
     given = transformer.dump_sequence(values, [form] * len(values)) if values else []
     types = transformer.types if values else None
     formats = transformer.formats if values else None
-    told = settings.values(prepare=prepare)
+    told = settings.values(prepare=keep is Keep.STATEMENT)
     pgconn = connection.pgconn
+    wanted: PlannedFor | None = None
+    plan: bytes | None = None
+    given_up = b""
+    if keep is Keep.PLAN and prepared is not None:
+        wanted = PlannedFor(text, repr(values), settings.bitmaps, settings.scans)
+        plan, given_up = prepared.plan_of(wanted)
     added: dict[bytes, bytes] = {}
     answers: list[bytes | None] = []
     """Of each answer, the statement that is prepared once it has come."""
 
-    def name_of(statement: bytes, known: dict[bytes, bytes]) -> bytes:
+    def name_of(statement: bytes, known: Prepared) -> bytes:
         """Return the name of a statement, which is prepared if it was not."""
         name = known.get(statement)
         if name is None:
-            name = added[statement] = b"riverui_%d" % (len(known) + len(added))
+            name = added[statement] = known.new_name()
             pgconn.send_prepare(name, statement)
             answers.append(statement)
         return name
@@ -168,7 +223,16 @@ def _exchange(
         else:
             pgconn.send_query_params(_SETTINGS, told)
         answers.append(None)
-        if prepared is not None and kept:
+        if given_up:
+            pgconn.send_query_params(b"deallocate " + given_up, None)
+            answers.append(None)
+        if prepared is not None and plan is not None:
+            if not plan:
+                plan = prepared.new_name()
+                pgconn.send_prepare(plan, _with_literals(text, values, transformer))
+                answers.append(None)
+            pgconn.send_query_prepared(plan, None, None, Format.BINARY)
+        elif prepared is not None and kept:
             pgconn.send_query_prepared(name_of(text, prepared), given, formats, Format.BINARY)
         else:
             pgconn.send_query_params(text, given, types, formats, Format.BINARY)
@@ -181,10 +245,19 @@ def _exchange(
     for result, statement in zip(results, answers, strict=False):
         if statement and prepared is not None and result.status == ExecStatus.COMMAND_OK:
             prepared[statement] = added[statement]
+    if wanted is not None and prepared is not None and plan:
+        # Where the preparing itself failed, the name is of no use, and the next use says so.
+        prepared.plans[wanted] = plan
     for result in results:
         if result.status == ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(result, connection.info.encoding)
     return results[-1]
+
+
+def _with_literals(text: bytes, values: Sequence[Any], transformer: abc.Transformer) -> bytes:
+    """Return a statement with its values in place of its parameters, each quoted by libpq."""
+    literals = [bytes(transformer.as_literal(value)) for value in values]
+    return _PARAMETER.sub(lambda found: literals[int(found[1]) - 1], text)
 
 
 def _results(pgconn: PGconn) -> Generator[Wait, Ready | int, list[PGresult]]:

@@ -10,6 +10,7 @@ from riverui.storage.options import Watch
 from riverui.storage.postgres.errors import translate_foreign
 from riverui.storage.postgres.executor import PostgresTransaction
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
+from riverui.storage.postgres.round_trips import Keep
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.sql import Queries
 
@@ -53,7 +54,9 @@ class SqlAlchemyExecutor(PostgresTransaction):
         for part in statement.split(";"):
             await self._send(part)
 
-    async def ask(self, name: str, text: str, values: Sequence[Any], prepare: bool = False) -> Rows:
+    async def ask(
+        self, name: str, text: str, values: Sequence[Any], keep: Keep = Keep.NOTHING
+    ) -> Rows:
         """Run one statement as the library underneath wants it; return its rows."""
         # asyncpg takes the type of a parameter from its first cast and wants a Python value of
         # that type: a text has to arrive as one.

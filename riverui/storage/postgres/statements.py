@@ -23,6 +23,7 @@ from riverui.storage.postgres.client_timeout import ClientTimeout
 from riverui.storage.postgres.errors import translate
 from riverui.storage.postgres.limits import LIMITS, PostgresLimits
 from riverui.storage.postgres.pool import Connection
+from riverui.storage.postgres.round_trips import Keep
 from riverui.storage.postgres.rows import Row, Rows
 from riverui.storage.sql import Fragment, Queries
 
@@ -120,8 +121,10 @@ class Statements:
         """Seconds that a statement may take; None where there is no limit."""
         self._bounded = bounded
         """Whether the server keeps that limit."""
-        self._prepares = prepares
-        """Whether the connection is one of ours that stays with one server process."""
+        self._kept = Keep.STATEMENT if prepares else Keep.NOTHING
+        """What may be prepared: a statement on connections of ours that stay with one server
+        process.
+        """
         self._reading = reading
         """What each statement is told in its own transaction; None where one has been begun, or
         nothing is to be set.
@@ -153,7 +156,16 @@ class Statements:
         For statements that run often and whose plan is the same whatever the table holds.
         """
         text, given = self._queries.render(Fragment(block, values, **slots))
-        return await self.ask(block, text, given, self._prepares)
+        return await self.ask(block, text, given, self._kept)
+
+    async def _planned(
+        self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
+    ) -> Rows:
+        """Return what `_rows` does; where the same comes with the same values again and again, the
+        connection keeps its plan.
+        """
+        text, given = self._queries.render(Fragment(block, values, **slots))
+        return await self.ask(block, text, given, Keep.PLAN)
 
     async def _row(
         self, block: str, values: Mapping[str, Any] | None = None, /, **slots: Fragment
@@ -174,8 +186,8 @@ class Statements:
                     await self._copy(name, text, statement.copy)
                     statement = steps.send(Rows())
                 else:
-                    prepare = statement.prepare and self._prepares
-                    statement = steps.send(await self.ask(name, text, values, prepare))
+                    keep = self._kept if statement.prepare else Keep.NOTHING
+                    statement = steps.send(await self.ask(name, text, values, keep))
         except StopIteration as end:
             result: _T = end.value
             return result
@@ -222,7 +234,9 @@ class Statements:
         except psycopg.Error as error:
             raise translate(error) from error
 
-    async def ask(self, name: str, text: str, values: Sequence[Any], prepare: bool = False) -> Rows:
+    async def ask(
+        self, name: str, text: str, values: Sequence[Any], keep: Keep = Keep.NOTHING
+    ) -> Rows:
         """Run one statement and return its rows; `name` is what a watcher is told.
 
         All blocks go through here, so that each has its time limit, reads times alike and fails
@@ -231,7 +245,7 @@ class Statements:
         if self._watch:
             self._watch(name, text, values)
         if self._reading is not None:
-            return await self._read(self._reading, text, values, prepare)
+            return await self._read(self._reading, text, values, keep)
         # A cursor for each statement, so that tasks which share a session do not read one another's
         # rows.
         cursor: AsyncRawCursor[Row] = AsyncRawCursor(self._connection, row_factory=tuple_row)
@@ -241,6 +255,7 @@ class Statements:
             async with self._timed():
                 # Binary, so that neither DateStyle nor other settings of the session change what is
                 # read.
+                prepare = keep is Keep.STATEMENT
                 await cursor.execute(text.encode(), values or None, prepare=prepare, binary=True)
             result = cursor.pgresult
             if result is None or not result.nfields:
@@ -260,7 +275,7 @@ class Statements:
         settings: round_trips.ReadSettings,
         text: str,
         values: Sequence[Any],
-        prepare: bool,
+        keep: Keep,
     ) -> Rows:
         """Return the rows of a statement in a transaction of its own."""
         connection = self._connection
@@ -273,7 +288,7 @@ class Statements:
                     text.encode(),
                     values,
                     prepared=self._prepared_here,
-                    prepare=prepare,
+                    keep=keep,
                 )
             if not result.nfields:
                 return Rows()

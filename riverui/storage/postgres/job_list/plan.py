@@ -165,8 +165,8 @@ class JobListPlans(Statements):
         """Return the rows of a statement that reads the plan's scans."""
         if plan.free:
             async with self._bitmaps(scans=True):
-                return await self._prepared(block, values, **slots)
-        ask = self._prepared if plan.steady else self._rows
+                return await self._planned(block, values, **slots)
+        ask = self._prepared if plan.steady else self._planned
         return await ask(block, values, **slots)
 
     async def _named(self, filter: JobFilter) -> JobFilter:
