@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from riverui.engine.dead_letter_methods import DeadLetterListParams, DeadLetterListResult
     from riverui.engine.events import Event, EventKind, JobStats
     from riverui.engine.features.retention import QueueRetention
+    from riverui.engine.features.workflows.builder import (
+        SyncWorkflow,
+        Workflow,
+        WorkflowMap,
+        WorkflowTask,
+    )
     from riverui.engine.hooks import DoInner, Hook, Metric, Middleware, Plugin
     from riverui.engine.insert.insert_opts import (
         InsertManyParams,
@@ -128,11 +134,15 @@ __all__ = [
     "StuckJob",
     "StuckResult",
     "SyncClient",
+    "SyncWorkflow",
     "Unique",
     "UniqueOpts",
     "Where",
     "Worker",
     "Workers",
+    "Workflow",
+    "WorkflowMap",
+    "WorkflowTask",
     "__version__",
     "cancel_requested",
     "client_from_context",
@@ -168,6 +178,7 @@ _PLACES = {
     "engine.dead_letter_methods": "DeadLetterListParams DeadLetterListResult",
     "engine.events": "Event EventKind JobStats",
     "engine.features.retention": "QueueRetention",
+    "engine.features.workflows.builder": "SyncWorkflow Workflow WorkflowMap WorkflowTask",
     "engine.hooks": "DoInner Hook Metric Middleware Plugin",
     "engine.insert.insert_opts": "InsertManyParams InsertOpts InsertRequest UniqueOpts",
     "engine.job_lists": (

@@ -164,6 +164,26 @@ class UnknownJobKind(InsertError):
         self.kind = kind
 
 
+class DependencyCycleError(InsertError):
+    """Tasks of the workflow wait for one another in a circle."""
+
+
+class MissingDependencyError(InsertError):
+    """A task waits for another that is not in the workflow."""
+
+
+class DuplicateTaskError(InsertError):
+    """Two tasks of the workflow have the same name."""
+
+
+class WorkflowCancelled(InsertError):
+    """The workflow was cancelled: nothing can be added to it until it is retried."""
+
+
+class WorkflowActive(BadRequest):
+    """The workflow has tasks that have not ended: only one that has ended can be retried."""
+
+
 class JobRefused(BadRequest):
     """This job cannot be inserted."""
 

@@ -88,6 +88,10 @@ class ClientConfig:
     """Leaves jobs of other kinds to other clients, so that Go and Python can share a queue."""
     poll_only: bool = False
     """No LISTEN: for poolers in transaction mode."""
+    workflows_beside_pro: bool = False
+    """Allows workflows where River Pro's tables are, which its own clients use: none may work
+    there.
+    """
 
     # Working
     job_timeout: timedelta = _MINUTE

@@ -16,9 +16,11 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
+from riverui.domain.ulid import ulid
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.config import ClientConfig
 from riverui.engine.feature_list import features_of
+from riverui.engine.features.workflows.builder import IgnoredDeps, SyncWorkflow
 from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.limits import EngineLimits
@@ -121,6 +123,23 @@ class SyncClient:
         insert_many_fast.
         """
         return _run(self._inserts.insert_many_fast_tx(tx, jobs))
+
+    def workflow(
+        self,
+        name: str = "",
+        *,
+        id: str | None = None,
+        ignore_cancelled_deps: bool = False,
+        ignore_discarded_deps: bool = False,
+        ignore_deleted_deps: bool = False,
+    ) -> SyncWorkflow:
+        """Return a new workflow to add tasks to; see the asyncio client's `workflow`."""
+        ignored = IgnoredDeps(
+            cancelled=ignore_cancelled_deps,
+            discarded=ignore_discarded_deps,
+            deleted=ignore_deleted_deps,
+        )
+        return SyncWorkflow(id or ulid(self._clock()), name, ignored=ignored).bound(self)
 
     def job_complete_tx(self, tx: object, job: Job[Any]) -> None:
         """Complete the job that a synchronous worker is at, inside its transaction: see

@@ -19,6 +19,7 @@ GUIDE = (
     "inserting",
     "writing-workers",
     "periodic",
+    "workflows",
     "operating",
     "extending",
     "testing",

@@ -650,11 +650,11 @@ async def test_the_first_feature_is_the_outermost_in_every_operation(play: Playg
         assert [line.split()[0] for line in order] == ["third", "second", "first"]
 
 
-def test_without_features_an_operation_is_the_plain_call(play: Playground) -> None:
+def test_without_features_an_operation_is_the_plain_call() -> None:
     class Bare(Feature):
         pass
 
-    pilot = play.make(features=[Bare()]).pilot
+    pilot = Pilot([Bare()])
     assert pilot.insert_many is plain_insert_many
     assert pilot.get_available is plain_get_available
     assert pilot.set_state_if_running_many is plain_set_state_if_running_many

@@ -286,7 +286,7 @@ class Completer:
         return written
 
     async def _set_states(self, changes: Sequence[tuple[Attempt, Outcome]]) -> Sequence[JobRow]:
-        if self._by_feature:
+        if self._by_feature and any(self._pilot.wants_end(attempt.row) for attempt, _ in changes):
             ends = [JobEnd(attempt.row, ended.params) for attempt, ended in changes]
             rows = await self._connection.call_in_transaction(
                 lambda executor: self._pilot.set_state_if_running_many(executor, ends)

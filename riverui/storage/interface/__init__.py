@@ -49,6 +49,7 @@ from riverui.storage.interface.notifications import (
 )
 from riverui.storage.interface.operations import OPERATIONS, OperationExecutor
 from riverui.storage.interface.own_tables import OWN_TABLES, OwnTablesExecutor
+from riverui.storage.interface.own_workflows import OWN_WORKFLOWS, OwnWorkflowExecutor
 from riverui.storage.interface.periodic_runs import PERIODIC_RUNS, PeriodicRunExecutor
 from riverui.storage.interface.rollups import ROLLUPS, RollupExecutor
 from riverui.storage.interface.server import SERVER, ServerExecutor
@@ -75,6 +76,7 @@ __all__ = [
     "NOTIFYING",
     "OPERATIONS",
     "OWN_TABLES",
+    "OWN_WORKFLOWS",
     "PERIODIC_RUNS",
     "REINDEXING",
     "ROLLUPS",
@@ -108,6 +110,7 @@ __all__ = [
     "Offering",
     "OperationExecutor",
     "OwnTablesExecutor",
+    "OwnWorkflowExecutor",
     "PeriodicRunExecutor",
     "RollupExecutor",
     "ServerExecutor",
@@ -128,6 +131,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     REINDEXING,
     TRANSACTION_STATUS,
     CLIENTS,
+    OWN_WORKFLOWS,
     WORKFLOWS,
     SUGGESTIONS,
     ESTIMATES,

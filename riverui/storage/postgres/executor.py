@@ -38,6 +38,7 @@ from riverui.storage.postgres.own.error_groups import ErrorGroups
 from riverui.storage.postgres.own.marks import Marks
 from riverui.storage.postgres.own.operations import Operations
 from riverui.storage.postgres.own.rollups import Rollups
+from riverui.storage.postgres.own.workflows import OwnWorkflows
 
 if TYPE_CHECKING:
     from riverui.storage import interface
@@ -74,6 +75,7 @@ class OptionalOperations(
     Clients,
     DeadJobs,
     Operations,
+    OwnWorkflows,
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
 
@@ -128,6 +130,7 @@ if TYPE_CHECKING:
         interface.NotifyExecutor,
         interface.OperationExecutor,
         interface.OwnTablesExecutor,
+        interface.OwnWorkflowExecutor,
         interface.PeriodicRunExecutor,
         interface.RollupExecutor,
         interface.ServerExecutor,
@@ -136,4 +139,4 @@ if TYPE_CHECKING:
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 20
+        return (executor,) * 21

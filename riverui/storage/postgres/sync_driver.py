@@ -22,6 +22,13 @@ from riverui.domain.jobs import JobRow
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams, JobSetStateParams
+from riverui.storage.interface.own_workflows import (
+    OWN_WORKFLOWS,
+    TaskInsertParams,
+    TaskMoves,
+    WorkflowInsertParams,
+    WorkflowTables,
+)
 from riverui.storage.options import Watch
 from riverui.storage.postgres.client_timeout import hang_up
 from riverui.storage.postgres.engine.job_insert import insert_many, insert_many_fast
@@ -30,6 +37,7 @@ from riverui.storage.postgres.engine.job_work import set_state_many
 from riverui.storage.postgres.errors import refused, translate, translate_foreign
 from riverui.storage.postgres.foreign_transactions import sync_connection_of
 from riverui.storage.postgres.limits import LIMITS
+from riverui.storage.postgres.own import workflows
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.sessions import is_closed_by_server
@@ -57,7 +65,7 @@ class _SyncConnection(Protocol):
 class PostgresSyncExecutor:
     """The operations of SyncExecutor, on a connection of some library."""
 
-    capabilities: Collection[Capability[Any]] = frozenset()
+    capabilities: Collection[Capability[Any]] = frozenset({OWN_WORKFLOWS})
 
     def __init__(
         self,
@@ -88,6 +96,28 @@ class PostgresSyncExecutor:
     def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
         """Change running jobs; see SyncExecutor."""
         return job_rows(self._drive(set_state_many(changes)))
+
+    def workflow_tables(self) -> WorkflowTables:
+        """Return which tables of workflows there are; see OwnWorkflowExecutor."""
+        return self._drive(workflows.tables())
+
+    def workflow_begin_many(self, begun: Sequence[WorkflowInsertParams]) -> Sequence[str]:
+        """Make and lock workflows; see OwnWorkflowExecutor."""
+        return self._drive(workflows.begin_many(begun))
+
+    def workflow_task_insert_many(
+        self, tasks: Sequence[TaskInsertParams]
+    ) -> tuple[str, str] | None:
+        """Add tasks to workflows; see OwnWorkflowExecutor."""
+        return self._drive(workflows.task_insert_many(tasks))
+
+    def workflow_task_missing(self, job_ids: Sequence[int]) -> tuple[str, str] | None:
+        """Return what a task waits for in vain; see OwnWorkflowExecutor."""
+        return self._drive(workflows.task_missing(job_ids))
+
+    def workflow_task_settle_many(self, job_ids: Sequence[int]) -> TaskMoves:
+        """Take in what had ended before; see OwnWorkflowExecutor."""
+        return self._drive(workflows.task_settle_many(job_ids, schema=self._schema))
 
     def _drive(self, steps: Steps[_T]) -> _T:
         """Run an operation's statements; return what it returns. See Statements._drive."""

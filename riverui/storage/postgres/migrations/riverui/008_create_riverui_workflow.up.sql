@@ -16,6 +16,9 @@ create table /* schema */riverui_workflow (
 ) with (fillfactor = 70);
 
 create index riverui_workflow_open on /* schema */riverui_workflow using btree (id) where ended_at is null;
+create index riverui_workflow_ended on /* schema */riverui_workflow using btree (ended_at) where ended_at is not null;
+create index riverui_workflow_parent on /* schema */riverui_workflow using btree (parent_job_id)
+  where parent_job_id is not null;
 
 create table /* schema */riverui_workflow_task (
   workflow_id text not null,
@@ -53,6 +56,7 @@ create index riverui_workflow_edge_task on /* schema */riverui_workflow_edge usi
 
 comment on table /* schema */riverui_workflow is 'Workflows, kept by riverui';
 comment on column /* schema */riverui_workflow.open is 'Tasks that have not ended';
+comment on column /* schema */riverui_workflow.parent_job_id is 'The job that waits for all of it';
 comment on table /* schema */riverui_workflow_task is 'Tasks of workflows, a job each, kept by riverui';
 comment on column /* schema */riverui_workflow_task.state is
   'waiting: for other tasks; wait: for signals, timers or terms; staged: the job runs its course; then how it ended';

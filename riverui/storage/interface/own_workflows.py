@@ -1,0 +1,107 @@
+"""riverui's own workflows: tasks, which of them wait for which, and how they are moved on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from riverui.domain.jobs import JobState
+from riverui.domain.workflow_tasks import TaskState
+from riverui.storage.interface.capabilities import Capability
+from riverui.storage.interface.own_tables import OwnTable
+
+WORKFLOW_TABLE = OwnTable("riverui_workflow", 8)
+"""Where they are kept, with the tables of their tasks and edges."""
+
+
+class WorkflowTables(NamedTuple):
+    """Which tables of workflows there are."""
+
+    own: bool
+    pro: bool
+    """River Pro's."""
+
+
+class WorkflowInsertParams(NamedTuple):
+    """A workflow that tasks are added to."""
+
+    id: str
+    name: str = ""
+    parent_job_id: int | None = None
+
+
+class TaskInsertParams(NamedTuple):
+    """A task whose job has just been inserted."""
+
+    workflow_id: str
+    name: str
+    job_id: int
+    deps: tuple[str, ...] = ()
+    ignored: str = ""
+    wait: str | None = None
+
+
+class TaskMoves(NamedTuple):
+    """What became of tasks that waited for others."""
+
+    staged: tuple[tuple[int, JobState], ...] = ()
+    """Jobs that may be worked now, with their states: available, or scheduled."""
+    wait: tuple[int, ...] = ()
+    """Jobs whose tasks go on to wait for what their own `wait` says."""
+    cancelled: tuple[int, ...] = ()
+    """Jobs cancelled as a task that they wait for has failed."""
+
+
+class OwnWorkflowExecutor(Protocol):
+    """Writes what becomes of tasks. All methods but the first are for a transaction, and whoever
+    calls one of those that move tasks has locked their workflows before anything else.
+    """
+
+    async def workflow_tables(self) -> WorkflowTables:
+        """Return which tables there are."""
+        ...
+
+    async def workflow_begin_many(self, workflows: Sequence[WorkflowInsertParams]) -> Sequence[str]:
+        """Make workflows where they are not there yet, and lock them; return the ids of those that
+        were cancelled.
+        """
+        ...
+
+    async def workflow_lock_by_job(self, job_ids: Sequence[int]) -> Sequence[str]:
+        """Lock the workflows of these jobs, in one order for all who do, until the end of the
+        transaction; return their ids.
+        """
+        ...
+
+    async def workflow_task_insert_many(
+        self, tasks: Sequence[TaskInsertParams]
+    ) -> tuple[str, str] | None:
+        """Add tasks to workflows; return None, or the workflow and name of one that was there
+        already: nothing may be kept then.
+        """
+        ...
+
+    async def workflow_task_missing(self, job_ids: Sequence[int]) -> tuple[str, str] | None:
+        """Return a task of these jobs and the name of one that it waits for and that is not there;
+        None where all are.
+        """
+        ...
+
+    async def workflow_task_settle_many(self, job_ids: Sequence[int]) -> TaskMoves:
+        """Take into account what has ended before these tasks came to wait for it."""
+        ...
+
+    async def workflow_task_end_many(self, ended: Sequence[tuple[int, TaskState]]) -> TaskMoves:
+        """Write how tasks ended, and move on those that wait for them: by job, each once.
+        Tasks that had ended before stay as they were.
+        """
+        ...
+
+    async def workflow_stage(self, job_ids: Sequence[int]) -> TaskMoves:
+        """Let the jobs of tasks be worked whose own `wait` is over, and tell the workers."""
+        ...
+
+
+OWN_WORKFLOWS: Capability[OwnWorkflowExecutor] = Capability(
+    "own_workflows", "There are no workflows of riverui's own on this database."
+)

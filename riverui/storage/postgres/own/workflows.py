@@ -1,0 +1,152 @@
+"""Workflows in `riverui_workflow` and the tables of their tasks and edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from riverui.domain.clock import rfc3339_nano
+from riverui.domain.jobs import JobState
+from riverui.domain.workflow_tasks import TaskState
+from riverui.storage.interface.own_workflows import (
+    TaskInsertParams,
+    TaskMoves,
+    WorkflowInsertParams,
+    WorkflowTables,
+)
+from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.rows import Rows
+from riverui.storage.postgres.statements import Statement, Statements, Steps
+from riverui.storage.sql import Fragment
+
+_ENDS = Fragment("workflow_moved_by_ends")
+_BEFORE = Fragment("workflow_moved_by_ends", resolved=Fragment("workflow_resolved_before"))
+
+
+def tables() -> Steps[WorkflowTables]:
+    """Return which tables there are; see OwnWorkflowExecutor."""
+    row = (yield Statement(Fragment("workflow_tables", {}))).first()
+    return WorkflowTables(own=row.own, pro=row.pro)
+
+
+def begin_many(workflows: Sequence[WorkflowInsertParams]) -> Steps[Sequence[str]]:
+    """Make and lock workflows; see OwnWorkflowExecutor.workflow_begin_many."""
+    values = {
+        "ids": array_literals.texts([workflow.id for workflow in workflows]),
+        "names": array_literals.texts([workflow.name for workflow in workflows]),
+        "parents": array_literals.numbers([workflow.parent_job_id for workflow in workflows]),
+    }
+    rows = yield Statement(Fragment("workflow_begin_many", values))
+    return [row.id for row in rows.records() if row.cancelled]
+
+
+def lock_by_job(job_ids: Sequence[int]) -> Steps[Sequence[str]]:
+    """Lock the workflows of jobs; see OwnWorkflowExecutor.workflow_lock_by_job."""
+    values = {"job_ids": array_literals.numbers(job_ids)}
+    found: Sequence[str] = (yield Statement(Fragment("workflow_lock_by_job", values))).values()
+    return found
+
+
+def task_insert_many(tasks: Sequence[TaskInsertParams]) -> Steps[tuple[str, str] | None]:
+    """Add tasks; see OwnWorkflowExecutor.workflow_task_insert_many."""
+    edges = [(task.workflow_id, dep, task.name) for task in tasks for dep in task.deps]
+    values = {
+        "workflow_ids": array_literals.texts([task.workflow_id for task in tasks]),
+        "names": array_literals.texts([task.name for task in tasks]),
+        "job_ids": array_literals.numbers([task.job_id for task in tasks]),
+        "waits_for": array_literals.numbers([len(task.deps) for task in tasks]),
+        "ignored": array_literals.texts([task.ignored for task in tasks]),
+        "waits": array_literals.optional_texts([task.wait for task in tasks]),
+        "edge_workflow_ids": array_literals.texts([edge[0] for edge in edges]),
+        "edge_dependencies": array_literals.texts([edge[1] for edge in edges]),
+        "edge_tasks": array_literals.texts([edge[2] for edge in edges]),
+    }
+    row = (yield Statement(Fragment("workflow_task_insert_many", values))).first()
+    return None if row is None else (row.workflow_id, row.name)
+
+
+def task_missing(job_ids: Sequence[int]) -> Steps[tuple[str, str] | None]:
+    """Return what a task waits for in vain; see OwnWorkflowExecutor.workflow_task_missing."""
+    values = {"job_ids": array_literals.numbers(job_ids)}
+    row = (yield Statement(Fragment("workflow_task_missing", values))).first()
+    return None if row is None else (row.name, row.dependency)
+
+
+def task_end_many(
+    ended: Sequence[tuple[int, TaskState]], *, schema: str | None
+) -> Steps[TaskMoves]:
+    """Write how tasks ended; see OwnWorkflowExecutor.workflow_task_end_many."""
+    values = {
+        "job_ids": array_literals.numbers([job_id for job_id, _ in ended]),
+        "states": array_literals.texts([state.value for _, state in ended]),
+        **_told(schema),
+    }
+    return _moves((yield Statement(Fragment("workflow_stage", values, moved=_ENDS), prepare=True)))
+
+
+def task_settle_many(job_ids: Sequence[int], *, schema: str | None) -> Steps[TaskMoves]:
+    """Take in what had ended before; see OwnWorkflowExecutor.workflow_task_settle_many."""
+    settled = {"settled": array_literals.numbers(job_ids)}
+    values = {"job_ids": "{}", "states": "{}", **settled, **_told(schema)}
+    return _moves((yield Statement(Fragment("workflow_stage", values, moved=_BEFORE))))
+
+
+def stage(job_ids: Sequence[int], *, schema: str | None) -> Steps[TaskMoves]:
+    """Let the jobs of tasks be worked; see OwnWorkflowExecutor.workflow_stage."""
+    values = {"job_ids": array_literals.numbers(job_ids), **_told(schema)}
+    return _moves((yield Statement(Fragment("workflow_stage", values))))
+
+
+def _told(schema: str | None) -> dict[str, str | None]:
+    return {"schema": schema, "at": rfc3339_nano(datetime.now(UTC))}
+
+
+def _moves(rows: Rows) -> TaskMoves:
+    found = [row for row in rows.records() if row.job_id is not None]
+    return TaskMoves(
+        staged=tuple(
+            (row.job_id, JobState(row.job_state))
+            for row in found
+            if row.state == TaskState.STAGED and row.job_state is not None
+        ),
+        wait=tuple(row.job_id for row in found if row.state == TaskState.WAIT),
+        cancelled=tuple(row.job_id for row in found if row.state == TaskState.CANCELLED),
+    )
+
+
+class OwnWorkflows(Statements):
+    """Operations on workflows."""
+
+    async def workflow_tables(self) -> WorkflowTables:
+        """Return which tables there are."""
+        return await self._drive(tables())
+
+    async def workflow_begin_many(self, workflows: Sequence[WorkflowInsertParams]) -> Sequence[str]:
+        """Make and lock workflows; return the ids of those that were cancelled."""
+        return await self._drive(begin_many(workflows))
+
+    async def workflow_lock_by_job(self, job_ids: Sequence[int]) -> Sequence[str]:
+        """Lock the workflows of these jobs; return their ids."""
+        return await self._drive(lock_by_job(job_ids))
+
+    async def workflow_task_insert_many(
+        self, tasks: Sequence[TaskInsertParams]
+    ) -> tuple[str, str] | None:
+        """Add tasks to workflows; return None, or one that was there already."""
+        return await self._drive(task_insert_many(tasks))
+
+    async def workflow_task_missing(self, job_ids: Sequence[int]) -> tuple[str, str] | None:
+        """Return a task of these jobs and the name of one that it waits for in vain, or None."""
+        return await self._drive(task_missing(job_ids))
+
+    async def workflow_task_settle_many(self, job_ids: Sequence[int]) -> TaskMoves:
+        """Take into account what has ended before these tasks came to wait for it."""
+        return await self._drive(task_settle_many(job_ids, schema=self._schema))
+
+    async def workflow_task_end_many(self, ended: Sequence[tuple[int, TaskState]]) -> TaskMoves:
+        """Write how tasks ended, and move on those that wait for them."""
+        return await self._drive(task_end_many(ended, schema=self._schema))
+
+    async def workflow_stage(self, job_ids: Sequence[int]) -> TaskMoves:
+        """Let the jobs of tasks be worked whose own `wait` is over."""
+        return await self._drive(stage(job_ids, schema=self._schema))
