@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from riverui.actions.pilot import plain_cancel, plain_delete, plain_retry
 from riverui.domain.jobs import JobRow
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
+from riverui.engine.work.candidate_fetch import Chooser, QueueWork
 from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import (
     InsertResult,
@@ -149,6 +150,12 @@ class Feature:
         """Fetch up to `params.limit` jobs of one queue, make them running, and return them."""
         return await do_inner(params)
 
+    def chooser(self, work: QueueWork) -> Chooser | None:
+        """Return who chooses for this feature among the waiting jobs of a queue, None for nobody;
+        asked when a client begins to work a queue. See `engine.work.candidate_fetch`.
+        """
+        return None
+
     async def set_state_if_running_many(
         self,
         executor: Executor,
@@ -255,6 +262,17 @@ class Pilot:
         self._starting = _overriding(features, Feature.producer_start)
         self._keeping_alive = _overriding(features, Feature.producer_keep_alive)
         self._stopping = _overriding(features, Feature.producer_stop)
+
+    def choosers(self, work: QueueWork) -> Sequence[Chooser]:
+        """Return who chooses among the waiting jobs of a queue, in the order of the features."""
+        choosers = (feature.chooser(work) for feature in self.features)
+        return [chooser for chooser in choosers if chooser is not None]
+
+    def fetching(
+        self, innermost: Operation[Executor, JobFetchParams, Sequence[JobRow]]
+    ) -> Operation[Executor, JobFetchParams, Sequence[JobRow]]:
+        """Return `get_available` with another operation than storage's as the innermost."""
+        return _composed(self.features, Feature.get_available, innermost)
 
     @property
     def inserts(self) -> bool:

@@ -11,6 +11,8 @@ from typing import Any
 
 from riverui.domain.clock import LAST
 from riverui.domain.jobs import JobState
+from riverui.domain.partitions import WHOLE, Partition
+from riverui.storage.interface.candidates import KeyRange
 from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
     JobFetchParams,
@@ -45,6 +47,7 @@ from tests.storage.plan_case import (
 
 ROWS = 200_000
 """Jobs in the table: as many as make a scan of it stand out from what an index reads."""
+_BY_A = Partition(by_args=("a",), by_kind=True)
 WINDOW = 20_000
 """Rows that a list may look at where no index serves its filter."""
 
@@ -423,6 +426,35 @@ def _engine() -> Iterator[tuple[str, Case]]:
             ),
             {FETCHING, PKEY},
             4 * 100 + 3,
+        ),
+        "candidates": (
+            lambda x: x.job_candidate_list(
+                JobFetchParams("me", "queue_1", 100), [WHOLE, _BY_A], window=1_000
+            ),
+            {FETCHING},
+            2 * 100,
+        ),
+        "candidates behind full keys": (
+            lambda x: x.job_candidate_list(
+                JobFetchParams("me", "queue_1", 100), [WHOLE], window=1_000, full={WHOLE: [""]}
+            ),
+            {FETCHING},
+            2 * 1_000,
+        ),
+        "candidates by key": (
+            # With the index of a partition: tests/storage/test_candidates.py.
+            lambda x: x.job_candidate_list_by_key(
+                JobFetchParams("me", "queue_1", 100),
+                [WHOLE],
+                keys=KeyRange(partition=WHOLE, per_key=1, keys=1),
+            ),
+            {FETCHING},
+            20_000 // 6 + 10,
+        ),
+        "claim": (
+            lambda x: x.job_claim(JobFetchParams("me", "queue_1", 100), list(range(1, 101))),
+            {PKEY},
+            4 * 100,
         ),
         "first to fetch": (
             lambda x: x.job_first_available(JobFetchParams("me", "queue_1", 1)),

@@ -21,6 +21,7 @@ from riverui.engine.notifier import CONTROL, Notifier, Unsubscribe
 from riverui.engine.pilot import ProducerStatus
 from riverui.engine.service import WakeUp, keep_running
 from riverui.engine.work.attempt import Attempt, Cause
+from riverui.engine.work.candidate_fetch import CandidateFetch
 from riverui.engine.work.job_counts import JobCounts
 from riverui.engine.work.job_executor import JobExecutor
 from riverui.engine.work.queue_poller import QueuePoller
@@ -54,6 +55,8 @@ class Producer:
         self, name: str, queue: QueueConfig, client: ClientContext, parts: ProducerParts
     ) -> None:
         config, limits = client.config, client.limits
+        self.client = client
+        self.config = queue
         self.name = name
         self.paused = False
         self.last_fetched_at: datetime | None = None
@@ -71,6 +74,8 @@ class Producer:
         self._cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
         self._drained = asyncio.Event()
         self._executor = parts.executor
+        self._choice = CandidateFetch(name, client.pilot.choosers(self), logger=client.logger)
+        """How jobs are fetched where features choose among them."""
         self._failing = False
         self._few_enough = limits.fetch_first_rows
         """Jobs that one statement should bring at most, as large as they were last time."""
@@ -93,6 +98,7 @@ class Producer:
             JobFetchParams(client_id=client.id, queue=name, limit=0)
         )
         self._pilot = client.pilot
+        self._fetch_by_features = client.pilot.fetching(self._choice.fetch)
         self._poller = parts.poller
         self.poll_interval = (
             queue.fetch_poll_interval or config.fetch_poll_interval
@@ -149,6 +155,8 @@ class Producer:
             ]
         try:
             row = await self._report()
+            for chooser in self._choice.choosers:
+                await chooser.start(row)
         except BaseException:
             await self.close()
             raise
@@ -184,7 +192,9 @@ class Producer:
         self._wake_up.set()
 
     def learn(self, row: QueueRow) -> None:
-        """Take in whether the queue is paused."""
+        """Take in whether the queue is paused, and what its metadata tells."""
+        for chooser in self._choice.choosers:
+            chooser.learn(row)
         self._set_paused(row.paused_at is not None, row)
 
     def stop(self) -> None:
@@ -235,6 +245,8 @@ class Producer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for chooser in self._choice.choosers:
+            await chooser.stop()
 
     def release(self, attempt: Attempt) -> None:
         """Free the slot of an attempt that is over."""
@@ -247,6 +259,8 @@ class Producer:
             self._taken -= 1
         if attempt.stuck:
             self._stuck_jobs.remove(attempt.row)
+        if self._choice.choosers:
+            self._choice.ended(attempt.row)
         if self._hungry:
             self._hungry = False
             self.wake()
@@ -340,7 +354,7 @@ class Producer:
                 limit = self._most_rows
                 if not self._may_fetch or min(self._room, self._few_enough) < limit:
                     break
-                if self._pilot.wants_fetch(self.name):
+                if self._choice.active or self._pilot.wants_fetch(self.name):
                     # Features see one fetch of a queue at a time.
                     break
                 try:
@@ -362,6 +376,8 @@ class Producer:
 
     async def _first(self) -> int | None:
         """Return the job that would be taken next."""
+        if len(self._choice.tried) == 1:
+            return self._choice.tried[0]
         params = self._params._replace(except_ids=self._aside.ids)
         return await self._connection.call(lambda executor: executor.job_first_available(params))
 
@@ -376,6 +392,8 @@ class Producer:
         try:
             rows = await self._get_available(params, connection or self._connection)
         finally:
+            if connection is None:
+                self._choice.settle(rows)
             self._taken -= limit - len(rows)
             if not rows:
                 self._over(cancelled_early)
@@ -399,8 +417,10 @@ class Producer:
     ) -> Awaitable[Sequence[JobRow]]:
         if self._pilot.wants_fetch(self.name):
             return connection.call_in_transaction(
-                lambda executor: self._pilot.get_available(executor, params)
+                lambda executor: self._fetch_by_features(executor, params)
             )
+        if self._choice.active:
+            return connection.call(lambda executor: self._choice.fetch(executor, params))
         return connection.call(lambda executor: executor.job_get_available(params))
 
     def _begin(self, rows: Sequence[JobRow], cancelled_early: set[int]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from riverui.storage.interface.admin import AdminExecutor
 from riverui.storage.interface.benchmarks import BENCHMARKS, BenchmarkExecutor
 from riverui.storage.interface.browse import ESTIMATES, BrowseExecutor
+from riverui.storage.interface.candidates import CANDIDATES, CandidateExecutor
 from riverui.storage.interface.capabilities import Capability, Offering
 from riverui.storage.interface.clients import CLIENTS, ClientExecutor
 from riverui.storage.interface.dead_jobs import DEAD_JOBS, DeadJobExecutor
@@ -61,6 +62,7 @@ from riverui.storage.interface.working import WORKING, WorkingDriver
 
 __all__ = [
     "BENCHMARKS",
+    "CANDIDATES",
     "CAPABILITIES",
     "CLIENTS",
     "DEAD_JOBS",
@@ -88,6 +90,7 @@ __all__ = [
     "AdminExecutor",
     "BenchmarkExecutor",
     "BrowseExecutor",
+    "CandidateExecutor",
     "Capability",
     "ClientExecutor",
     "DeadJobExecutor",
@@ -130,6 +133,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     NOTIFYING,
     REINDEXING,
     TRANSACTION_STATUS,
+    CANDIDATES,
     CLIENTS,
     OWN_WORKFLOWS,
     WORKFLOWS,

@@ -26,6 +26,7 @@ from riverui.storage.postgres.browse.pro import Pro
 from riverui.storage.postgres.browse.progress import ProgressStatements
 from riverui.storage.postgres.browse.queues import QueueStatements
 from riverui.storage.postgres.browse.server import ServerStatements
+from riverui.storage.postgres.engine.candidates import Candidates
 from riverui.storage.postgres.engine.indexes import Indexes
 from riverui.storage.postgres.engine.job_upkeep import JobUpkeep
 from riverui.storage.postgres.engine.job_work import JobWork
@@ -61,6 +62,7 @@ class PageOperations(
 
 
 class OptionalOperations(
+    Candidates,
     Explanations,
     FigureStatements,
     PeriodicRuns,
@@ -117,6 +119,7 @@ if TYPE_CHECKING:
         executor: PostgresExecutor,
     ) -> tuple[
         interface.BenchmarkExecutor,
+        interface.CandidateExecutor,
         interface.ErrorExecutor,
         interface.ErrorGroupExecutor,
         interface.ClientExecutor,
@@ -139,4 +142,4 @@ if TYPE_CHECKING:
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 21
+        return (executor,) * 22

@@ -40,11 +40,13 @@ case jsonb_typeof(j.metadata) when 'object' then j.metadata when 'null' then '{}
 with locked as materialized (
   select j.id
   from /* schema */river_job j
+  /* which: */
   where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= coalesce(:now::timestamptz, now())
     /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
     /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
   order by j.priority, j.scheduled_at, j.id
   limit :limit::int
+  /* :which */
   for update skip locked
 )
 update /* schema */river_job j
@@ -58,6 +60,10 @@ returning j.id, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.sched
   case when array_length(j.errors, 1) > 0 then j.errors::text[] end as errors, j.kind, j.metadata::text as metadata,
   case when array_length(j.tags, 1) > 0 then j.tags::text[] end as tags, j.unique_key,
   j.unique_states::int as unique_states;
+
+-- part: job_claimed (job_get_available.which)
+-- Those of some jobs that are available still.
+where j.id = any(:ids::bigint[]) and (j.state = 'available') is true and j.queue = :queue::text;
 
 -- name: job_first_available
 -- The job that job_get_available would take first.

@@ -1,0 +1,294 @@
+"""Fetches jobs that features choose among the waiting ones: limits, rates, fair shares.
+
+A feature gives each queue that it has a say in a `Chooser` (`Feature.chooser`). While none of a
+queue's choosers is active, jobs are fetched by one statement, as ever. Otherwise
+
+1. candidates are read in the order in which they would be fetched, with their key in the partition
+   of each active chooser, leaving out the keys that a chooser calls full;
+2. the choosers choose among them one after the other, in the order of the client's features, each
+   among those that the ones before it have let through; each sets aside what its choice takes: a
+   slot, a token;
+3. where fewer were chosen than there is room for, more are read, without the keys that have become
+   full by then;
+4. those chosen are claimed by one statement: somebody else may have taken some meanwhile;
+5. once it is certain, each chooser is told which of its chosen jobs begin (`begun`) and which do
+   not (`give_back`); and later of each end (`ended`).
+
+Choosers are asked one fetch of a queue at a time, and all in the client's event loop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from riverui.domain.partitions import WHOLE, Partition
+from riverui.storage.interface.candidates import CANDIDATES, Candidate, CandidateExecutor, KeyRange
+
+if TYPE_CHECKING:
+    import logging
+
+    from riverui.domain.jobs import JobRow
+    from riverui.domain.queues import QueueRow
+    from riverui.engine.client_context import ClientContext
+    from riverui.engine.config import QueueConfig
+    from riverui.engine.work.attempt import Attempt
+    from riverui.storage.interface import Executor
+    from riverui.storage.interface.engine_params import JobFetchParams
+
+_EXTRA = 50
+"""Candidates beyond twice the room: some of which others take, or choosers refuse."""
+_KEYS = 1_000
+"""Keys that one look by index covers: a few milliseconds."""
+_LOOK_FOR_INDEX_SECONDS = 60.0
+"""Between two looks whether somebody has made or dropped a partition's index."""
+_PER_KEY = 20
+"""Jobs of one key that one look by index reads at most: there may be a thousand keys."""
+_ROUNDS = 4
+"""Reads of candidates in one fetch: after these, what was chosen is worked first."""
+_WINDOW = 10_000
+"""Waiting jobs that are looked at where there is no index: some 20 ms."""
+
+_UNKNOWN = Candidate(0, "", {WHOLE: ""})
+"""Stands for any job, where no chooser needs to know which."""
+
+
+class QueueWork(Protocol):
+    """A queue that a client works, as its choosers see it."""
+
+    name: str
+    config: QueueConfig
+    client: ClientContext
+
+    @property
+    def attempts(self) -> Collection[Attempt]:
+        """What is at work."""
+        ...
+
+    def wake(self) -> None:
+        """Fetch as soon as the cooldown allows."""
+        ...
+
+
+class Chooser:
+    """Chooses among the waiting jobs of one queue. Override what is needed."""
+
+    active = False
+    """Whether it has a say in the next fetch; looked at before each."""
+    partition: Partition = WHOLE
+    """By which the candidates have the keys that it wants to know."""
+    blind = False
+    """Whether it only has to know how many jobs there are, because it treats all of the queue
+    alike: then `choose` may get stand-ins for jobs, without id and kind.
+    """
+    spread = False
+    """Whether candidates should be the first few of many keys, rather than the first of all."""
+
+    @property
+    def full(self) -> Collection[str]:
+        """Keys of its partition of which no job can be chosen now. What it refuses in `choose` must
+        be of one of these from then on.
+        """
+        return ()
+
+    async def start(self, row: QueueRow) -> None:
+        """Begin, as the client begins to work the queue. An error keeps it from doing so."""
+
+    def learn(self, row: QueueRow) -> None:
+        """Take in the queue's row: now and then, and when a notification tells of a change."""
+
+    async def stop(self) -> None:
+        """End, as the client has left the queue; all ends were told by then, but for jobs that were
+        abandoned.
+        """
+
+    async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
+        """Return up to `room` of the candidates, in the order in which they should be worked, and
+        set aside what they take.
+        """
+        return candidates[:room]
+
+    def give_back(self, candidates: Sequence[Candidate]) -> None:
+        """Free what was set aside for these, which were chosen and do not begin."""
+
+    def begun(self, candidate: Candidate, row: JobRow) -> None:
+        """Take note that a chosen job begins; a stand-in becomes this job."""
+
+    def ended(self, row: JobRow) -> None:
+        """Take note that an attempt is truly over, of whatever job of the queue: whoever worked it
+        has returned. The row is the one that was given to `begun`, where that was called.
+        """
+
+
+class CandidateFetch:
+    """Fetches one queue's jobs as its choosers want."""
+
+    def __init__(self, queue: str, choosers: Sequence[Chooser], *, logger: logging.Logger) -> None:
+        self._after: dict[Partition, str] = {}
+        """Where the next look by index goes on, so that no key is looked at always first."""
+        self._chosen: dict[Chooser, list[Candidate]] = {}
+        """What each chooser has set aside something for, in the fetch under way."""
+        self._claimed: dict[int, Candidate] = {}
+        self.choosers = tuple(choosers)
+        self._indexes: Collection[str] = ()
+        self._logger = logger
+        self._look_at = 0.0
+        """When to look for indexes again (monotonic)."""
+        self._queue = queue
+        self.tried: Sequence[int] = ()
+        """Jobs that were to be claimed last."""
+        self._told_window = False
+
+    @property
+    def active(self) -> bool:
+        """Whether a chooser has a say in the next fetch."""
+        return any(chooser.active for chooser in self.choosers)
+
+    async def fetch(self, executor: Executor, params: JobFetchParams) -> Sequence[JobRow]:
+        """Return jobs that were made running; `settle` must be called after it, or after the
+        transaction around it.
+        """
+        choosers = [chooser for chooser in self.choosers if chooser.active]
+        if not choosers:
+            return await executor.job_get_available(params)
+        self._chosen = {chooser: [] for chooser in choosers}
+        if all(chooser.blind for chooser in choosers):
+            self.tried = ()
+            chosen = await self._choose([_UNKNOWN] * params.limit, params.limit)
+            if not chosen:
+                return ()
+            return await executor.job_get_available(params._replace(limit=len(chosen)))
+        candidates = CANDIDATES.on(executor)
+        chosen = await self._collect(candidates, params)
+        if not chosen:
+            return ()
+        self._claimed = {candidate.id: candidate for candidate in chosen}
+        self.tried = tuple(self._claimed)
+        return await candidates.job_claim(params, self.tried)
+
+    def settle(self, rows: Sequence[JobRow]) -> None:
+        """Tell the choosers which jobs the last fetch brought, none where it failed."""
+        chosen, claimed = self._chosen, self._claimed
+        if not chosen:
+            return
+        self._chosen, self._claimed = {}, {}
+        begun = {row.id: row for row in rows}
+        for chooser, candidates in chosen.items():
+            if claimed or not candidates or candidates[0] is not _UNKNOWN:
+                left = []
+                for candidate in candidates:
+                    row = begun.get(candidate.id) if candidate.id in claimed else None
+                    if row is not None:
+                        chooser.begun(candidate, row)
+                    else:
+                        left.append(candidate)
+            else:
+                for row in rows[: len(candidates)]:
+                    chooser.begun(_UNKNOWN, row)
+                left = candidates[len(rows) :]
+            if left:
+                chooser.give_back(left)
+
+    def ended(self, row: JobRow) -> None:
+        """Tell the choosers that an attempt is over."""
+        for chooser in self.choosers:
+            chooser.ended(row)
+
+    async def _choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
+        """Return those of the candidates that all choosers let through."""
+        for chooser, chosen in self._chosen.items():
+            if not candidates:
+                break
+            candidates = await chooser.choose(candidates, room)
+            chosen += candidates
+        return candidates
+
+    async def _collect(
+        self, executor: CandidateExecutor, params: JobFetchParams
+    ) -> Sequence[Candidate]:
+        """Return as many jobs as there is room for and the choosers let through."""
+        choosers, room = list(self._chosen), params.limit
+        partitions = list(dict.fromkeys(chooser.partition for chooser in choosers))
+        read = self._reader(executor, params, partitions)
+        by = next((c.partition for c in choosers if c.spread), None)
+        spread = by is not None
+        chosen: list[Candidate] = []
+        for _ in range(_ROUNDS):
+            full = _full(choosers)
+            left = room - len(chosen)
+            most = 2 * left + _EXTRA
+            ids = (*params.except_ids, *(candidate.id for candidate in chosen))
+            if spread and by is not None:
+                candidates = await read(by, ids, most)
+            else:
+                candidates = await executor.job_candidate_list(
+                    params._replace(limit=most, except_ids=ids),
+                    partitions,
+                    window=_WINDOW,
+                    full=full,
+                )
+            more = await self._choose(candidates, left)
+            chosen += more
+            if len(chosen) >= room:
+                break
+            if len(candidates) < most:
+                if spread or not full:
+                    break
+                # Jobs of full keys may stand before others, as far as the window reaches.
+                by = max(full, key=lambda partition: len(full[partition]))
+                if not await self._has_index(executor, by):
+                    self._tell_window(by)
+                    break
+                spread = True
+            elif not more and _full(choosers) == full:
+                break
+        return chosen
+
+    def _reader(
+        self, executor: CandidateExecutor, params: JobFetchParams, partitions: Sequence[Partition]
+    ) -> Callable[[Partition, tuple[int, ...], int], Awaitable[Sequence[Candidate]]]:
+        """Return what reads the first jobs of many keys, beginning behind the last time's."""
+
+        async def read(by: Partition, ids: tuple[int, ...], most: int) -> Sequence[Candidate]:
+            full = _full(list(self._chosen))
+            asked = params._replace(limit=most, except_ids=ids)
+            if not await self._has_index(executor, by):
+                return await executor.job_candidate_list(
+                    asked._replace(limit=_WINDOW), partitions, window=_WINDOW, full=full
+                )
+            per_key = min(max(2, params.limit // _ROUNDS), _PER_KEY)
+            after = self._after.get(by, "")
+            keys = KeyRange(partition=by, per_key=per_key, keys=_KEYS, after=after)
+            page = await executor.job_candidate_list_by_key(asked, partitions, keys=keys, full=full)
+            self._after[by] = page.last_key or ""
+            return page.candidates
+
+        return read
+
+    async def _has_index(self, executor: CandidateExecutor, partition: Partition) -> bool:
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._indexes = await executor.partition_index_list()
+            self._look_at = now + _LOOK_FOR_INDEX_SECONDS
+        return partition.index_name in self._indexes
+
+    def _tell_window(self, partition: Partition) -> None:
+        if not self._told_window:
+            self._told_window = True
+            self._logger.info(
+                "queue %s: jobs of full partitions may stand before others; without an index by %s,"
+                " only the first %s waiting jobs are looked at",
+                self._queue,
+                partition.words,
+                f"{_WINDOW:,}",
+            )
+
+
+def _full(choosers: Sequence[Chooser]) -> dict[Partition, Collection[str]]:
+    """Return the keys that some chooser calls full, by partition."""
+    full: dict[Partition, Collection[str]] = {}
+    for chooser in choosers:
+        if keys := chooser.full:
+            full[chooser.partition] = {*full.get(chooser.partition, ()), *keys}
+    return full

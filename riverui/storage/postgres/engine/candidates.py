@@ -1,0 +1,166 @@
+"""Waiting jobs that may be fetched, with the keys of their partitions, and taking those chosen."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from riverui.domain.jobs import JobRow
+from riverui.domain.partitions import Partition
+from riverui.storage.interface.candidates import Candidate, Full, KeyPage, KeyRange
+from riverui.storage.interface.engine_params import JobFetchParams
+from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.engine.job_rows import excepted, fetched_rows
+from riverui.storage.postgres.rows import Rows
+from riverui.storage.postgres.statements import Statements
+from riverui.storage.sql import EMPTY, Fragment, join
+
+_ALL_ARGS = Fragment("partition_all_args")
+_BY_KIND = Fragment("partition_by_kind")
+_CLAIMED = Fragment("job_claimed")
+_WHOLE = Fragment("partition_whole")
+
+
+class Candidates(Statements):
+    """Operations on jobs that may be fetched, and the indexes that find them."""
+
+    async def job_candidate_list(
+        self,
+        params: JobFetchParams,
+        partitions: Collection[Partition],
+        *,
+        window: int,
+        full: Full | None = None,
+    ) -> Sequence[Candidate]:
+        """Return jobs in the order in which they would be fetched; see CandidateExecutor."""
+        values = {**_which(params), "window": window, "limit": params.limit}
+        rows = await self._rows("job_candidate_list", values, **_slots(params, partitions, full))
+        return _candidates(rows, partitions)
+
+    async def job_candidate_list_by_key(
+        self,
+        params: JobFetchParams,
+        partitions: Collection[Partition],
+        *,
+        keys: KeyRange,
+        full: Full | None = None,
+    ) -> KeyPage:
+        """Return the first jobs of each of some keys; see CandidateExecutor."""
+        by, others = keys.partition, dict(full or {})
+        values = {
+            **_which(params),
+            "after": keys.after,
+            "full_keys": array_literals.texts(list(others.pop(by, ()))),
+            "keys_most": keys.keys,
+            "per_key": keys.per_key,
+        }
+        slots = {**_slots(params, partitions, others), "key": _key(by)}
+        rows = await self._rows("job_candidate_list_by_key", values, **slots)
+        first = rows.first()
+        return KeyPage(_candidates(rows, partitions), first.last_key if first else None)
+
+    async def job_claim(self, params: JobFetchParams, ids: Sequence[int]) -> Sequence[JobRow]:
+        """Make those of the jobs running that are available still; see CandidateExecutor."""
+        values = {
+            "ids": array_literals.numbers(ids),
+            "queue": params.queue,
+            "now": params.now,
+            "max_attempted_by": params.max_attempted_by,
+            "client_id": params.client_id,
+        }
+        rows = await self._prepared(
+            "job_get_available",
+            values,
+            which=_CLAIMED,
+            attempted_by=Fragment("job_attempted_by"),
+        )
+        return fetched_rows(rows, params.client_id, params.queue)
+
+    async def partition_index_list(self) -> Collection[str]:
+        """Return the names of those indexes of partitions that can be used."""
+        rows = await self._rows("partition_index_list", {"schema": self._schema})
+        return frozenset(rows.values())
+
+    async def partition_index_create(self, partition: Partition) -> None:
+        """Make a partition's index, or make it anew where it was left broken."""
+        if partition.index_name in await self.partition_index_list():
+            return
+        await self.partition_index_drop(partition)
+        text, values = self._queries.render(_key(partition))
+        key = re.sub(r"\$(\d+)", lambda found: _literal(values[int(found[1]) - 1]), text)
+        table = "river_job" if self._schema is None else f'"{self._schema}".river_job'
+        await self._run(
+            f'create index concurrently "{partition.index_name}" on {table} using btree (queue,'
+            f" (({key}) collate \"C\"), priority, scheduled_at, id) where state = 'available'"
+        )
+
+    async def partition_index_drop(self, partition: Partition) -> None:
+        """Drop a partition's index, if it is there."""
+        name = f'"{partition.index_name}"'
+        if self._schema is not None:
+            name = f'"{self._schema}".{name}'
+        await self._run(f"drop index concurrently if exists {name}")
+
+
+def _which(params: JobFetchParams) -> dict[str, Any]:
+    return {
+        "queue": params.queue,
+        "now": params.now,
+        "kinds": array_literals.texts(params.kinds or ()),
+        "except_ids": array_literals.numbers(params.except_ids),
+    }
+
+
+def _slots(
+    params: JobFetchParams, partitions: Collection[Partition], full: Full | None
+) -> dict[str, Fragment]:
+    """Return what fills the slots that both lists have."""
+    slots = excepted(params.except_ids)
+    if params.kinds is None:
+        slots["kinds"] = EMPTY
+    slots["keys"] = join((_key(partition) for partition in partitions), ", ")
+    terms = [
+        Fragment(
+            "candidate_not_full", {"place": place, "full": array_literals.texts(list(full[by]))}
+        )
+        for place, by in enumerate(partitions, 1)
+        if full and full.get(by)
+    ]
+    if terms:
+        slots["not_full"] = join(terms)
+    return slots
+
+
+def _key(partition: Partition) -> Fragment:
+    """Return the SQL of a job's key."""
+    if partition.by_args is None:
+        return _BY_KIND if partition.by_kind else _WHOLE
+    args = Fragment("partition_by_args", args=_args(partition.by_args))
+    return Fragment("partition_by_both", args=args) if partition.by_kind else args
+
+
+def _args(names: Sequence[str]) -> Fragment:
+    """Return the SQL of the args that count, as one text."""
+    if not names:
+        return _ALL_ARGS
+    pieces: list[Any] = []
+    for place, name in enumerate(names):
+        label = ("" if place == 0 else ", ") + json.dumps(name, ensure_ascii=False) + ": "
+        piece = Fragment("partition_arg", {"label": label, "name": name})
+        pieces += (" || ", piece) if pieces else (piece,)
+    return Fragment("partition_some_args", values=Fragment(tuple(pieces)))
+
+
+def _literal(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _candidates(rows: Rows, partitions: Collection[Partition]) -> list[Candidate]:
+    names = tuple(partitions)
+    return [
+        Candidate(row.id, row.kind, dict(zip(names, row.keys, strict=True)))
+        for row in rows.records()
+        if row.id is not None
+    ]
