@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from riverui.engine.lead.retention import Retention
     from riverui.engine.sync_client import SyncClient
     from riverui.engine.work.context import (
+        as_job,
         cancel_requested,
         current_job,
         job_complete_tx,
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
         resumable_step_sync,
     )
     from riverui.engine.work.worker import (
+        BatchError,
+        BatchWorker,
         ErrorResult,
         Job,
         JobCancel,
@@ -90,6 +93,8 @@ __all__ = [
     "Access",
     "AsyncClient",
     "AttemptError",
+    "BatchError",
+    "BatchWorker",
     "Client",
     "ClientConfig",
     "CronSchedule",
@@ -144,6 +149,7 @@ __all__ = [
     "WorkflowMap",
     "WorkflowTask",
     "__version__",
+    "as_job",
     "cancel_requested",
     "client_from_context",
     "connect",
@@ -173,7 +179,8 @@ _PLACES = {
     "engine.client": "AsyncClient Client client_from_context",
     "engine.config": "ClientConfig NO_LIMIT QueueConfig",
     "engine.work.context": (
-        "cancel_requested current_job job_complete_tx metadata_set raise_if_cancelled record_output"
+        "as_job cancel_requested current_job job_complete_tx metadata_set raise_if_cancelled "
+        "record_output"
     ),
     "engine.dead_letter_methods": "DeadLetterListParams DeadLetterListResult",
     "engine.events": "Event EventKind JobStats",
@@ -192,7 +199,10 @@ _PLACES = {
         "resumable_step_cursor resumable_step_cursor_sync resumable_step_sync"
     ),
     "engine.sync_client": "SyncClient",
-    "engine.work.worker": "ErrorResult Job JobCancel JobSnooze StuckJob StuckResult Worker Workers",
+    "engine.work.worker": (
+        "BatchError BatchWorker ErrorResult Job JobCancel JobSnooze StuckJob StuckResult Worker "
+        "Workers"
+    ),
     "storage.connect": "connect",
     "storage.interface.engine_params": "InsertResult",
     "storage.migrations": "migrate",

@@ -18,6 +18,7 @@ GUIDE = (
     "getting-started",
     "inserting",
     "writing-workers",
+    "batching",
     "periodic",
     "workflows",
     "operating",

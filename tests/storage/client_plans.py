@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from riverui.storage.interface.clients import ClientLife, DeadClient
+from riverui.storage.interface.engine_params import JobFetchParams, JobsAlike
 from tests.storage.plan_case import FETCHING, FINALIZED, PKEY, Case
 
 
@@ -20,7 +21,27 @@ def client_cases(rows: int) -> Mapping[str, Case]:
         attempted_before=now,
     )
     some = list(range(1, 1001))
+    alike = JobsAlike(kind="mail", window=5_000)
     return {
+        "fetch for a batch": Case(
+            call=lambda x: x.job_get_available(
+                JobFetchParams("me", "default", 99, alike=alike._replace(kind="no such kind"))
+            ),
+            indexes={FETCHING, PKEY},
+            reads=5_000 + 100,
+        ),
+        "fetch for a batch, by args": Case(
+            call=lambda x: x.job_get_available(
+                JobFetchParams(
+                    "me",
+                    "default",
+                    99,
+                    alike=alike._replace(args='{"customer": 3}', keys=("customer",)),
+                )
+            ),
+            indexes={FETCHING, PKEY},
+            reads=5_000 + 4 * 99 + 200,
+        ),
         "complete at an attempt": Case(
             call=lambda x: x.job_complete_many(some, [now] * 1000, of_attempts=[1] * 1000),
             indexes={PKEY},

@@ -45,10 +45,28 @@ class Slots(Protocol):
         ...
 
 
+class Batch(Protocol):
+    """Jobs that are worked together, as their attempts know it."""
+
+    @property
+    def asked_to_end(self) -> bool:
+        """Whether all of its attempts were asked to end."""
+        ...
+
+    def attempt_of(self, job_id: int) -> Attempt | None:
+        """Return the attempt at a job of the batch; None for all other jobs."""
+        ...
+
+    def lose(self, attempt: Attempt) -> None:
+        """Wait no longer for an attempt that is over."""
+        ...
+
+
 class Attempt:
     """One job at work."""
 
     __slots__ = (
+        "batch",
         "cause",
         "completed_at",
         "done",
@@ -72,6 +90,8 @@ class Attempt:
 
     def __init__(self, row: JobRow, unit: WorkUnit | None, slots: Slots) -> None:
         self.row = row
+        self.batch: Batch | None = None
+        """The batch that it is worked in, or on its way into."""
         self.seen = row
         """The row as middleware has left it, which the work sees."""
         self.unit = unit
@@ -154,6 +174,10 @@ Work = Callable[[Attempt], Awaitable[None]]
 
 running: ContextVar[Attempt] = ContextVar("riverui_attempt")
 """The attempt that this code is part of."""
+
+
+batch: ContextVar[Batch | None] = ContextVar("riverui_batch", default=None)
+"""The batch that this code works as a whole; None where it is for one job."""
 
 
 class OwnClient(Protocol):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -23,11 +24,31 @@ RESERVED = "river:"
 
 
 def running_attempt() -> Attempt:
-    """Return the attempt that this code is part of; OutsideJob where there is none."""
+    """Return the attempt that this code is part of; OutsideJob where there is none, and where
+    several are.
+    """
+    if at_work.batch.get() is not None:
+        raise OutsideJob("Several jobs are worked here: say which one, `with as_job(job): …`.")
     try:
         return at_work.running.get()
     except LookupError:
         raise OutsideJob from None
+
+
+@contextmanager
+def as_job(job: Job[Any]) -> Iterator[None]:
+    """Surround what a batch does for one of its jobs: what is logged, recorded and asked inside is
+    that job's. OutsideJob for a job that is not worked here.
+    """
+    found = _attempt_of(job)
+    if found is None:
+        raise OutsideJob(f"Job {job.id} is not worked here.")
+    attempt_set, batch_set = at_work.running.set(found), at_work.batch.set(None)
+    try:
+        yield
+    finally:
+        at_work.batch.reset(batch_set)
+        at_work.running.reset(attempt_set)
 
 
 def current_job() -> Job[Any]:
@@ -51,8 +72,11 @@ def own_client() -> OwnClient:
 def cancel_requested() -> bool:
     """Return whether this job should end: it was cancelled, timed out, or its client stops.
 
-    Coroutines are interrupted anyway; a synchronous job has to ask.
+    Coroutines are interrupted anyway; a synchronous job has to ask. In a batch: whether all of its
+    jobs should end.
     """
+    if (together := at_work.batch.get()) is not None:
+        return together.asked_to_end
     return running_attempt().asked_to_end
 
 
@@ -124,15 +148,24 @@ def _unended_attempt() -> Attempt:
     return attempt
 
 
+def _attempt_of(job: Job[Any]) -> Attempt | None:
+    """Return the attempt at a job where it is worked here, by itself or in a batch."""
+    if (together := at_work.batch.get()) is not None:
+        return together.attempt_of(job.id)
+    attempt = at_work.running.get(None)
+    return attempt if attempt is not None and attempt.row.id == job.id else None
+
+
 def completion_of(job: Job[Any], now: datetime) -> JobSetStateParams:
     """Return what completes a job before its attempt ends. ValueError for a job that is not
     running.
     """
     if job.state is not JobState.RUNNING:
         raise ValueError("Only a running job can be completed.")
-    attempt = running_attempt()
-    if job.id == attempt.row.id:
-        attempt.completed_at = now
+    own = _attempt_of(job)
+    if own is not None:
+        own.completed_at = now
+    attempt = own or running_attempt()
     return JobSetStateParams(
         id=job.id,
         of_attempt=job.attempt,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from riverui.engine.hooks import Extensions, settle
 from riverui.engine.work import outcome
 from riverui.engine.work.attempt import Attempt, Cause, Slots, Work, running
+from riverui.engine.work.batches import Batches
 from riverui.engine.work.failure_log import log_cancellation, log_failure
 from riverui.engine.work.outcome import Outcome
 from riverui.engine.work.pipeline import pipeline
@@ -83,6 +84,7 @@ class JobExecutor:
     ) -> None:
         self._begun = asyncio.Event()
         self._begun.set()
+        self.batches = Batches(self.begun, deadlines=deadlines, logger=logger, threads=threads)
         self._clock = clock
         self._completer = completer
         self._config = config
@@ -200,6 +202,7 @@ class JobExecutor:
             attempt.unit,
             self._extensions,
             job_timeout=self._config.job_timeout,
+            batches=self.batches,
             deadlines=self._deadlines,
             threads=self._threads,
         )

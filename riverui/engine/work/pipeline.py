@@ -23,6 +23,7 @@ from riverui.errors import JobTimedOut
 
 if TYPE_CHECKING:
     from riverui.domain.jobs import JobRow
+    from riverui.engine.work.batches import Batches
     from riverui.engine.work.deadlines import Deadlines
     from riverui.engine.work.threads import WorkerThreads
 
@@ -32,12 +33,16 @@ def pipeline(
     extensions: Extensions,
     *,
     job_timeout: timedelta,
+    batches: Batches,
     deadlines: Deadlines,
     threads: WorkerThreads,
 ) -> Work:
     """Return how jobs of this kind are worked by a client with these extensions."""
     own = Extensions.of_args(unit.args_type)
-    work = _worked(unit, job_timeout, deadlines, threads)
+    if unit.batch is not None:
+        work = _worked_together(unit, job_timeout, batches)
+    else:
+        work = _worked(unit, job_timeout, deadlines, threads)
     if ends := (*extensions.work_end, *own.work_end):
         work = _with_ends(ends, work)
     work = _decoded(unit, work)
@@ -78,12 +83,28 @@ def _worked(
             await call(attempt.job)
         except asyncio.CancelledError as cancelled:
             if attempt.timed_out:
-                raise JobTimedOut(
-                    f"The job took longer than its time limit of {seconds:g} s."
-                ) from cancelled
+                raise _timed_out(seconds) from cancelled
             raise
 
     return work
+
+
+def _worked_together(unit: WorkUnit, job_timeout: timedelta, batches: Batches) -> Work:
+    async def work(attempt: Attempt) -> None:
+        assert attempt.job is not None
+        seconds = timeout_of(unit.worker, attempt.job, job_timeout).total_seconds()
+        try:
+            await batches.work(unit, attempt, seconds)
+        except asyncio.CancelledError as cancelled:
+            if attempt.timed_out:
+                raise _timed_out(seconds) from cancelled
+            raise
+
+    return work
+
+
+def _timed_out(seconds: float) -> JobTimedOut:
+    return JobTimedOut(f"The job took longer than its time limit of {seconds:g} s.")
 
 
 def _decoded(unit: WorkUnit, work: Work) -> Work:

@@ -20,7 +20,7 @@ from riverui.engine.hooks import Metric
 from riverui.engine.notifier import CONTROL, Notifier, Unsubscribe
 from riverui.engine.pilot import ProducerStatus
 from riverui.engine.service import WakeUp, keep_running
-from riverui.engine.work.attempt import Attempt, Cause
+from riverui.engine.work.attempt import Attempt, Batch, Cause
 from riverui.engine.work.candidate_fetch import CandidateFetch
 from riverui.engine.work.job_counts import JobCounts
 from riverui.engine.work.job_executor import JobExecutor
@@ -28,7 +28,7 @@ from riverui.engine.work.queue_poller import QueuePoller
 from riverui.engine.work.set_aside import SetAside, passing_over
 from riverui.engine.work.stuck_jobs import StuckJobs
 from riverui.errors import RiveruiError
-from riverui.storage.interface.engine_params import JobFetchParams
+from riverui.storage.interface.engine_params import JobFetchParams, JobsAlike
 
 _REST = 60.0
 """Seconds until a second connection is tried again after it has failed: jobs come without it."""
@@ -106,6 +106,8 @@ class Producer:
         """Seconds between two looks for jobs of which no notification told."""
         self._polled = False
         """Whether it was woken by a poll."""
+        self._slotless = 0
+        """Attempts in batches that another's slot is for."""
         self._stop_cause: Cause | None = None
         """What happens to jobs that come now."""
         self._stopping = False
@@ -200,6 +202,7 @@ class Producer:
     def stop(self) -> None:
         """Fetch no more. What is on its way is worked all the same."""
         self._stopping = True
+        self._executor.batches.hasten(self)
         self.wake()
         self._backlog.set()
         self._check_drained()
@@ -229,9 +232,9 @@ class Producer:
     @property
     def slots(self) -> tuple[int, int]:
         """The most jobs at once, and how many of these slots jobs take; none are counted that are
-        kept for an answer on its way.
+        kept for an answer on its way. A batch takes one.
         """
-        return self._max_workers, min(self._attempts, self._max_workers)
+        return self._max_workers, min(self._attempts - self._slotless, self._max_workers)
 
     async def drained(self) -> None:
         """Wait until nothing is fetched and nothing runs any more."""
@@ -257,21 +260,38 @@ class Producer:
         self._worked += 1
         if not attempt.slot_given_up:
             self._taken -= 1
+        elif attempt.batch is not None:
+            self._slotless -= 1
+            attempt.batch.lose(attempt)
         if attempt.stuck:
             self._stuck_jobs.remove(attempt.row)
         if self._choice.choosers:
             self._choice.ended(attempt.row)
-        if self._hungry:
-            self._hungry = False
-            self.wake()
+        self._feed()
         if self._stopping:
             self._check_drained()
+
+    def share_slot(self, attempt: Attempt) -> None:
+        """Take back the slot of an attempt that has joined a batch, which has one."""
+        if not attempt.slot_given_up:
+            attempt.slot_given_up = True
+            self._slotless += 1
+            self._taken -= 1
+            self._feed()
+
+    def keep_slot(self, attempt: Attempt) -> None:
+        """Give a slot to an attempt that holds a batch's, even where there is none left."""
+        if attempt.slot_given_up:
+            attempt.slot_given_up = False
+            self._slotless -= 1
+            self._taken += 1
 
     def stuck(self, attempt: Attempt) -> None:
         """Take note of an attempt that goes on long past its time limit."""
         attempt.stuck = True
-        if self._stuck_jobs.add(attempt.row):
+        if self._stuck_jobs.add(attempt.row) and not attempt.slot_given_up:
             attempt.slot_given_up = True
+            self._slotless += attempt.batch is not None
             self._taken -= 1
             self.wake()
 
@@ -423,13 +443,54 @@ class Producer:
             return connection.call(lambda executor: self._choice.fetch(executor, params))
         return connection.call(lambda executor: executor.job_get_available(params))
 
-    def _begin(self, rows: Sequence[JobRow], cancelled_early: set[int]) -> None:
-        """Have fetched jobs worked; those that come too late, or were cancelled on their way, end
-        at once.
+    async def take_alike(self, alike: JobsAlike, most: int, batch: Batch) -> Sequence[Attempt]:
+        """Fetch up to so many jobs for a batch, have them worked without slots, and return their
+        attempts.
+
+        Features take no part: a batch counts as the one job that leads it. Errors are logged.
+        """
+        attempts: list[Attempt] = []
+        while most > 0 and self._may_fetch:
+            limit = min(most, self._few_enough)
+            params = self._params._replace(
+                limit=limit, kinds=None, except_ids=self._aside.ids, alike=alike
+            )
+            cancelled_early: set[int] = set()
+            self._fetches.append(cancelled_early)
+            rows: Sequence[JobRow] = ()
+            try:
+                rows = await self._connection.call(
+                    lambda executor, params=params: executor.job_get_available(params)  # type: ignore[misc]
+                )
+            except RiveruiError as error:
+                # What can be fetched at all is found by the next plain fetch.
+                self._logger.warning("queue %s: a batch could not be filled: %s", self.name, error)
+                break
+            finally:
+                if not rows:
+                    self._over(cancelled_early)
+            self._attempts += len(rows)
+            self._slotless += len(rows)
+            if rows:
+                self._beginning += 1
+                attempts += self._begin(rows, cancelled_early, batch)
+            most -= len(rows)
+            if len(rows) < limit:
+                break
+        return attempts
+
+    def _begin(
+        self, rows: Sequence[JobRow], cancelled_early: set[int], batch: Batch | None = None
+    ) -> Sequence[Attempt]:
+        """Have fetched jobs worked, for a batch without slots, and return their attempts; those
+        that come too late, or were cancelled on their way, end at once.
         """
         self._beginning -= 1
         executor = self._executor
         attempts = [executor.attempt(row, self) for row in rows]
+        if batch is not None:
+            for attempt in attempts:
+                attempt.batch, attempt.slot_given_up = batch, True
         for attempt in attempts:
             self._active[attempt.row.id] = attempt
             if cause := self._stop_cause or self._held_back:
@@ -439,14 +500,20 @@ class Producer:
                 cancelled.end(Cause.REMOTE)
         self._over(cancelled_early)
         executor.start(attempts)
+        return attempts
+
+    def _feed(self) -> None:
+        """Fetch what there was no room for."""
+        if self._hungry:
+            self._hungry = False
+            self.wake()
 
     def _over(self, cancelled_early: set[int]) -> None:
         """Forget an answer, which brought nothing or whose jobs begin."""
         # By identity: two empty sets are equal.
         self._fetches = [fetch for fetch in self._fetches if fetch is not cancelled_early]
-        if self._hungry and self._taken < self._max_workers:
-            self._hungry = False
-            self.wake()
+        if self._taken < self._max_workers:
+            self._feed()
         if self._stopping:
             self._check_drained()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from typing import (
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
 from riverui.engine.args.job_args import decoder, kind_aliases_of, kind_of
-from riverui.engine.work.worker_settings import check_settings
+from riverui.engine.work.worker_settings import BatchSettings, batch_settings, check_settings
 from riverui.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,6 +48,23 @@ class JobSnooze(Exception):
             raise ValueError("a job cannot be snoozed into the past")
         super().__init__(f"JobSnoozeError: {duration}")
         self.duration = duration
+
+
+class BatchError(Exception):
+    """Raise it in `work_many` to say which jobs did not go well, and why: `{job.id: error}`.
+
+    All others did. A JobCancel or JobSnooze is told apart as it is for a single job.
+    """
+
+    def __init__(self, errors: Mapping[int, BaseException]) -> None:
+        for job_id, error in errors.items():
+            if not isinstance(job_id, int) or not isinstance(error, BaseException):
+                raise TypeError(
+                    "BatchError takes errors by the ids of their jobs, such as"
+                    f" {{job.id: ValueError('…')}}, not {job_id!r}: {error!r:.100}"
+                )
+        super().__init__(f"{len(errors)} jobs of the batch failed")
+        self.errors = dict(errors)
 
 
 class Job(Generic[A]):
@@ -171,6 +188,39 @@ class Worker(Generic[A]):
         return None
 
 
+class BatchWorker(Worker[A]):
+    """Works many jobs of one kind at once: the kind of the args type in `BatchWorker[ArgsType]`.
+
+    `work_many` may be `async def`, or `def` to run in a thread. All else that a Worker says holds
+    for each job by itself.
+    """
+
+    max_count: int = 100
+    """Jobs in a batch at most; up to 10,000. River's figure."""
+    max_delay: timedelta = timedelta(seconds=5)
+    """How long the first job waits for others at most: River's figure."""
+    poll_interval: timedelta = timedelta(seconds=1)
+    """Between two looks for others meanwhile: River's figure."""
+    by_args: bool | Sequence[str] = False
+    """True: only jobs with the same args are worked together. A list of names in JSON: only those
+    whose values there are the same.
+    """
+
+    def work_many(self, jobs: Sequence[Job[A]]) -> Awaitable[None] | None:
+        """Do the jobs. An exception is the error of all of them, a BatchError that of some."""
+        raise NotImplementedError
+
+
+class _BatchFunction(BatchWorker[Any]):
+    """A plain function as a worker of batches."""
+
+    def __init__(self, function: Callable[[Sequence[Job[Any]]], Any], **settings: Any) -> None:
+        for name, value in settings.items():
+            setattr(self, name, value)
+        # Takes the method's place, so that it is seen whether it is async.
+        self.work_many = function  # type: ignore[method-assign, assignment]
+
+
 class _Function(Worker[Any]):
     """A plain function as a worker."""
 
@@ -228,6 +278,8 @@ class WorkUnit:
     is_async: bool
     decode: Callable[[str], Any]
     """JSON text to args; ValueError where it does not fit."""
+    batch: BatchSettings | None = None
+    """How its jobs are gathered, where they are worked together."""
 
 
 class Workers:
@@ -279,6 +331,38 @@ class Workers:
         function, args_type = args_type, None
         return register(function)
 
+    def work_many(
+        self,
+        args_type: type[A],
+        *,
+        max_count: int = BatchWorker.max_count,
+        max_delay: timedelta = BatchWorker.max_delay,
+        by_args: bool | Sequence[str] = False,
+        poll_interval: timedelta = BatchWorker.poll_interval,
+        timeout: timedelta | None = None,
+    ) -> Callable[[Callable[[Sequence[Job[A]]], R]], Callable[[Sequence[Job[A]]], R]]:
+        """Register a plain function, async or not, as the worker of batches of its args' kind; for
+        use as a decorator.
+
+        See BatchWorker for the settings; ConfigError where one cannot be used.
+        """
+
+        def register(
+            function: Callable[[Sequence[Job[A]]], R],
+        ) -> Callable[[Sequence[Job[A]]], R]:
+            worker = _BatchFunction(
+                function,
+                max_count=max_count,
+                max_delay=max_delay,
+                by_args=by_args,
+                poll_interval=poll_interval,
+                timeout=timeout,
+            )
+            self._register(worker, args_type)
+            return function
+
+        return register
+
     def get(self, kind: str) -> WorkUnit | None:
         """Return who works that kind; None for nobody."""
         return self._units.get(kind)
@@ -296,10 +380,19 @@ class Workers:
             if kind in self._units or kind in kinds[:at]:
                 raise ConfigError(f"Job kind {kind!r} already has a worker.")
         decode = decoder(args_type)
-        is_async = _is_async(worker.work)
+        run: Callable[..., Any] = worker.work
+        batch = None
+        if isinstance(worker, BatchWorker):
+            run, batch = worker.work_many, batch_settings(worker, args_type, _name(worker))
+        is_async = _is_async(run)
         for kind in kinds:
             self._units[kind] = WorkUnit(
-                kind=kind, args_type=args_type, worker=worker, is_async=is_async, decode=decode
+                kind=kind,
+                args_type=args_type,
+                worker=worker,
+                is_async=is_async,
+                decode=decode,
+                batch=batch,
             )
 
 
@@ -329,8 +422,9 @@ def _annotated_args_type(function: Callable[..., Any]) -> type[Any]:
 
 def _name(worker: Worker[Any]) -> str:
     """Return what to call a worker in errors: its class, or its function."""
-    if isinstance(worker, _Function):
-        return getattr(worker.work, "__qualname__", repr(worker.work))
+    if isinstance(worker, _Function | _BatchFunction):
+        function = worker.work if isinstance(worker, _Function) else worker.work_many
+        return getattr(function, "__qualname__", repr(function))
     return type(worker).__name__
 
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from riverui.engine.args.fields import fields_of, struct_kind
 from riverui.engine.hooks import Middleware
 from riverui.engine.spans import NO_LIMIT
 from riverui.errors import ConfigError
@@ -29,6 +31,10 @@ class WorkerSettings(Protocol):
         ...
 
 
+MOST_IN_BATCH = 10_000
+"""Jobs that are worked together at most: all of them are held at once, and their errors too."""
+_LEAST_POLL = timedelta(milliseconds=10)
+"""Between two looks for more jobs of a batch: each is a statement."""
 _NOTHING = timedelta(0)
 _LIMITS = (
     "a timedelta such as timedelta(seconds=30), NO_LIMIT, or a method that takes the job and"
@@ -41,6 +47,47 @@ def check_settings(worker: WorkerSettings, name: str) -> None:
     _check_timeout(worker.timeout, name)
     _check_middleware(worker.middleware, name)
     _check_method(worker.next_retry, f"{name}.next_retry", "the job")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchSettings:
+    """How the jobs of a kind are gathered to be worked together."""
+
+    max_count: int
+    max_delay: timedelta
+    poll_interval: timedelta
+    by_args: bool | Sequence[str]
+
+
+def batch_settings(worker: Any, args_type: type[Any], name: str) -> BatchSettings:
+    """Return how a worker of batches gathers them; ConfigError where that cannot be done."""
+    count, by_args = worker.max_count, worker.by_args
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_IN_BATCH:
+        raise ConfigError(f"{name}.max_count must be a whole number from 1 to {MOST_IN_BATCH:,}.")
+    if not isinstance(worker.max_delay, timedelta) or worker.max_delay < _NOTHING:
+        raise ConfigError(f"{name}.max_delay must be a timedelta that is not negative.")
+    if not isinstance(worker.poll_interval, timedelta) or worker.poll_interval < _LEAST_POLL:
+        raise ConfigError(f"{name}.poll_interval must be a timedelta of at least 10 ms.")
+    if not isinstance(by_args, bool):
+        by_args = _arg_names(by_args, args_type, name)
+    return BatchSettings(
+        max_count=count,
+        max_delay=worker.max_delay,
+        poll_interval=worker.poll_interval,
+        by_args=by_args,
+    )
+
+
+def _arg_names(names: Any, args_type: type[Any], name: str) -> Sequence[str]:
+    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
+        raise ConfigError(f"{name}.by_args must be True, or a list of names of args.")
+    known = {field.name for field in fields_of(args_type)} if struct_kind(args_type) else None
+    for one in names:
+        if not isinstance(one, str) or (known is not None and one not in known):
+            raise ConfigError(
+                f"{name}.by_args: {args_type.__name__} has no args {one!r} in its JSON."
+            )
+    return tuple(names)
 
 
 def timeout_of(worker: WorkerSettings, job: Any, default: timedelta) -> timedelta:

@@ -49,6 +49,18 @@ MAX_ATTEMPTED_BY = 100
 """Entries that River keeps in `attempted_by`, the newest ones."""
 
 
+class JobsAlike(NamedTuple):
+    """Jobs that fit into one batch: of one kind, and alike in their args where these count."""
+
+    kind: str
+    window: int
+    """Of the queue's due jobs only so many are looked at, those that come first."""
+    args: str | None = None
+    """JSON text that the args equal; None for any."""
+    keys: tuple[str, ...] = ()
+    """Only these keys of the args count; where there are none, the whole."""
+
+
 class JobFetchParams(NamedTuple):
     """Which available jobs a client takes (River's JobGetAvailable)."""
 
@@ -62,6 +74,8 @@ class JobFetchParams(NamedTuple):
     max_attempted_by: int = MAX_ATTEMPTED_BY
     except_ids: tuple[int, ...] = ()
     """Never these."""
+    alike: JobsAlike | None = None
+    """Only these; None for all."""
 
 
 class JobSetStateParams(NamedTuple):

@@ -13,6 +13,7 @@ from riverui.storage.interface.engine_params import (
     InsertResult,
     JobFetchParams,
     JobInsertParams,
+    JobsAlike,
     JobSetStateParams,
 )
 from riverui.storage.postgres import array_literals
@@ -30,6 +31,9 @@ from riverui.storage.postgres.statements import Statement, Statements, Steps
 from riverui.storage.sql import EMPTY, Fragment
 
 _ATTEMPTED_BY = Fragment("job_attempted_by")
+_ALIKE = Fragment("job_fetch_alike")
+_ALIKE_IN_ARGS = Fragment("job_fetch_alike", alike_args=Fragment("job_fetch_alike_args"))
+_ALIKE_IN_KEYS = Fragment("job_fetch_alike", alike_args=Fragment("job_fetch_alike_keys"))
 _AT_ONCE = Fragment("job_finalized_at_once")
 _OF_ATTEMPT = Fragment("job_complete_of_attempt")
 _OF_ATTEMPTS = Fragment("job_complete_of_attempts")
@@ -61,7 +65,7 @@ class JobWork(Statements):
 
     async def job_get_available(self, params: JobFetchParams) -> Sequence[JobRow]:
         """Take up to `limit` due jobs by priority, time and id; return them as running."""
-        ask = self._rows if params.except_ids else self._prepared
+        ask = self._rows if params.except_ids or params.alike else self._prepared
         rows = await ask(
             "job_get_available",
             {
@@ -69,9 +73,11 @@ class JobWork(Statements):
                 "max_attempted_by": params.max_attempted_by,
                 "client_id": params.client_id,
                 **_which(params),
+                **_alike_values(params.alike),
             },
             attempted_by=_ATTEMPTED_BY,
             **_kinds(params),
+            **_alike(params.alike),
             **excepted(params.except_ids),
         )
         return fetched_rows(rows, params.client_id, params.queue)
@@ -163,6 +169,25 @@ def _which(params: JobFetchParams) -> dict[str, Any]:
         "now": params.now,
         "kinds": array_literals.texts(params.kinds or ()),
         "except_ids": array_literals.numbers(params.except_ids),
+    }
+
+
+def _alike(alike: JobsAlike | None) -> dict[str, Fragment]:
+    if alike is None:
+        return {}
+    if alike.args is None:
+        return {"alike": _ALIKE}
+    return {"alike": _ALIKE_IN_KEYS if alike.keys else _ALIKE_IN_ARGS}
+
+
+def _alike_values(alike: JobsAlike | None) -> dict[str, Any]:
+    if alike is None:
+        return {}
+    return {
+        "window": alike.window,
+        "alike_kind": alike.kind,
+        "alike_args": alike.args,
+        "alike_keys": array_literals.texts(alike.keys),
     }
 
 

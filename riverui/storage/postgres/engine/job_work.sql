@@ -43,6 +43,7 @@ with locked as materialized (
   /* which: */
   where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= coalesce(:now::timestamptz, now())
     /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
+    /* alike */
     /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
   order by j.priority, j.scheduled_at, j.id
   limit :limit::int
@@ -64,6 +65,32 @@ returning j.id, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.sched
 -- part: job_claimed (job_get_available.which)
 -- Those of some jobs that are available still.
 where j.id = any(:ids::bigint[]) and (j.state = 'available') is true and j.queue = :queue::text;
+
+-- part: job_fetch_alike (job_get_available.alike)
+-- Only jobs that fit into a batch, looked for among the first ones of the queue: where few fit, all of a backlog would
+-- be read for them. A few more than are wanted, as others may just take the first.
+and j.id = any(array(
+      select f.id
+      from (
+        select w.id, w.kind, w.args
+        from /* schema */river_job w
+        where w.state = 'available' and w.queue = :queue::text and w.scheduled_at <= coalesce(:now::timestamptz, now())
+        order by w.priority, w.scheduled_at, w.id
+        limit :window::int
+      ) f
+      where f.kind = :alike_kind::text
+        /* alike_args */
+      limit 4 * :limit::int
+    ));
+
+-- part: job_fetch_alike_args (job_fetch_alike.alike_args)
+and f.args = :alike_args::jsonb;
+
+-- part: job_fetch_alike_keys (job_fetch_alike.alike_args)
+and not exists (
+          select from unnest(:alike_keys::text[]) as u (key)
+          where f.args -> u.key is distinct from :alike_args::jsonb -> u.key
+        );
 
 -- name: job_first_available
 -- The job that job_get_available would take first.

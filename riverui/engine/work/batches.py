@@ -1,0 +1,368 @@
+"""Works jobs of a kind together: they are gathered, and `work_many` is called once for all of them.
+
+Each job comes here from inside its own attempt, after its hooks, middleware and decoding, and waits
+for its outcome. The first one opens a batch and keeps its slot; those that join it give theirs
+back. What is missing is fetched for the batch alone, and takes no slots at all. River's batches are
+made by whichever job leads, too: there may be several at once, here and in other clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Protocol, cast, runtime_checkable
+
+from riverui.domain.stored_json import read_object
+from riverui.engine.hooks import settle
+from riverui.engine.work import attempt as at_work, django_connections
+from riverui.engine.work.attempt import Attempt
+from riverui.engine.work.deadlines import Deadlines
+from riverui.engine.work.threads import WorkerThreads
+from riverui.engine.work.worker import BatchError, BatchWorker, Job, WorkUnit
+from riverui.errors import RiveruiError
+from riverui.storage.interface.engine_params import JobsAlike
+
+_ARRIVAL_SECONDS = 1.0
+"""How long a batch that is due waits for jobs that were fetched for it and are not there yet: their
+middleware may be slow, and what comes later finds another batch.
+"""
+_TURNS = 3
+"""Turns of the event loop in which a job that was asked to end leaves a batch: one should do."""
+_WINDOW = 5_000
+"""Due jobs of a queue among which those for a batch are looked for: some 10 ms of a database's time
+each second.
+"""
+
+
+@runtime_checkable
+class BatchSlots(Protocol):
+    """Whoever made room for a job, and can fetch more like it."""
+
+    async def take_alike(
+        self, alike: JobsAlike, most: int, batch: at_work.Batch
+    ) -> Sequence[Attempt]:
+        """Fetch up to so many jobs for a batch, have them worked without slots, and return their
+        attempts.
+        """
+        ...
+
+    def share_slot(self, attempt: Attempt) -> None:
+        """Take back the slot of an attempt that has joined a batch."""
+        ...
+
+    def keep_slot(self, attempt: Attempt) -> None:
+        """Give a slot to an attempt that holds a batch's."""
+        ...
+
+
+class Batches:
+    """The batches of one client."""
+
+    def __init__(
+        self,
+        begun: Callable[[], Awaitable[None]],
+        *,
+        deadlines: Deadlines,
+        logger: logging.Logger,
+        threads: WorkerThreads,
+    ) -> None:
+        self.begun = begun
+        """Waits until the jobs fetched so far have begun."""
+        self.deadlines = deadlines
+        self.logger = logger
+        self.threads = threads
+        self._gathering: set[Batch] = set()
+        self._open: dict[tuple[object, str, str], Batch] = {}
+
+    async def work(self, unit: WorkUnit, attempt: Attempt, seconds: float) -> None:
+        """Have the attempt's job worked in a batch, and raise what is its error; a `work_many` may
+        take so many seconds, not positive for any number.
+        """
+        batch = attempt.batch
+        if not (isinstance(batch, Batch) and batch.gathers):
+            batch = await self._batch(unit, attempt)
+        await batch.work(attempt, seconds)
+
+    def hasten(self, slots: object) -> None:
+        """Have all that was gathered for a queue worked at once: nothing more will come."""
+        for batch in tuple(self._gathering):
+            if batch.slots is slots:
+                batch.hasten()
+
+    def closed(self, batch: Batch) -> None:
+        """Let no job join a batch any more."""
+        self._gathering.discard(batch)
+        if self._open.get(batch.key) is batch:
+            del self._open[batch.key]
+
+    async def _batch(self, unit: WorkUnit, attempt: Attempt) -> Batch:
+        """Return the batch that the job is to join, which may be new."""
+        assert unit.batch is not None
+        by_args = unit.batch.by_args
+        key = attempt.slots, unit.kind, _key(attempt.seen.args, by_args)
+        while (found := self._open.get(key)) is not None and found.fetching:
+            # How many it still takes is known in a moment.
+            await found.fetched()
+        if found is not None and found.room > 0:
+            return found
+        batch = Batch(self, unit, attempt.slots, key, _like(attempt, by_args))
+        self._open[key] = batch
+        self._gathering.add(batch)
+        return batch
+
+
+class Batch:
+    """Jobs that are worked together."""
+
+    def __init__(
+        self,
+        batches: Batches,
+        unit: WorkUnit,
+        slots: object,
+        key: tuple[object, str, str],
+        like: JobsAlike | None,
+    ) -> None:
+        assert unit.batch is not None
+        self.key = key
+        self.slots = slots
+        self._batches = batches
+        self._begun = False
+        self._coming: set[Attempt] = set()
+        """Fetched for it, and not there yet."""
+        self._error: BaseException | None = RiveruiError("The batch of this job was not worked.")
+        self._fetched = asyncio.Event()
+        self._hasty = False
+        self._holder: Attempt | None = None
+        """Whose slot it takes."""
+        self._interrupted: set[Attempt] = set()
+        self._like = like
+        self._members: dict[int, Attempt] = {}
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ready = asyncio.Event()
+        self._arriving = False
+        """Whether it waits for those only that were fetched for it."""
+        self.fetching = False
+        """Whether jobs are on their way into it, and it is not known how many."""
+        self._seconds: dict[int, float] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._trace: TracebackType | None = None
+        self._unit = unit
+        self._settings = unit.batch
+
+    @property
+    def gathers(self) -> bool:
+        """Whether jobs may still join it."""
+        return not self._begun and not self._over.done()
+
+    @property
+    def room(self) -> int:
+        """How many more may join it."""
+        taken = len(self._members) + len(self._coming)
+        return self._settings.max_count - taken if self.gathers else 0
+
+    async def fetched(self) -> None:
+        """Wait until the jobs that are fetched for it have come."""
+        await self._fetched.wait()
+
+    @property
+    def asked_to_end(self) -> bool:
+        """Whether all of its attempts were asked to end."""
+        return all(attempt.asked_to_end for attempt in self._members.values())
+
+    def attempt_of(self, job_id: int) -> Attempt | None:
+        """Return the attempt at a job of the batch; None for all other jobs."""
+        return self._members.get(job_id)
+
+    def hasten(self) -> None:
+        """Have it worked with what there is."""
+        self._hasty = True
+        self._ready.set()
+
+    def lose(self, attempt: Attempt) -> None:
+        """Wait no longer for an attempt that is over."""
+        self._coming.discard(attempt)
+        self._look()
+
+    async def work(self, attempt: Attempt, seconds: float) -> None:
+        """Join it, and raise what becomes the job's error."""
+        self._join(attempt, seconds)
+        while not self._over.done():
+            try:
+                await asyncio.wait([self._over])
+            except asyncio.CancelledError:
+                if not self._begun:
+                    self._leave(attempt)
+                    raise
+                # The others may go on, and this one's work cannot be taken out of theirs.
+                self._interrupted.add(attempt)
+                if self._task is not None and len(self._interrupted) == len(self._members):
+                    self._task.cancel()
+        error, trace = self._of(attempt)
+        del self._members[attempt.row.id]
+        if not self._members:
+            # It refers to this frame.
+            self._error = self._trace = None
+        try:
+            if error is not None:
+                # Several attempts raise the same error: each with the trace that it came with.
+                raise error.with_traceback(trace)
+        finally:
+            error = trace = None
+
+    def _of(self, attempt: Attempt) -> tuple[BaseException | None, TracebackType | None]:
+        """Return the error of one job, and its trace."""
+        error = self._error
+        if isinstance(error, BatchError):
+            error = error.errors.get(attempt.row.id)
+            return error, error.__traceback__ if error is not None else None
+        if isinstance(error, asyncio.CancelledError):
+            return asyncio.CancelledError(), None
+        return error, self._trace
+
+    def _join(self, attempt: Attempt, seconds: float) -> None:
+        attempt.batch = self
+        self._coming.discard(attempt)
+        self._members[attempt.row.id] = attempt
+        self._seconds[attempt.row.id] = seconds
+        if self._holder is None:
+            self._hold(attempt)
+        elif isinstance(self.slots, BatchSlots):
+            self.slots.share_slot(attempt)
+        if self._task is None:
+            self._task = asyncio.create_task(
+                self._run(), name=f"riverui batch of {self._unit.kind} {attempt.row.id}"
+            )
+        self._look()
+
+    def _leave(self, attempt: Attempt) -> None:
+        del self._members[attempt.row.id]
+        if self._holder is attempt:
+            self._holder = None
+            if other := next(iter(self._members.values()), None):
+                self._hold(other)
+        self._look()
+
+    def _hold(self, attempt: Attempt) -> None:
+        self._holder = attempt
+        if isinstance(self.slots, BatchSlots):
+            self.slots.keep_slot(attempt)
+
+    def _look(self) -> None:
+        """Wake who gathers where there is nothing more to wait for."""
+        if not self._members or self.room <= 0 or (self._arriving and not self._coming):
+            self._ready.set()
+
+    async def _run(self) -> None:
+        try:
+            if isinstance(self.slots, BatchSlots):
+                try:
+                    await self._gather(self.slots)
+                except Exception:
+                    self._batches.logger.exception(
+                        "a batch of %s could not gather more jobs", self._unit.kind
+                    )
+            for _ in range(_TURNS):
+                if not any(attempt.asked_to_end for attempt in self._members.values()):
+                    break
+                # They are about to leave, as soon as they are told.
+                await asyncio.sleep(0)
+            self._begun = True
+            self._batches.closed(self)
+            if self._members:
+                await self._work()
+            self._error = None
+        except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
+            self._error, self._trace = self._checked(error), error.__traceback__
+        finally:
+            self._begun = True
+            self._batches.closed(self)
+            # With the loop closed there is nobody to tell.
+            with suppress(RuntimeError):
+                if not self._over.done():
+                    self._over.set_result(None)
+
+    async def _gather(self, slots: BatchSlots) -> None:
+        """Take in jobs until there are enough, or no more time."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._settings.max_delay.total_seconds()
+        pause = self._settings.poll_interval.total_seconds()
+        # Those that came in the same answer join first.
+        await self._batches.begun()
+        await asyncio.sleep(0)
+        while self._members:
+            if self.room > 0 and self._like is not None:
+                await self._fetch(slots, self._like)
+            left = until - loop.time()
+            if self.room <= 0 or left <= 0 or self._hasty:
+                break
+            await self._wait(min(pause, left))
+        self._arriving = True
+        late = max(until, loop.time() + _ARRIVAL_SECONDS)
+        while self._coming and (left := late - loop.time()) > 0:
+            await self._wait(left)
+
+    async def _fetch(self, slots: BatchSlots, like: JobsAlike) -> None:
+        self.fetching = True
+        try:
+            self._coming.update(await slots.take_alike(like, self.room, self))
+        finally:
+            self.fetching = False
+            self._fetched.set()
+            self._fetched = asyncio.Event()
+
+    def _checked(self, error: BaseException) -> BaseException:
+        """Return the batch's error; one that names jobs only where these are its jobs."""
+        if isinstance(error, BatchError) and (odd := error.errors.keys() - self._members.keys()):
+            names = ", ".join(map(str, sorted(odd)[:10]))
+            return ValueError(f"The BatchError names jobs that are not in the batch: {names}.")
+        return error
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait so long, or until there is nothing more to wait for."""
+        self._ready.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ready.wait()
+
+    async def _work(self) -> None:
+        """Call `work_many` with all jobs."""
+        assert self._holder is not None
+        at_work.running.set(self._holder)
+        at_work.batch.set(self)
+        for job_id, attempt in self._members.items():
+            if self._seconds[job_id] > 0:
+                self._batches.deadlines.watch(attempt, self._seconds[job_id])
+        jobs = [cast(Job[Any], attempt.job) for attempt in self._members.values()]
+        work_many = cast(BatchWorker[Any], self._unit.worker).work_many
+        if not self._unit.is_async:
+            await settle(await self._batches.threads.call(work_many, jobs))
+            return
+        if django_connections.in_use():
+            await django_connections.close_old_of_async_jobs()
+        await settle(work_many(jobs))
+
+
+def _key(args: str, by_args: bool | Sequence[str]) -> str:
+    """Return what tells jobs of one kind apart that are not worked together."""
+    if not by_args:
+        return ""
+    found = read_object(args)
+    if by_args is not True:
+        found = {key: found[key] for key in by_args if key in found}
+    return json.dumps(found, sort_keys=True)
+
+
+def _like(attempt: Attempt, by_args: bool | Sequence[str]) -> JobsAlike | None:
+    """Return which jobs can be worked with this one; None where only Python can tell, as middleware
+    has changed the args or opened sealed ones.
+    """
+    like = JobsAlike(kind=attempt.row.kind, window=_WINDOW)
+    if not by_args:
+        return like
+    if attempt.seen.args != attempt.row.args:
+        return None
+    return like._replace(args=attempt.row.args, keys=() if by_args is True else tuple(by_args))
