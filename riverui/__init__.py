@@ -245,7 +245,6 @@ def create_app(
     alone. Raise ConfigError for what cannot be used.
     """
     from riverui.actions.new_jobs import LateInserter
-    from riverui.actions.pilot import PLAIN
     from riverui.storage.connect import driver_of
     from riverui.storage.options import ConnectOptions
     from riverui.web.app import build_app
@@ -284,7 +283,7 @@ def create_app(
         hosts=hosts,
         close_driver=is_own,
         inserter=LateInserter(inserter),
-        pilot=getattr(database, "pilot", PLAIN),
+        pilot=getattr(database, "pilot", None),
     )
 
 

@@ -26,5 +26,5 @@ create table river_workflow_attempt ();
 create table river_workflow_attempt_task ();
 create table river_workflow_timer ();
 create table river_workflow_worklist ();
-create table river_job_sequence ();
+create table river_job_sequence (key text primary key);
 """

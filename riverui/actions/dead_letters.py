@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 
-from riverui.actions.jobs import MAX_IDS, merge
+from riverui.actions.job_part import merge
+from riverui.actions.jobs import MAX_IDS
 from riverui.actions.pilot import PLAIN, JobPilot
 from riverui.domain.dead_jobs import DeadJob
 from riverui.errors import BadRequest, LockTimeout, NotFound, UniqueConflict

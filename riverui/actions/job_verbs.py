@@ -21,6 +21,10 @@ RETRY = JobVerb(
     call=lambda executor, ids, given: executor.job_retry_many(ids),
     reruns=True,
     done="retried",
+    refuses={
+        SkipReason.SEQUENCE: "Job {id} is in a sequence of River Pro, which riverui cannot tell to"
+        " run it again in its turn: retry it with a River Pro client.",
+    },
     changed="{jobs} will run again now",
     effect=("It becomes available at once.", "They become available at once."),
     summary="Makes jobs available now, all or none; 409 if a unique job conflicts.",
@@ -146,5 +150,6 @@ SKIPPED: Mapping[SkipReason, str] = {
     SkipReason.UNCHANGED: "already there",
     SkipReason.UNIQUE_CONFLICT: "another active job has the same unique properties",
     SkipReason.LOCKED: "locked by another transaction; try again in a moment",
+    SkipReason.SEQUENCE: "in a sequence of River Pro; retry it with a River Pro client",
 }
 """Why a verb left a job as it was, in words."""

@@ -8,8 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from itertools import chain
 
+from riverui.actions.job_part import merge
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
 from riverui.actions.pilot import PLAIN, JobCall, JobPilot
 from riverui.actions.verbs import NOTHING, Given, JobVerb
@@ -132,7 +132,7 @@ async def delete_one(executor: Executor, id: int, *, pilot: JobPilot = PLAIN) ->
     """Do River's JobDelete; return the job that was. Raise NotFound where there is none, and
     JobRunning while it runs.
     """
-    if pilot.delete is PLAIN.delete:
+    if await pilot.deletes_plainly(executor):
         for deleted in await executor.job_row_delete_many(JobSelectParams(ids=(id,), limit=1)):
             return deleted
     row = await get(executor, id)
@@ -183,15 +183,6 @@ def _check(verb: JobVerb, changes: JobChanges) -> None:
 
 def _not_found(id: int) -> NotFound:
     return NotFound(f"Job not found: {id}.")
-
-
-def merge(*changes: JobChanges) -> JobChanges:
-    """Return several answers as one."""
-    return JobChanges(
-        changed=tuple(chain.from_iterable(change.changed for change in changes)),
-        requested=tuple(chain.from_iterable(change.requested for change in changes)),
-        skipped=tuple(chain.from_iterable(change.skipped for change in changes)),
-    )
 
 
 async def _split(

@@ -108,8 +108,7 @@ class AdminMethods:
         """Delete what matches, by id, except running jobs and those that another transaction
         holds.
         """
-        begin = self.driver.transaction if self.pilot.deletes else self.driver.autocommit
-        async with begin() as executor:
+        async with self.driver.transaction() as executor:
             return await _job_delete_many(executor, params, self.pilot)
 
     async def job_delete_many_tx(self, tx: object, params: JobDeleteManyParams) -> Sequence[JobRow]:
@@ -210,7 +209,7 @@ async def _job_delete_many(
     select = params.select()
     if select is None:
         return []
-    if not pilot.deletes:
+    if await pilot.deletes_plainly(executor):
         return await executor.job_row_delete_many(select)
     states = [state for state in select.states or JobState if state is not JobState.RUNNING]
     if not states:

@@ -5,6 +5,9 @@ It is River's pilot, with River's list of operations. A feature is a `Feature` s
 another: **the first of the list is the outermost, in every operation**, and storage is the
 innermost. An operation in which no feature takes part is the plain storage call.
 
+Retry, cancel and delete have riverui's own parts between features and storage (`actions.pilot`):
+those that are to take part without a client too.
+
 Operations in which a feature takes part run in a transaction: what the feature writes on the
 executor that it is given is kept or lost together with the rest of the operation.
 """
@@ -16,7 +19,7 @@ from datetime import datetime
 from functools import partial, reduce
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from riverui.actions.pilot import plain_cancel, plain_delete, plain_retry
+from riverui.actions.pilot import PartsPilot
 from riverui.domain.jobs import JobRow
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.work.candidate_fetch import Chooser, QueueWork
@@ -250,9 +253,10 @@ class Pilot:
         self.set_state_if_running_many = _composed(
             features, Feature.set_state_if_running_many, plain_set_state_if_running_many
         )
-        self.retry = _composed(features, Feature.retry, plain_retry)
-        self.cancel = _composed(features, Feature.cancel, plain_cancel)
-        self.delete = _composed(features, Feature.delete, plain_delete)
+        self._parts = parts = PartsPilot()
+        self.retry = _composed(features, Feature.retry, parts.retry)
+        self.cancel = _composed(features, Feature.cancel, parts.cancel)
+        self.delete = _composed(features, Feature.delete, parts.delete)
         self.delete_before = _composed(features, Feature.delete_before, plain_delete_before)
         self.get_stuck = _composed(features, Feature.get_stuck, plain_get_stuck)
         self.rescue_many = _composed(features, Feature.rescue_many, plain_rescue_many)
@@ -302,9 +306,27 @@ class Pilot:
         return any(feature.wants_end(job) for feature in self._ending)
 
     @property
+    def verb_features(self) -> str:
+        """Return the names of all features where one takes part in retry, cancel or delete; empty
+        where none does.
+        """
+        if not any(
+            _overriding(self.features, verb)
+            for verb in (Feature.retry, Feature.cancel, Feature.delete)
+        ):
+            return ""
+        return ",".join(type(feature).__name__ for feature in self.features)
+
+    @property
     def deletes(self) -> bool:
         """Whether a feature takes part in deleting jobs."""
-        return self.delete is not plain_delete
+        return bool(_overriding(self.features, Feature.delete))
+
+    async def deletes_plainly(self, executor: Executor) -> bool:
+        """Return whether deleting jobs is storage's call alone."""
+        if self.deletes:
+            return False
+        return await self._parts.deletes_plainly(executor)
 
     @property
     def cleans(self) -> bool:

@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from riverui.actions.health import health_report
 from riverui.actions.new_jobs import JobInserter
-from riverui.actions.pilot import PLAIN, JobPilot
+from riverui.actions.pilot import JobPilot, PartsPilot
 from riverui.storage.interface import Driver
 from riverui.web import assets
 from riverui.web.api import routes as api
@@ -84,7 +84,7 @@ def build_app(
     hosts: frozenset[str] | None = None,
     close_driver: bool = False,
     inserter: JobInserter | None = None,
-    pilot: JobPilot = PLAIN,
+    pilot: JobPilot | None = None,
     limits: DashboardLimits | None = None,
     clock: Callable[[], float] = time.monotonic,
     name: str = "",
@@ -96,12 +96,13 @@ def build_app(
     `hosts` are the only host names answered to, when given. Where a lifespan does reach the app,
     its end stops what runs in the background, and closes the driver if `close_driver`. `inserter`
     inserts jobs; without one nobody can. `pilot` carries out the verbs on jobs, a client's features
-    among them. `clock` tells in seconds how old counts, figures and live regions are. `name` is
-    that of this process, by which other dashboards of the database know it, `workers` how many
-    answer on the same port. Raises ConfigError for a `sign_in` that lets nobody in or cannot be
-    used.
+    among them; without one, storage does with what its own tables need. `clock` tells in seconds
+    how old counts, figures and live regions are. `name` is that of this process, by which other
+    dashboards of the database know it, `workers` how many answer on the same port. Raises
+    ConfigError for a `sign_in` that lets nobody in or cannot be used.
     """
     config, limits = config or DashboardConfig(), limits or DashboardLimits()
+    pilot = pilot or PartsPilot()
     name = name or process_name()
     health = HealthChecks(Probe(driver, timeout=limits.probe_seconds))
     static = StaticFiles(assets.STATIC)

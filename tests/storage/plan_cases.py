@@ -405,6 +405,7 @@ def _others() -> Iterator[tuple[str, Case]]:
 def _engine() -> Iterator[tuple[str, Case]]:
     now = datetime.now(UTC)
     some = list(range(1, 2000, 2))
+    keys = [f"k{n}" for n in range(1, 501)]
     everything = JobSelectParams(kinds=("retired",))
     # Jobs wait in 6 queues, in 4 priorities each.
     pairs = 2 * 6 * 4
@@ -538,6 +539,20 @@ def _engine() -> Iterator[tuple[str, Case]]:
             4 * 1000,
         ),
         "dead letters back": (lambda x: x.dead_job_restore_many([1, 2, 3]), set(), 0),
+        "sequences go on": (lambda x: x.sequence_advance(keys), {PKEY}, 4 * 500 + 2 * 1000),
+        "sequences looked at": (lambda x: x.sequence_look(after="", limit=500), {PKEY}, 500),
+        "sequences of jobs": (lambda x: x.sequence_key_get_many(some), {PKEY}, 1000),
+        "a place in a sequence": (lambda x: x.sequence_place(1001), {PKEY}, 2),
+        "back into sequences": (
+            lambda x: x.sequence_requeue([(key, 1001) for key in keys]),
+            {PKEY},
+            2 * 500,
+        ),
+        "retry into a sequence": (
+            lambda x: x.job_retry_many(some, pending=True),
+            {PKEY},
+            4 * 1000,
+        ),
         "rows": (lambda x: x.job_row_list(JobSelectParams()), {PKEY}, 101),
         "rows of a kind": (lambda x: x.job_row_list(everything), {KIND, PKEY}, 700),
         "rows by finish": (

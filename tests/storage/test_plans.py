@@ -50,6 +50,14 @@ def big_database_url(admin_url: str, template_database: str) -> Iterator[str]:
         connection.execute(PRO_TABLES)
         connection.execute(OWN_TABLES)
         connection.execute("insert into river_workflow (id) values ('w')")
+        # Keys behind whose heads, some of them ended, two jobs wait.
+        connection.execute(
+            "insert into riverui_sequence select 'k' || n, n, null from generate_series(1, 500) n"
+        )
+        connection.execute(
+            "insert into riverui_sequence_job"
+            " select 'k' || n % 500 + 1, 1000 + n from generate_series(1, 1000) n"
+        )
         for _, definition in indexes:
             connection.execute(definition.encode())
         # Statistics and visibility stay as they are now, whenever a test comes.

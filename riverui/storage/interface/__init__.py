@@ -53,6 +53,7 @@ from riverui.storage.interface.own_tables import OWN_TABLES, OwnTablesExecutor
 from riverui.storage.interface.own_workflows import OWN_WORKFLOWS, OwnWorkflowExecutor
 from riverui.storage.interface.periodic_runs import PERIODIC_RUNS, PeriodicRunExecutor
 from riverui.storage.interface.rollups import ROLLUPS, RollupExecutor
+from riverui.storage.interface.sequences import SEQUENCES, SequenceExecutor
 from riverui.storage.interface.server import SERVER, ServerExecutor
 from riverui.storage.interface.suggestions import SUGGESTIONS, SuggestionExecutor
 from riverui.storage.interface.sync_driver import SyncDriver, SyncExecutor
@@ -82,6 +83,7 @@ __all__ = [
     "PERIODIC_RUNS",
     "REINDEXING",
     "ROLLUPS",
+    "SEQUENCES",
     "SERVER",
     "SUGGESTIONS",
     "TRANSACTION_STATUS",
@@ -116,6 +118,7 @@ __all__ = [
     "OwnWorkflowExecutor",
     "PeriodicRunExecutor",
     "RollupExecutor",
+    "SequenceExecutor",
     "ServerExecutor",
     "SuggestionExecutor",
     "SyncDriver",
@@ -151,6 +154,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     ERRORS,
     ERROR_GROUPS,
     DEAD_JOBS,
+    SEQUENCES,
     MIGRATIONS,
     BENCHMARKS,
 )

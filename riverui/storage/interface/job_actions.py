@@ -20,6 +20,8 @@ class SkipReason(StrEnum):
     UNCHANGED = "unchanged"
     UNIQUE_CONFLICT = "unique_conflict"
     LOCKED = "locked"
+    SEQUENCE = "sequence"
+    """In a sequence of River Pro, which cannot be told of it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,8 +55,11 @@ class JobActions(Protocol):
         """
         ...
 
-    async def job_retry_many(self, ids: Sequence[int]) -> JobChanges:
-        """Do River's JobRetry to each id. Raises UniqueConflict for all when one conflicts."""
+    async def job_retry_many(self, ids: Sequence[int], *, pending: bool = False) -> JobChanges:
+        """Do River's JobRetry to each id. Raises UniqueConflict for all when one conflicts.
+
+        With `pending` that is what they become, for something else to make them available.
+        """
         ...
 
     async def job_outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:

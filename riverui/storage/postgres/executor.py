@@ -39,6 +39,7 @@ from riverui.storage.postgres.own.error_groups import ErrorGroups
 from riverui.storage.postgres.own.marks import Marks
 from riverui.storage.postgres.own.operations import Operations
 from riverui.storage.postgres.own.rollups import Rollups
+from riverui.storage.postgres.own.sequences import Sequences
 from riverui.storage.postgres.own.workflows import OwnWorkflows
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class OptionalOperations(
     Clients,
     DeadJobs,
     Operations,
+    Sequences,
     OwnWorkflows,
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
@@ -136,10 +138,11 @@ if TYPE_CHECKING:
         interface.OwnWorkflowExecutor,
         interface.PeriodicRunExecutor,
         interface.RollupExecutor,
+        interface.SequenceExecutor,
         interface.ServerExecutor,
         interface.SuggestionExecutor,
         interface.TransactionStatusExecutor,
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 22
+        return (executor,) * 23

@@ -16,7 +16,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
 from riverui.domain.clock import FIRST, LAST
-from riverui.errors import QueryTimeout
+from riverui.errors import DatabaseError, DatabaseUnavailable, QueryTimeout
 from riverui.storage.options import Watch
 from riverui.storage.postgres import round_trips
 from riverui.storage.postgres.client_timeout import ClientTimeout
@@ -174,6 +174,23 @@ class Statements:
         none.
         """
         return (await self._rows(block, values, **slots)).first()
+
+    async def _guarded(self, name: str, parameters: Mapping[str, Any], **slots: Fragment) -> Rows:
+        """Return the rows of a block; its failure leaves somebody's transaction usable."""
+        if not self._in_transaction:
+            return await self._rows(name, parameters, **slots)
+        await self._run("savepoint riverui_change")
+        try:
+            rows = await self._rows(name, parameters, **slots)
+        except DatabaseUnavailable:
+            raise
+        except DatabaseError:
+            await self._run(
+                "rollback to savepoint riverui_change; release savepoint riverui_change"
+            )
+            raise
+        await self._run("release savepoint riverui_change")
+        return rows
 
     async def _drive(self, steps: Steps[_T]) -> _T:
         """Run an operation's statements and return what it returns."""

@@ -485,7 +485,4 @@ def check(operation: Operation, row: OperationRow) -> None:
 
 def features_of(pilot: JobPilot) -> str:
     """Return the names of the client features that may take part in verbs; empty for none."""
-    if (pilot.retry, pilot.cancel, pilot.delete) == (PLAIN.retry, PLAIN.cancel, PLAIN.delete):
-        return ""
-    features = getattr(pilot, "features", ())
-    return ",".join(type(feature).__name__ for feature in features)
+    return pilot.verb_features

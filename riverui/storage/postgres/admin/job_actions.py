@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from types import MappingProxyType
 
 from riverui.domain.clock import rfc3339_nano
 from riverui.domain.numbers import is_bigint
 from riverui.domain.pace import JobOutcome
-from riverui.errors import DatabaseError, DatabaseUnavailable, LockTimeout
+from riverui.errors import LockTimeout
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.postgres.job_list.rows import known_state
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements
 from riverui.storage.sql import Fragment
 
+_PENDING = Fragment("job_retry_pending")
 _SKIP_LOCKED = Fragment("job_skip_locked")
 
 
@@ -40,11 +41,12 @@ class JobActionStatements(Statements):
         """
         return await self._change("job_move_many", ids, queue=queue, priority=priority)
 
-    async def job_retry_many(self, ids: Sequence[int]) -> JobChanges:
+    async def job_retry_many(self, ids: Sequence[int], *, pending: bool = False) -> JobChanges:
         """Retry jobs as River's JobRetry does, in one statement; UniqueConflict for all when one
-        conflicts.
+        conflicts. With `pending` that is what they become.
         """
-        return await self._change("job_retry_many", ids)
+        slots = {"state": _PENDING} if pending else {}
+        return await self._change("job_retry_many", ids, slots)
 
     async def job_outcome_list(self, ids: Sequence[int]) -> Mapping[int, JobOutcome]:
         """Return where these jobs stand, by id; those that are gone are left out."""
@@ -57,33 +59,20 @@ class JobActionStatements(Statements):
         }
 
     async def _change(
-        self, name: str, ids: Sequence[int], **values: str | int | None
+        self,
+        name: str,
+        ids: Sequence[int],
+        slots: Mapping[str, Fragment] = MappingProxyType({}),
+        **values: str | int | None,
     ) -> JobChanges:
         possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
         parameters = {"ids": possible, "schema": self._schema, **values}
         try:
-            rows = await self._guarded(name, parameters)
+            rows = await self._guarded(name, parameters, **slots)
         except LockTimeout:
             # Somebody else holds one of the rows: do the rest.
-            rows = await self._guarded(name, parameters, wait=_SKIP_LOCKED)
+            rows = await self._guarded(name, parameters, wait=_SKIP_LOCKED, **slots)
         return job_changes(ids, rows)
-
-    async def _guarded(self, name: str, parameters: Mapping[str, Any], **slots: Fragment) -> Rows:
-        """Return the rows of a block; its failure leaves somebody's transaction usable."""
-        if not self._in_transaction:
-            return await self._rows(name, parameters, **slots)
-        await self._run("savepoint riverui_change")
-        try:
-            rows = await self._rows(name, parameters, **slots)
-        except DatabaseUnavailable:
-            raise
-        except DatabaseError:
-            await self._run(
-                "rollback to savepoint riverui_change; release savepoint riverui_change"
-            )
-            raise
-        await self._run("release savepoint riverui_change")
-        return rows
 
 
 def job_changes(ids: Sequence[int], rows: Rows) -> JobChanges:

@@ -63,7 +63,7 @@ locked as materialized (
 ),
 changed as (
   update /* schema */river_job j
-  set state = 'available',
+  set state = /* state: */ 'available' /* :state */,
     -- River adds one whatever the column holds; a smallint ends at 32767.
     max_attempts = case when j.attempt = j.max_attempts then least(j.max_attempts + 1, 32767) else j.max_attempts end,
     finalized_at = null,
@@ -166,6 +166,10 @@ order by a.id;
 
 -- part: job_skip_locked (job_cancel_many.wait)
 skip locked;
+
+-- part: job_retry_pending (job_retry_many.state)
+-- For jobs whose turn is not theirs to take: something else makes them available.
+'pending';
 
 -- name: job_outcome_list
 select j.id, j.state::text as state, coalesce(cardinality(j.errors), 0) as errors

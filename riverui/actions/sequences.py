@@ -1,0 +1,89 @@
+"""What must hold when people and programs retry, cancel or delete jobs of sequences: never two of a
+key at once, and whoever is next gets its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from riverui.actions.job_part import Inner, JobPart, merge
+from riverui.storage.interface import SEQUENCES, Executor
+from riverui.storage.interface.job_actions import JobChanges, SkipReason
+from riverui.storage.interface.sequences import PRO_SEQUENCE_TABLE, SEQUENCE_TABLE
+
+
+async def retry(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
+    """Retry jobs: those in a sequence get back into line, and run at once if it is their turn."""
+    keys = await _keys(executor, ids, ours=True)
+    if not keys:
+        return await do_inner(ids)
+    sequences = SEQUENCES.on(executor)
+    # Keys before jobs: so nobody who holds the one waits for the other.
+    await sequences.sequence_lock(set(keys.values()))
+    changes = await _others(ids, keys, do_inner)
+    retried = await executor.job_retry_many(list(keys), pending=True)
+    await sequences.sequence_requeue([(keys[job_id], job_id) for job_id in retried.changed])
+    await sequences.sequence_advance(set(keys.values()))
+    return merge(changes, retried)
+
+
+async def change(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
+    """Cancel or delete jobs; where one was at the head of its sequence, the next gets its turn
+    unless the sequence halts.
+    """
+    keys = set((await _keys(executor, ids, ours=True)).values())
+    if not keys:
+        return await do_inner(ids)
+    sequences = SEQUENCES.on(executor)
+    await sequences.sequence_lock(keys)
+    changes = await do_inner(ids)
+    await sequences.sequence_advance(keys)
+    return changes
+
+
+async def retry_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
+    """Retry jobs: those in a sequence of River Pro become pending, and Pro is told to look at
+    their keys. Where that cannot be done they are left alone.
+    """
+    keys = await _keys(executor, ids, ours=False)
+    if not keys:
+        return await do_inner(ids)
+    changes = await _others(ids, keys, do_inner)
+    sequences = SEQUENCES.on(executor)
+    if not await sequences.sequence_hand_over(set(keys.values())):
+        left = JobChanges(skipped=tuple((job_id, SkipReason.SEQUENCE) for job_id in keys))
+        return merge(changes, left)
+    return merge(changes, await executor.job_retry_many(list(keys), pending=True))
+
+
+async def change_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) -> JobChanges:
+    """Cancel or delete jobs, and tell River Pro to look at the keys of its sequences. Where it
+    cannot be told it finds out by itself, when it next looks at all of them.
+    """
+    keys = set((await _keys(executor, ids, ours=False)).values())
+    changes = await do_inner(ids)
+    if keys:
+        await SEQUENCES.on(executor).sequence_hand_over(keys)
+    return changes
+
+
+async def _keys(executor: Executor, ids: Sequence[int], *, ours: bool) -> Mapping[int, str]:
+    """Return the keys of those jobs that are in a sequence of ours, or of River Pro's."""
+    found = await SEQUENCES.on(executor).sequence_key_get_many(ids)
+    return {job_id: one.key for job_id, one in found.items() if one.ours is ours}
+
+
+async def _others(ids: Sequence[int], keys: Mapping[int, str], do_inner: Inner) -> JobChanges:
+    others = [job_id for job_id in ids if job_id not in keys]
+    return await do_inner(others) if others else JobChanges()
+
+
+SEQUENCE_PART = JobPart(
+    tables=frozenset({SEQUENCE_TABLE.name}), retry=retry, cancel=change, delete=change
+)
+PRO_SEQUENCE_PART = JobPart(
+    tables=frozenset({PRO_SEQUENCE_TABLE}),
+    retry=retry_pros,
+    cancel=change_pros,
+    delete=change_pros,
+)

@@ -1,0 +1,2 @@
+drop table /* schema */riverui_sequence_job;
+drop table /* schema */riverui_sequence;

@@ -1,0 +1,27 @@
+-- Sequences: jobs with one key that run one at a time, in the order of their ids. A key has a row while it has a job at
+-- its head or was just left by the last one; the jobs behind the head wait as pending, a row each.
+-- Whoever changes a head locks the key's row "for no key update". Whoever puts jobs behind it locks it "for key share",
+-- so that the row stays until these are there for all to see; only "for update", which waits for none of them to be
+-- under way, may it be removed.
+create table /* schema */riverui_sequence (
+  seq_key text not null,
+  head_id bigint,
+  halted_at timestamptz,
+  constraint riverui_sequence_pkey primary key (seq_key),
+  constraint riverui_sequence_lengths check (char_length(seq_key) between 1 and 200)
+) with (fillfactor = 70);
+
+create index riverui_sequence_dry on /* schema */riverui_sequence using btree (seq_key) where head_id is null;
+
+create table /* schema */riverui_sequence_job (
+  seq_key text not null,
+  job_id bigint not null,
+  constraint riverui_sequence_job_pkey primary key (seq_key, job_id)
+);
+
+comment on table /* schema */riverui_sequence is 'Keys of sequences, whose jobs run one at a time, kept by riverui';
+comment on column /* schema */riverui_sequence.head_id is
+  'The job that the others wait for; null where a key was just left, or its next job is to be looked for';
+comment on column /* schema */riverui_sequence.halted_at is
+  'Since when the head, cancelled or discarded, holds up the others';
+comment on table /* schema */riverui_sequence_job is 'Jobs that wait behind the heads of sequences, kept by riverui';

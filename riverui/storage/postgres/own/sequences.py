@@ -1,0 +1,154 @@
+"""Sequences in `riverui_sequence` and `riverui_sequence_job`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from riverui.domain.numbers import is_bigint
+from riverui.storage.interface.sequences import (
+    Claim,
+    Claims,
+    SequenceKey,
+    SequenceLook,
+    SequencePlace,
+)
+from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.statements import Statement, Statements, Steps
+from riverui.storage.sql import Fragment
+
+_LOOK = 20
+"""Jobs in line that are looked at for the next one: the first, unless those before it are gone."""
+_MOST_TRIES = 100
+"""Times that keys are claimed, each time some of them having come or gone just then: any more and
+something is wrong.
+"""
+
+
+def claim(keys: Collection[str]) -> Steps[Claims]:
+    """Find out what stands of each key, and hold it; see SequenceExecutor."""
+    found: dict[str, Claim] = {}
+    pro = False
+    missing = sorted(keys)
+    for _ in range(_MOST_TRIES):
+        values = {"keys": array_literals.texts(missing)}
+        rows = yield Statement(Fragment("sequence_claim", values), prepare=True)
+        dry = []
+        for row in rows.records():
+            pro = row.pro
+            found[row.seq_key] = Claim.OURS if row.found == "made" else Claim.BUSY
+            if row.found == "dry":
+                dry.append(row.seq_key)
+        if dry:
+            values = {"keys": array_literals.texts(sorted(dry))}
+            rows = yield Statement(Fragment("sequence_claim_dry", values), prepare=True)
+            found.update(dict.fromkeys(rows.values(), Claim.OURS))
+        missing = [key for key in missing if key not in found]
+        if not missing:
+            return Claims(found, pro)
+    raise AssertionError(f"{len(missing)} keys of sequences could not be claimed")
+
+
+def put(heads: Sequence[tuple[str, int]], waiting: Sequence[tuple[str, int]]) -> Steps[None]:
+    """Write where inserted jobs stand; see SequenceExecutor."""
+    values = {
+        "head_keys": array_literals.texts([key for key, _ in heads]),
+        "head_ids": array_literals.numbers([job_id for _, job_id in heads]),
+        "waiting_keys": array_literals.texts([key for key, _ in waiting]),
+        "waiting_ids": array_literals.numbers([job_id for _, job_id in waiting]),
+    }
+    yield Statement(Fragment("sequence_put", values), prepare=True)
+
+
+def advance(keys: Collection[str], *, schema: str | None) -> Steps[Sequence[str]]:
+    """Let the next jobs run; see SequenceExecutor."""
+    values = {"keys": array_literals.texts(sorted(keys)), "look": _LOOK, "schema": schema}
+    rows = yield Statement(Fragment("sequence_advance", values), prepare=True)
+    return rows.values()
+
+
+class Sequences(Statements):
+    """Operations on sequences."""
+
+    async def sequence_claim(self, keys: Collection[str]) -> Claims:
+        """Return what is found of each key, before jobs of these are inserted."""
+        return await self._drive(claim(keys))
+
+    async def sequence_put(
+        self, heads: Sequence[tuple[str, int]], waiting: Sequence[tuple[str, int]]
+    ) -> None:
+        """Write which inserted jobs are at the head of claimed keys, and which wait behind."""
+        await self._drive(put(heads, waiting))
+
+    async def sequence_advance(self, keys: Collection[str]) -> Sequence[str]:
+        """Let the next job of each key run whose head has ended; return the keys that changed."""
+        return await self._drive(advance(keys, schema=self._schema))
+
+    async def sequence_key_get_many(self, ids: Sequence[int]) -> Mapping[int, SequenceKey]:
+        """Return the sequences of those jobs that are in one."""
+        possible = [each for each in ids if is_bigint(each)]
+        rows = await self._rows("sequence_key_get_many", {"ids": possible})
+        return {row.id: SequenceKey(row.seq_key, row.ours) for row in rows.records()}
+
+    async def sequence_lock(self, keys: Collection[str]) -> None:
+        """Hold keys, made where they are missing, up to the end of the transaction."""
+        left = set(keys)
+        for _ in range(_MOST_TRIES):
+            values = {"keys": array_literals.texts(sorted(left))}
+            await self._guarded("sequence_make", values)
+            left -= set((await self._guarded("sequence_lock", values)).values())
+            if not left:
+                return
+        raise AssertionError(f"{len(left)} keys of sequences could not be held")
+
+    async def sequence_requeue(self, jobs: Sequence[tuple[str, int]]) -> None:
+        """Put jobs that have been made pending in line again, under keys that are held."""
+        values = {
+            "keys": array_literals.texts([key for key, _ in jobs]),
+            "ids": array_literals.numbers([job_id for _, job_id in jobs]),
+        }
+        await self._rows("sequence_requeue", values)
+
+    async def sequence_hand_over(self, keys: Collection[str]) -> bool:
+        """Tell River Pro to look at keys; return False where that cannot be done."""
+        columns = list((await self._rows("sequence_pro_columns")).records())
+        if not any(column.name == "key" and column.is_text for column in columns):
+            return False
+        if any(column.needed for column in columns if column.name != "key"):
+            return False
+        await self._rows("sequence_hand_over", {"keys": array_literals.texts(sorted(keys))})
+        return True
+
+    async def sequence_place(self, job_id: int, *, limit: int = 1000) -> SequencePlace | None:
+        """Return where a job stands, up to `limit` jobs counted; None for a job in no sequence."""
+        if not is_bigint(job_id):
+            return None
+        row = await self._row("sequence_place", {"id": job_id, "limit": limit})
+        if row is None:
+            return None
+        return SequencePlace(
+            key=row.seq_key,
+            head_id=row.head_id,
+            head_state=row.head_state,
+            halted_at=row.halted_at,
+            waiting=row.waiting,
+            ahead=row.ahead,
+        )
+
+    async def sequence_dry_list(self, *, after: str, limit: int) -> Sequence[str]:
+        """Return keys without a head by name, behind one."""
+        return (await self._rows("sequence_dry_list", {"after": after, "limit": limit})).values()
+
+    async def sequence_sweep(self, keys: Collection[str]) -> int:
+        """Give keys without a head their next job, and forget those that have none."""
+        advanced = await self.sequence_advance(keys)
+        values = {"keys": array_literals.texts(sorted(keys))}
+        dry = (await self._rows("sequence_lock_dry", values)).values()
+        if not dry:
+            return len(advanced)
+        values = {"keys": array_literals.texts(dry)}
+        return len({*advanced, *(await self._rows("sequence_forget", values)).values()})
+
+    async def sequence_look(self, *, after: str, limit: int) -> Sequence[SequenceLook]:
+        """Return keys that have a head, by name, behind one."""
+        rows = await self._rows("sequence_look", {"after": after, "limit": limit})
+        return [SequenceLook(row.seq_key, row.due) for row in rows.records()]

@@ -1,0 +1,298 @@
+-- Sequences: see the migration for what each lock on a key's row is for. No statement here waits for what a transaction
+-- of unknown length holds, but for those that an insert or a person's action begins with.
+
+-- name: sequence_claim
+-- A key that another transaction has just made, and not committed, is waited for, as a unique key is. One that it has
+-- committed meanwhile is in neither part of the answer: the caller asks again.
+with held as materialized (
+  select s.seq_key, s.head_id is null as dry
+  from /* schema */riverui_sequence s
+  where s.seq_key = any(:keys::text[])
+  order by s.seq_key
+  for key share
+),
+made as (
+  insert into /* schema */riverui_sequence as s (seq_key)
+  select k.seq_key
+  from unnest(:keys::text[]) as k (seq_key)
+  where not exists (select from held h where h.seq_key = k.seq_key)
+  order by k.seq_key
+  on conflict (seq_key) do nothing
+  returning s.seq_key
+)
+select f.seq_key, f.found, to_regclass('/* schema */river_job_sequence') is not null as pro
+from (
+  select m.seq_key, 'made' as found from made m
+  union all
+  select h.seq_key, case when h.dry then 'dry' else 'busy' end from held h
+) f;
+
+-- name: sequence_claim_dry
+-- Of keys without a head those behind which nobody waits. Who waits already goes first.
+select s.seq_key
+from /* schema */riverui_sequence s
+where s.seq_key = any(:keys::text[]) and s.head_id is null
+  and not exists (select from /* schema */riverui_sequence_job w where w.seq_key = s.seq_key)
+order by s.seq_key
+for no key update skip locked;
+
+-- name: sequence_put
+with headed as (
+  update /* schema */riverui_sequence s
+  set head_id = h.job_id, halted_at = null
+  from unnest(:head_keys::text[], :head_ids::bigint[]) as h (seq_key, job_id)
+  where s.seq_key = h.seq_key
+)
+insert into /* schema */riverui_sequence_job (seq_key, job_id)
+select w.seq_key, w.job_id
+from unnest(:waiting_keys::text[], :waiting_ids::bigint[]) as w (seq_key, job_id);
+
+-- name: sequence_advance
+-- Of each key whose head has ended for good, the first job that waits becomes the head: available, or scheduled while
+-- its time is ahead. What waits in another state, because somebody made it so, is the head as it is: a cancelled or
+-- discarded job halts the key unless it says otherwise. Jobs that are gone or completed are left out.
+-- A key, or a next job, that another transaction holds is left to later. The comparison of the pending state is dressed
+-- up so that no plan looks for the job among all that are pending.
+with locked as materialized (
+  select s.seq_key, s.head_id, s.halted_at
+  from /* schema */riverui_sequence s
+  where s.seq_key = any(:keys::text[])
+  order by s.seq_key
+  for no key update skip locked
+),
+heads as materialized (
+  select j.id,
+    case
+      when j.state = 'completed' then 'over'
+      when j.state = 'cancelled' then case
+        when j.metadata @> '{"riverui:sequence": {"continue_on_cancelled": true}}' then 'over' else 'halted'
+      end
+      when j.state = 'discarded' then case
+        when j.metadata @> '{"riverui:sequence": {"continue_on_discarded": true}}' then 'over' else 'halted'
+      end
+      when j.state = 'pending' then 'over'
+      else 'active'
+    end as stands,
+    j.state = 'pending' as waits
+  from /* schema */river_job j
+  where j.id = any(array(select l.head_id from locked l))
+),
+stood as materialized (
+  select l.seq_key, l.head_id, l.halted_at, coalesce(h.stands, 'over') as stands, coalesce(h.waits, false) as waits
+  from locked l
+  left join heads h on h.id = l.head_id
+),
+line as materialized (
+  select o.seq_key, w.job_id
+  from stood o
+  cross join lateral (
+    select w.job_id
+    from /* schema */riverui_sequence_job w
+    where w.seq_key = o.seq_key
+    order by w.job_id
+    limit :look::int
+  ) w
+  where o.stands = 'over'
+  union
+  select o.seq_key, o.head_id from stood o where o.waits
+),
+found as materialized (
+  select j.id, j.state
+  from /* schema */river_job j
+  where j.id = any(array(select l.job_id from line l))
+    and case j.state
+      when 'completed' then false
+      when 'cancelled' then not j.metadata @> '{"riverui:sequence": {"continue_on_cancelled": true}}'
+      when 'discarded' then not j.metadata @> '{"riverui:sequence": {"continue_on_discarded": true}}'
+      else true
+    end
+),
+next as materialized (
+  select distinct on (l.seq_key) l.seq_key, l.job_id, f.state
+  from line l
+  join found f on f.id = l.job_id
+  order by l.seq_key, l.job_id
+),
+free as materialized (
+  select j.id
+  from /* schema */river_job j
+  where j.id = any(array(select n.job_id from next n where n.state = 'pending')) and (j.state = 'pending') is true
+  order by j.id
+  for update skip locked
+),
+promoted as (
+  update /* schema */river_job j
+  set state = case
+      when j.scheduled_at > now() + interval '5 seconds' then 'scheduled' else 'available'
+    end::/* schema */river_job_state
+  from free f
+  where j.id = f.id
+  returning j.id, j.queue, j.state
+),
+settled as materialized (
+  select o.seq_key,
+    case
+      when o.stands <> 'over' then o.head_id
+      when n.state <> 'pending' or p.id is not null then n.job_id
+    end as head_id,
+    case
+      when o.stands = 'halted' then now()
+      when o.stands = 'over' and n.state in ('cancelled', 'discarded') then now()
+    end as halted_at,
+    n.state = 'pending' and p.id is null as held
+  from stood o
+  left join next n on n.seq_key = o.seq_key
+  left join promoted p on p.id = n.job_id
+  where o.stands = 'over' or (o.stands = 'halted') <> (o.halted_at is not null)
+),
+gone as (
+  delete from /* schema */riverui_sequence_job w
+  using line l
+  join settled x on x.seq_key = l.seq_key
+  where w.seq_key = l.seq_key and w.job_id = l.job_id
+    and (w.job_id = x.head_id or not exists (select from found f where f.id = l.job_id))
+),
+kept as (
+  -- Where the head itself waits and is held by another transaction, it goes into the line.
+  insert into /* schema */riverui_sequence_job (seq_key, job_id)
+  select o.seq_key, o.head_id
+  from stood o
+  join settled x on x.seq_key = o.seq_key
+  where o.waits and x.head_id is distinct from o.head_id
+  on conflict do nothing
+),
+headed as (
+  update /* schema */riverui_sequence s
+  set head_id = x.head_id, halted_at = x.halted_at
+  from settled x
+  where s.seq_key = x.seq_key
+)
+select x.seq_key
+from settled x
+where (
+  select count(
+    pg_notify(
+      concat(coalesce(:schema::text, current_schema()), '.river_insert'), json_build_object('queue', q.queue)::text
+    )
+  )
+  from (select distinct p.queue from promoted p where p.state = 'available') q
+) is not null;
+
+-- name: sequence_key_get_many
+select j.id, j.metadata ->> 'seq_key' as seq_key,
+  j.metadata ? 'riverui:sequence' and jsonb_typeof(j.metadata -> 'seq_key') = 'string'
+    and char_length(j.metadata ->> 'seq_key') between 1 and 200 as ours
+from /* schema */river_job j
+where j.id = any(:ids::bigint[]) and jsonb_typeof(j.metadata) = 'object' and j.metadata ? 'seq_key';
+
+-- name: sequence_make
+insert into /* schema */riverui_sequence (seq_key)
+select k.seq_key
+from unnest(:keys::text[]) as k (seq_key)
+order by k.seq_key
+on conflict (seq_key) do nothing;
+
+-- name: sequence_lock
+select s.seq_key
+from /* schema */riverui_sequence s
+where s.seq_key = any(:keys::text[])
+order by s.seq_key
+for no key update;
+
+-- name: sequence_requeue
+-- A head that is put in line again, and one that halts its key, are heads no longer.
+with given as materialized (
+  select g.seq_key, g.job_id from unnest(:keys::text[], :ids::bigint[]) as g (seq_key, job_id)
+),
+left_behind as (
+  update /* schema */riverui_sequence s
+  set head_id = null, halted_at = null
+  where s.seq_key = any(:keys::text[])
+    and (
+      s.head_id = any(:ids::bigint[])
+      or exists (
+        select from /* schema */river_job j where j.id = s.head_id and (j.state in ('cancelled', 'discarded')) is true
+      )
+    )
+)
+insert into /* schema */riverui_sequence_job (seq_key, job_id)
+select g.seq_key, g.job_id from given g
+on conflict do nothing;
+
+-- name: sequence_pro_columns
+-- What is publicly known of River Pro's table is its name and that it holds keys.
+select a.attname::text as name, a.atttypid = 'text'::regtype as is_text,
+  a.attnotnull and not a.atthasdef and a.attidentity = '' and a.attgenerated = '' as needed
+from pg_attribute a
+where a.attrelid = to_regclass('/* schema */river_job_sequence') and a.attnum > 0 and not a.attisdropped;
+
+-- name: sequence_hand_over
+insert into /* schema */river_job_sequence (key)
+select k.seq_key from unnest(:keys::text[]) as k (seq_key) order by k.seq_key
+on conflict do nothing;
+
+-- name: sequence_place
+select s.seq_key, q.head_id, q.halted_at, h.state::text as head_state,
+  exists (
+    select from /* schema */riverui_sequence_job w where w.seq_key = s.seq_key and w.job_id = :id::bigint
+  ) as waiting,
+  (
+    select count(*)
+    from (
+      select from /* schema */riverui_sequence_job w
+      where w.seq_key = s.seq_key and w.job_id < :id::bigint
+      limit :limit::bigint
+    ) a
+  ) as ahead
+from (
+  select j.metadata ->> 'seq_key' as seq_key
+  from /* schema */river_job j
+  where j.id = :id::bigint and jsonb_typeof(j.metadata) = 'object' and j.metadata ? 'riverui:sequence'
+    and jsonb_typeof(j.metadata -> 'seq_key') = 'string'
+) s
+left join /* schema */riverui_sequence q on q.seq_key = s.seq_key
+left join /* schema */river_job h on h.id = q.head_id;
+
+-- name: sequence_dry_list
+select s.seq_key
+from /* schema */riverui_sequence s
+where s.head_id is null and s.seq_key > :after::text
+order by s.seq_key
+limit :limit::bigint;
+
+-- name: sequence_lock_dry
+select s.seq_key
+from /* schema */riverui_sequence s
+where s.seq_key = any(:keys::text[]) and s.head_id is null
+order by s.seq_key
+for update skip locked;
+
+-- name: sequence_forget
+-- After sequence_lock_dry: nobody is about to put a job behind these keys, and all that were put there are seen.
+delete from /* schema */riverui_sequence s
+where s.seq_key = any(:keys::text[]) and s.head_id is null
+  and not exists (select from /* schema */riverui_sequence_job w where w.seq_key = s.seq_key)
+returning s.seq_key;
+
+-- name: sequence_look
+with page as materialized (
+  select s.seq_key, s.head_id, s.halted_at
+  from /* schema */riverui_sequence s
+  where s.seq_key > :after::text
+  order by s.seq_key
+  limit :limit::bigint
+),
+heads as materialized (
+  select j.id, j.state
+  from /* schema */river_job j
+  where j.id = any(array(select p.head_id from page p where p.head_id is not null))
+)
+select p.seq_key,
+  p.head_id is not null and (
+    h.id is null
+    or h.state in ('completed', 'pending')
+    or (h.state in ('cancelled', 'discarded')) <> (p.halted_at is not null)
+  ) as due
+from page p
+left join heads h on h.id = p.head_id
+order by p.seq_key;
