@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial, reduce
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from riverui.actions.pilot import PartsPilot
-from riverui.domain.jobs import JobRow
+from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.work.candidate_fetch import Chooser, QueueWork
 from riverui.storage.interface import Executor
@@ -400,11 +400,40 @@ def plain_get_available(executor: Executor, params: JobFetchParams) -> Awaitable
     return executor.job_get_available(params)
 
 
-def plain_set_state_if_running_many(
+async def plain_set_state_if_running_many(
     executor: Executor, ends: Sequence[JobEnd]
-) -> Awaitable[Sequence[JobRow]]:
+) -> Sequence[JobRow]:
     """Write how attempts ended without any feature."""
-    return executor.job_set_state_many([end.change for end in ends])
+    if len(ends) == 1 or not all(map(_only_completes, ends)):
+        return await executor.job_set_state_many([end.change for end in ends])
+    # Of jobs that have gone well and have nothing to tell, no row need come back.
+    at = [cast(datetime, end.change.finalized_at) for end in ends]
+    attempts = [end.job.attempt for end in ends]
+    written = frozenset(
+        await executor.job_complete_many([end.job.id for end in ends], at, of_attempts=attempts)
+    )
+    rows = [
+        end.job._replace(state=end.change.state, finalized_at=end.change.finalized_at)
+        for end in ends
+        if end.job.id in written
+    ]
+    if late := [end.change for end in ends if end.job.id not in written]:
+        rows += await executor.job_set_state_many(late)
+    return rows
+
+
+_NOTHING = (None, None, None, None)
+
+
+def _only_completes(end: JobEnd) -> bool:
+    """Return whether an end makes a job completed and writes nothing else."""
+    change = end.change
+    return (
+        change.state is JobState.COMPLETED
+        and change.finalized_at is not None
+        and change.of_attempt == end.job.attempt
+        and (change.attempt, change.error, change.scheduled_at, change.metadata) == _NOTHING
+    )
 
 
 def plain_delete_before(executor: Executor, params: JobDeleteBeforeParams) -> Awaitable[int]:

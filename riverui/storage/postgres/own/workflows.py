@@ -76,9 +76,10 @@ def task_end_many(
     ended: Sequence[tuple[int, TaskState]], *, schema: str | None
 ) -> Steps[TaskMoves]:
     """Write how tasks ended; see OwnWorkflowExecutor.workflow_task_end_many."""
+    states = dict(sorted(ended))
     values = {
-        "job_ids": array_literals.numbers([job_id for job_id, _ in ended]),
-        "states": array_literals.texts([state.value for _, state in ended]),
+        "job_ids": array_literals.numbers(states),
+        "states": array_literals.texts([state.value for state in states.values()]),
         **_told(schema),
     }
     return _moves((yield Statement(Fragment("workflow_stage", values, moved=_ENDS), prepare=True)))

@@ -1,5 +1,7 @@
 -- Workflows. Whoever moves tasks has locked the rows of their workflows first, in the order of their ids, so that two
 -- never wait for one another, and each statement sees what the one before it has left.
+-- A workflow may have a hundred thousand tasks where most have four, so no plan may go by what is usual: rows are
+-- found by whole keys, in arrays or one by one (`offset 0` keeps a lateral query from being made into a join).
 
 -- name: workflow_tables
 select to_regclass('/* schema */riverui_workflow_task') is not null as own,
@@ -17,7 +19,9 @@ returning w.id, w.cancelled_at is not null as cancelled;
 -- name: workflow_lock_by_job
 select w.id
 from /* schema */riverui_workflow w
-where w.id in (select t.workflow_id from /* schema */riverui_workflow_task t where t.job_id = any(:job_ids::bigint[]))
+where w.id = any(array(
+    select distinct t.workflow_id from /* schema */riverui_workflow_task t where t.job_id = any(:job_ids::bigint[])
+  ))
 order by w.id
 for update;
 
@@ -48,22 +52,29 @@ counted as (
   update /* schema */riverui_workflow w
   set open = w.open + c.tasks, ended_at = null
   from (select g.workflow_id, count(*)::int as tasks from given g group by g.workflow_id) c
-  where w.id = c.workflow_id
+  where w.id = c.workflow_id and w.id = any(array(select distinct g.workflow_id from given g))
 )
 select g.workflow_id, g.name
 from given g
-where not exists (select from inserted i where i.workflow_id = g.workflow_id and i.name = g.name)
+where (select count(*) from inserted i) < (select count(*) from given o)
+  and not exists (select from inserted i where i.workflow_id = g.workflow_id and i.name = g.name)
 limit 1;
 
 -- name: workflow_task_missing
 select t.name, e.dependency
 from /* schema */riverui_workflow_task t
-join /* schema */riverui_workflow_edge e on e.workflow_id = t.workflow_id and e.task = t.name
+cross join lateral (
+  select e.workflow_id, e.dependency
+  from /* schema */riverui_workflow_edge e
+  where e.workflow_id = t.workflow_id and e.task = t.name
+  offset 0
+) e
 where t.job_id = any(:job_ids::bigint[])
-  and not exists (
-    select from /* schema */riverui_workflow_task d
+  and (
+    select d.job_id
+    from /* schema */riverui_workflow_task d
     where d.workflow_id = e.workflow_id and d.name = e.dependency
-  )
+  ) is null
 limit 1;
 
 -- name: workflow_stage
@@ -79,7 +90,7 @@ moved as (
   update /* schema */riverui_workflow_task t
   set state = 'staged', staged_at = clock_timestamp()
   where t.job_id = any(:job_ids::bigint[]) and t.state = 'wait'
-  returning t.workflow_id, t.job_id, t.state
+  returning t.job_id, t.state
 ),
 /* :moved */
 jobs as (
@@ -96,22 +107,22 @@ jobs as (
       else j.metadata
     end
   from moved m
-  where j.id = m.job_id and m.state in ('cancelled', 'staged') and (j.state = 'pending') is true
+  where j.id = m.job_id and m.state in ('cancelled', 'staged')
+    and j.id = any(array(select o.job_id from moved o)) and (j.state = 'pending') is true
   returning j.id, j.queue, j.state
 ),
 workflows as (
   update /* schema */riverui_workflow w
   set open = greatest(w.open - c.tasks, 0), ended_at = case when w.open <= c.tasks then clock_timestamp() end
   from (select d.workflow_id, count(*)::int as tasks from closed d group by d.workflow_id) c
-  where w.id = c.workflow_id
+  where w.id = c.workflow_id and w.id = any(array(select distinct d.workflow_id from closed d))
   returning w.open, w.parent_job_id
 ),
 parents as (
   update /* schema */river_job j
   set state = 'available', scheduled_at = now()
-  from workflows w
-  where w.open = 0 and j.id = w.parent_job_id and (j.state in ('available', 'scheduled')) is true
-    and j.scheduled_at > now()
+  where j.id = any(array(select w.parent_job_id from workflows w where w.open = 0))
+    and (j.state in ('available', 'scheduled')) is true and j.scheduled_at > now()
   returning j.queue
 ),
 notified as materialized (
@@ -132,58 +143,93 @@ left join jobs o on o.id = m.job_id;
 -- part: workflow_moved_by_ends (workflow_stage.moved)
 -- How tasks have ended, and what follows for those that wait for them: `met` are the edges from tasks that have ended,
 -- `fallen` the tasks that cannot be worked any more, with all that follow from them, `counted` the waits that are over.
+-- The ids come in order, so that each task's state is found by its place among them.
 -- Slot: resolved (workflow_resolved_before).
-given as materialized (
-  select u.job_id, u.state from unnest(:job_ids::bigint[], :states::text[]) as u (job_id, state)
-),
 ended as (
   update /* schema */riverui_workflow_task t
-  set state = g.state, ended_at = clock_timestamp()
-  from given g
-  where t.job_id = g.job_id and t.state in ('staged', 'wait', 'waiting')
+  set state = (:states::text[])[width_bucket(t.job_id, :job_ids::bigint[])], ended_at = clock_timestamp()
+  where t.job_id = any(:job_ids::bigint[]) and t.state in ('staged', 'wait', 'waiting')
   returning t.workflow_id, t.name, t.state
 ),
 met as materialized (
-  select r.workflow_id, r.task, t.job_id,
+  select t.job_id, t.workflow_id, t.name,
     r.state = 'completed'
       or strpos(t.ignored, case r.state when 'cancelled' then 'c' when 'discarded' then 'd' else 'x' end) > 0 as well
   from (
     /* resolved: */
     select e.workflow_id, e.task, d.state
     from ended d
-    join /* schema */riverui_workflow_edge e on e.workflow_id = d.workflow_id and e.dependency = d.name
+    cross join lateral (
+      select e.workflow_id, e.task
+      from /* schema */riverui_workflow_edge e
+      where e.workflow_id = d.workflow_id and e.dependency = d.name
+      offset 0
+    ) e
     /* :resolved */
   ) r
-  join /* schema */riverui_workflow_task t on t.workflow_id = r.workflow_id and t.name = r.task
-  where t.state = 'waiting' and t.job_id not in (select g.job_id from given g)
+  cross join lateral (
+    select t.job_id, t.workflow_id, t.name, t.ignored
+    from /* schema */riverui_workflow_task t
+    where t.workflow_id = r.workflow_id and t.name = r.task and t.state = 'waiting'
+    offset 0
+  ) t
+  where t.job_id <> all(:job_ids::bigint[])
 ),
-fallen (workflow_id, name) as (
-  select m.workflow_id, m.task from met m where not m.well
+fallen (job_id, workflow_id, name) as (
+  select m.job_id, m.workflow_id, m.name from met m where not m.well
   union
-  select e.workflow_id, e.task
+  select e.job_id, e.workflow_id, e.name
   from fallen f
-  join /* schema */riverui_workflow_edge e on e.workflow_id = f.workflow_id and e.dependency = f.name
-  join /* schema */riverui_workflow_task t on t.workflow_id = e.workflow_id and t.name = e.task
-  where t.state = 'waiting' and strpos(t.ignored, 'c') = 0 and t.job_id not in (select g.job_id from given g)
+  cross join lateral (
+    select t.job_id, t.workflow_id, t.name
+    from (
+      select e.workflow_id, e.task
+      from /* schema */riverui_workflow_edge e
+      where e.workflow_id = f.workflow_id and e.dependency = f.name
+      offset 0
+    ) e
+    cross join lateral (
+      select t.job_id, t.workflow_id, t.name, t.ignored
+      from /* schema */riverui_workflow_task t
+      where t.workflow_id = e.workflow_id and t.name = e.task and t.state = 'waiting'
+      offset 0
+    ) t
+    where strpos(t.ignored, 'c') = 0 and t.job_id <> all(:job_ids::bigint[])
+  ) e
 ),
 counted as (
-  select c.workflow_id, c.task, count(*)::int as waits
+  select c.job_id, count(*)::int as waits
   from (
-    select m.workflow_id, m.task from met m where m.well
+    select m.job_id from met m where m.well
     union all
-    select e.workflow_id, e.task
+    select t.job_id
     from fallen f
-    join /* schema */riverui_workflow_edge e on e.workflow_id = f.workflow_id and e.dependency = f.name
-    join /* schema */riverui_workflow_task t on t.workflow_id = e.workflow_id and t.name = e.task
-    where t.state = 'waiting' and strpos(t.ignored, 'c') > 0 and t.job_id not in (select g.job_id from given g)
+    cross join lateral (
+      select e.workflow_id, e.task
+      from /* schema */riverui_workflow_edge e
+      where e.workflow_id = f.workflow_id and e.dependency = f.name
+      offset 0
+    ) e
+    cross join lateral (
+      select t.job_id, t.ignored
+      from /* schema */riverui_workflow_task t
+      where t.workflow_id = e.workflow_id and t.name = e.task and t.state = 'waiting'
+      offset 0
+    ) t
+    where strpos(t.ignored, 'c') > 0 and t.job_id <> all(:job_ids::bigint[])
   ) c
-  where not exists (select from fallen f where f.workflow_id = c.workflow_id and f.name = c.task)
-  group by c.workflow_id, c.task
+  where not exists (select from fallen f where f.job_id = c.job_id)
+  group by c.job_id
 ),
 closed as (
   select d.workflow_id from ended d
   union all
   select f.workflow_id from fallen f
+),
+changes as materialized (
+  select f.job_id, 0 as waits, true as failed from fallen f
+  union all
+  select o.job_id, o.waits, false from counted o
 ),
 moved as (
   update /* schema */riverui_workflow_task t
@@ -196,19 +242,25 @@ moved as (
     end,
     staged_at = case when not c.failed and t.waits_for <= c.waits and t.wait is null then clock_timestamp() end,
     ended_at = case when c.failed then clock_timestamp() end
-  from (
-    select f.workflow_id, f.name, 0 as waits, true as failed from fallen f
-    union all
-    select o.workflow_id, o.task, o.waits, false from counted o
-  ) c
-  where t.workflow_id = c.workflow_id and t.name = c.name
-  returning t.workflow_id, t.job_id, t.state
+  from changes c
+  where t.job_id = c.job_id and t.job_id = any(array(select o.job_id from changes o))
+  returning t.job_id, t.state
 ),;
 
 -- part: workflow_resolved_before (workflow_moved_by_ends.resolved)
 -- The edges from tasks that had ended before to those that have only now come to wait for them.
 select e.workflow_id, e.task, d.state
 from /* schema */riverui_workflow_task n
-join /* schema */riverui_workflow_edge e on e.workflow_id = n.workflow_id and e.task = n.name
-join /* schema */riverui_workflow_task d on d.workflow_id = e.workflow_id and d.name = e.dependency
+cross join lateral (
+  select e.workflow_id, e.task, e.dependency
+  from /* schema */riverui_workflow_edge e
+  where e.workflow_id = n.workflow_id and e.task = n.name
+  offset 0
+) e
+cross join lateral (
+  select d.state
+  from /* schema */riverui_workflow_task d
+  where d.workflow_id = e.workflow_id and d.name = e.dependency
+  offset 0
+) d
 where n.job_id = any(:settled::bigint[]) and d.state in ('cancelled', 'completed', 'deleted', 'discarded');

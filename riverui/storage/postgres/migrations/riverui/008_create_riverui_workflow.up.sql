@@ -52,7 +52,7 @@ create table /* schema */riverui_workflow_edge (
   constraint riverui_workflow_edge_pkey primary key (workflow_id, dependency, task)
 );
 
-create index riverui_workflow_edge_task on /* schema */riverui_workflow_edge using btree (workflow_id, task);
+create index riverui_workflow_edge_task on /* schema */riverui_workflow_edge using btree (task, workflow_id);
 
 comment on table /* schema */riverui_workflow is 'Workflows, kept by riverui';
 comment on column /* schema */riverui_workflow.open is 'Tasks that have not ended';
