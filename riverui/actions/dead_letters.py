@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 
 from riverui.actions.job_part import merge
 from riverui.actions.jobs import MAX_IDS
 from riverui.actions.pilot import PLAIN, JobPilot
 from riverui.domain.dead_jobs import DeadJob
-from riverui.errors import BadRequest, LockTimeout, NotFound, UniqueConflict
+from riverui.errors import (
+    BadRequest,
+    LockTimeout,
+    NotFound,
+    NotSupported,
+    SchemaMissing,
+    UniqueConflict,
+)
 from riverui.storage.interface import DEAD_JOBS, Driver, Executor, Transaction
+from riverui.storage.interface.dead_jobs import DEAD_JOB_TABLE
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 
 _PATIENCE = timedelta(seconds=10)
@@ -22,9 +31,23 @@ class _Refused(Exception):
     """What retries jobs has left some of them as they were."""
 
 
+@contextmanager
+def table_told() -> Iterator[None]:
+    """Say which migration is missing, with NotSupported, where the table of dead letters is not
+    there.
+    """
+    try:
+        yield
+    except SchemaMissing:
+        raise NotSupported(
+            f"Dead letters need {DEAD_JOB_TABLE.missing}: run `{DEAD_JOB_TABLE.remedy}`."
+        ) from None
+
+
 async def get(executor: Executor, id: int) -> DeadJob:
     """Return one dead letter; NotFound where there is none."""
-    row = await DEAD_JOBS.on(executor).dead_job_row_get(id)
+    with table_told():
+        row = await DEAD_JOBS.on(executor).dead_job_row_get(id)
     if row is None:
         raise _not_found(id)
     return row
@@ -57,16 +80,23 @@ async def retry_tx(
     unique = list(dict.fromkeys(ids))
     assert len(unique) <= MAX_IDS
     until = time.monotonic() + (time_limit or _PATIENCE).total_seconds()
-    return merge(*await _retry(transaction, unique, pilot, until))
+    with table_told():
+        return merge(*await _retry(transaction, unique, pilot, until))
 
 
 async def delete(
     driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
 ) -> JobChanges:
     """Remove up to MAX_IDS dead letters for good, in one transaction."""
-    assert len(ids) <= MAX_IDS
     async with driver.transaction(timeout=time_limit) as transaction:
-        return await DEAD_JOBS.on(transaction).dead_job_delete_many(ids)
+        return await delete_tx(transaction, ids)
+
+
+async def delete_tx(executor: Executor, ids: Sequence[int]) -> JobChanges:
+    """Remove up to MAX_IDS dead letters for good."""
+    assert len(ids) <= MAX_IDS
+    with table_told():
+        return await DEAD_JOBS.on(executor).dead_job_delete_many(ids)
 
 
 def check(id: int, changes: JobChanges) -> None:

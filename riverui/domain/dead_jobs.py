@@ -42,6 +42,13 @@ class DeadJobListRow(NamedTuple):
     reason: DeadReason
 
 
+class DeadJobDeath(NamedTuple):
+    """When and why a job became a dead letter."""
+
+    died_at: datetime
+    reason: DeadReason
+
+
 class DeadJobShowRow(NamedTuple):
     """A dead letter for its own page; long texts are cut."""
 

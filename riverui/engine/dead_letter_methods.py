@@ -45,7 +45,7 @@ class DeadLetterMethods:
     """The part of a Client that looks after dead letters: jobs that it kept after their retention.
 
     Methods with `_tx` work in a transaction of the caller's; see AdminMethods. A dead letter that
-    is not there is NotFound; without their table it is SchemaMissing.
+    is not there is NotFound; NotSupported says which migration is missing.
     """
 
     driver: Driver
@@ -117,7 +117,7 @@ class DeadLetterMethods:
     async def dead_letter_delete_many_tx(self, tx: object, ids: Sequence[int]) -> JobChanges:
         """Remove up to 1,000 dead letters for good when the transaction commits."""
         _check_ids(ids)
-        return await DEAD_JOBS.on(await self.driver.adopt(tx)).dead_job_delete_many(ids)
+        return await dead_letters.delete_tx(await self.driver.adopt(tx), ids)
 
 
 def _check_ids(ids: Sequence[int]) -> None:
@@ -129,11 +129,11 @@ async def _list(executor: Executor, params: DeadLetterListParams) -> DeadLetterL
     after = params.after
     if isinstance(after, DeadJob):
         after = after.died_at, after.id
-    rows = await DEAD_JOBS.on(executor).dead_job_whole_list(
-        DeadJobListParams(
-            kind=params.kind or "", queue=params.queue or "", after=after, limit=params.first
-        )
+    asked = DeadJobListParams(
+        kind=params.kind or "", queue=params.queue or "", after=after, limit=params.first
     )
+    with dead_letters.table_told():
+        rows = await DEAD_JOBS.on(executor).dead_job_whole_list(asked)
     return DeadLetterListResult(
         jobs=rows, last_cursor=(rows[-1].died_at, rows[-1].id) if rows else None
     )
@@ -146,5 +146,5 @@ async def _retry(transaction: Transaction, id: int, pilot: Pilot) -> JobRow:
 
 async def _delete(executor: Executor, id: int) -> DeadJob:
     row = await dead_letters.get(executor, id)
-    dead_letters.check(id, await DEAD_JOBS.on(executor).dead_job_delete_many([id]))
+    dead_letters.check(id, await dead_letters.delete_tx(executor, [id]))
     return row

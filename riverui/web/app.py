@@ -19,7 +19,8 @@ from starlette.responses import PlainTextResponse, Response
 from riverui.actions.health import health_report
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot, PartsPilot
-from riverui.storage.interface import Driver
+from riverui.storage.interface import DEAD_JOBS, Driver
+from riverui.storage.interface.dead_jobs import DEAD_JOB_TABLE
 from riverui.web import assets
 from riverui.web.api import routes as api
 from riverui.web.api.time_limits import ApiTimeLimits
@@ -47,6 +48,7 @@ from riverui.web.live.marks import Marks
 from riverui.web.live.measured_driver import MeasuredDriver
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operations import Operations
+from riverui.web.live.own_table import OwnTableWatch
 from riverui.web.live.periodic_runs import read_histories
 from riverui.web.live.refreshes import Refreshes
 from riverui.web.live.shared_operations import SharedOperations
@@ -120,6 +122,7 @@ def build_app(
         api_time_limits=ApiTimeLimits(config, long_lists=limits.long_api_lists),
         config=config,
         counts=counts,
+        dead_letters=OwnTableWatch(driver, DEAD_JOB_TABLE, DEAD_JOBS, clock=clock),
         driver=MeasuredDriver(driver, metrics.transacted),
         environment=render.environment(),
         error_groups=ErrorGroups(driver, config, limits.errors, clock=clock),

@@ -3,10 +3,12 @@ import { all, one, put } from "./dom.js";
 
 const NEAR_TOP = 60; // pixels: who has scrolled further reads, and nothing moves below their eyes
 
-export const rows = () => all("#jobs-list tbody.job");
+const LISTS = ":is(#jobs-list, #dead-letters-list)";
+
+export const rows = () => all(`${LISTS} tbody.job`);
 export const boxOf = (row) => one('input[name="ids"]', row);
-export const boxes = () => all('#jobs-list input[name="ids"]');
-export const ticked = () => all('#jobs-list input[name="ids"]:checked');
+export const boxes = () => all(`${LISTS} input[name="ids"]`);
+export const ticked = () => all(`${LISTS} input[name="ids"]:checked`);
 export const isScrolled = () => scrollY > NEAR_TOP;
 
 /** Keeps the rows that are shown in their places: known rows take their new content, new rows only get counted.

@@ -21,6 +21,7 @@ from riverui.web.auth.rights import EVERYTHING, READ_ONLY, RIGHTS, Access
 from riverui.web.config import DashboardConfig
 from riverui.web.http.routes import GuardedRoute, GuardedRouter, check_rights
 from tests import factory
+from tests.own_tables import dead_letter
 from tests.web.stand_ins import DeadDriver, browser
 
 PUBLIC_ROUTES = {"health", "robots", "static"}
@@ -209,7 +210,7 @@ async def test_every_page_reads_well_for_someone_who_may_only_read(
 
 
 async def seed(connection: AsyncConnection[dict[str, Any]]) -> None:
-    """Insert a job of every state, among them number 1, and two queues."""
+    """Insert a job of every state, among them number 1, and two queues; a dead letter."""
     await factory.job(
         connection,
         "running",
@@ -228,6 +229,7 @@ async def seed(connection: AsyncConnection[dict[str, Any]]) -> None:
     await factory.queue(connection)
     await factory.queue(connection, "paused", paused_at="2026-11-21T09:00:00Z")
     await factory.leader(connection)
+    await dead_letter(connection, 1)
 
 
 async def everything(connection: AsyncConnection[dict[str, Any]]) -> dict[str, list[str]]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from riverui.domain.dead_jobs import DeadJob, DeadJobListRow, DeadJobShowRow
+from riverui.domain.dead_jobs import DeadJob, DeadJobDeath, DeadJobListRow, DeadJobShowRow
+from riverui.domain.jobs import JobTextRow
 from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from riverui.storage.interface.job_actions import JobChanges
@@ -75,6 +76,16 @@ class DeadJobExecutor(Protocol):
         self, id: int, *, cut: int = 200_000, lean: bool = False
     ) -> DeadJobShowRow | None:
         """Return one dead letter, its long texts cut as `job_get` cuts them, or None."""
+        ...
+
+    async def dead_job_text_get(self, id: int) -> tuple[JobTextRow, DeadJobDeath] | None:
+        """Return one dead letter with its JSON as text, as far as an answer may hold it, as
+        `job_text_get` does; or None.
+        """
+        ...
+
+    async def dead_job_name_list(self, *, limit: int) -> tuple[Sequence[str], Sequence[str]]:
+        """Return kinds and queues of dead letters by name, at most `limit` of each."""
         ...
 
     async def dead_job_row_get(self, id: int) -> DeadJob | None:

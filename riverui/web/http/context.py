@@ -28,6 +28,7 @@ from riverui.web.live.marks import Marks
 from riverui.web.live.metrics import Metrics
 from riverui.web.live.operation_store import OperationStore
 from riverui.web.live.operations import Operations
+from riverui.web.live.own_table import OwnTableWatch
 from riverui.web.live.refreshes import Refreshes
 from riverui.web.live.shared_operations import SharedOperations
 from riverui.web.live.stored_figures import StoredFigures
@@ -46,6 +47,8 @@ class Dashboard:
     api_time_limits: ApiTimeLimits
     config: DashboardConfig
     counts: Counts
+    dead_letters: OwnTableWatch
+    """Tells whether there is a table of dead letters."""
     driver: Driver
     environment: Environment
     error_groups: ErrorGroups

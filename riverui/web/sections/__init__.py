@@ -8,6 +8,7 @@ from __future__ import annotations
 from riverui.web.http.section import Section
 from riverui.web.sections import (
     about,
+    dead_letters,
     errors,
     jobs,
     kinds,
@@ -27,6 +28,7 @@ SECTIONS: tuple[Section, ...] = (
     queues.SECTION,
     kinds.SECTION,
     periodic.SECTION,
+    dead_letters.SECTION,
     errors.SECTION,
     workers.SECTION,
     operations.SECTION,

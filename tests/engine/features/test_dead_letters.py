@@ -24,7 +24,7 @@ from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.lead.retention import Retention
 from riverui.engine.pilot import Pilot
 from riverui.engine.work.worker import Job
-from riverui.errors import ConfigError, NotFound, SchemaMissing, UniqueConflict
+from riverui.errors import ConfigError, NotFound, NotSupported, UniqueConflict
 from riverui.storage.interface import Driver
 from riverui.storage.interface.job_actions import SkipReason
 from riverui.storage.migrations import migrate
@@ -266,8 +266,13 @@ async def test_lists_page_by_page(
 
 async def test_without_the_table_it_is_told(driver: Driver, client: Client) -> None:
     await migrate(driver, "down", line="riverui", target_version=-1)
-    with pytest.raises(SchemaMissing):
-        await client.dead_letter_list()
+    told = "Dead letters need migration 013 of the line riverui: run `riverui migrate-up"
+    for call in (client.dead_letter_list, lambda: client.dead_letter_get(1)):
+        with pytest.raises(NotSupported, match=told):
+            await call()
+    for act in (client.dead_letter_retry_many, client.dead_letter_delete_many):
+        with pytest.raises(NotSupported, match=told):
+            await act([1])
 
 
 async def test_a_client_that_asks_for_them_without_their_table_does_not_start(

@@ -17,6 +17,7 @@ from riverui.web.api.openapi import document, endpoints, schemas
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.http.routes import GuardedRoute
 from tests import factory
+from tests.own_tables import dead_letter
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
 
@@ -71,6 +72,7 @@ async def test_answers_are_what_the_document_says(
     await factory.queue(connection, "default", metadata={"concurrency": {"global_limit": 1}})
     for state in ("available", "running", "discarded"):
         job_id = await factory.job(connection, state)
+    await dead_letter(connection, job_id)
     begun = (await api.post("jobs/delete", json={"query": "kind:none"})).json()["operation"]
     parameters = {"name": "default", "job_id": str(job_id), "id": begun["id"]}
     parameters["fingerprint"] = error_signature("it broke").fingerprint

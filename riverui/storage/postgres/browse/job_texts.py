@@ -77,9 +77,14 @@ class JobTexts(JobListPlans):
         """Return one job with its newest errors and its metadata, as far as an answer may hold
         them (`cut`), or None.
         """
+        return await self._job_text(id)
+
+    async def _job_text(self, id: int, **slots: Fragment) -> JobTextRow | None:
         if not is_bigint(id):
             return None
-        found = await self._prepared("job_text_get", {"id": id, **JOB_LIMITS}, **JOB_TEXT_COLUMNS)
+        found = await self._prepared(
+            "job_text_get", {"id": id, **JOB_LIMITS}, **JOB_TEXT_COLUMNS, **slots
+        )
         row = found.first()
         return None if row is None else job_text_row(row, JOB_LIMITS)
 

@@ -103,6 +103,6 @@ case when pg_column_size(j.metadata) <= 2 * :metadata::bigint then left(j.metada
 
 -- name: job_text_get
 select /* columns: */ j.id /* :columns */, /* long_columns: */ j.metadata /* :long_columns */
-from /* schema */river_job j
+from /* table: */ /* schema */river_job j /* :table */
 where j.id = :id::bigint;
 

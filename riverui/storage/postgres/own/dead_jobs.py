@@ -6,8 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from riverui.domain.dead_jobs import DeadJob, DeadJobListRow, DeadJobShowRow, DeadReason
-from riverui.domain.jobs import CUT, JobListRow, JobState
+from riverui.domain.dead_jobs import (
+    DeadJob,
+    DeadJobDeath,
+    DeadJobListRow,
+    DeadJobShowRow,
+    DeadReason,
+)
+from riverui.domain.jobs import CUT, JobListRow, JobState, JobTextRow
 from riverui.domain.numbers import is_bigint
 from riverui.errors import BadRequest
 from riverui.storage.interface.dead_jobs import DeadJobListParams, DeadJobPage
@@ -15,6 +21,7 @@ from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.params import TextPiece
 from riverui.storage.postgres.admin.job_actions import job_changes
+from riverui.storage.postgres.browse.job_texts import JobTexts
 from riverui.storage.postgres.browse.jobs import PREVIEW, JobStatements
 from riverui.storage.postgres.engine.job_rows import JOB_COLUMNS, job_rows
 from riverui.storage.postgres.engine.job_upkeep import old_jobs
@@ -31,7 +38,7 @@ _MOVED = Fragment("dead_job_moved")
 _TABLE = Fragment("dead_job_table")
 
 
-class DeadJobs(JobStatements):
+class DeadJobs(JobStatements, JobTexts):
     """Operations on dead letters."""
 
     async def dead_job_move_before(self, params: JobDeleteBeforeParams) -> int:
@@ -67,6 +74,22 @@ class DeadJobs(JobStatements):
             return None
         row = await self._row("dead_job_death", {"id": id})
         return row and DeadJobShowRow(job, row.died_at, DeadReason(row.reason))
+
+    async def dead_job_text_get(self, id: int) -> tuple[JobTextRow, DeadJobDeath] | None:
+        """Return one dead letter with its JSON as text, as far as an answer may hold it."""
+        row = await self._job_text(id, table=Fragment("dead_job_text_table"))
+        if row is None:
+            return None
+        death = await self._row("dead_job_death", {"id": id})
+        return death and (row, DeadJobDeath(death.died_at, DeadReason(death.reason)))
+
+    async def dead_job_name_list(self, *, limit: int) -> tuple[Sequence[str], Sequence[str]]:
+        """Return kinds and queues of dead letters by name, at most `limit` of each."""
+        rows = (await self._rows("dead_job_name_list", {"limit": limit})).records()
+        return (
+            [row.name for row in rows if row.what == "kind"],
+            [row.name for row in rows if row.what == "queue"],
+        )
 
     async def dead_job_row_get(self, id: int) -> DeadJob | None:
         """Return one dead letter, whole, or None."""

@@ -74,6 +74,29 @@ j.id, j.state, j.attempt, j.max_attempts, j.attempted_at, j.created_at, j.finali
 -- part: dead_job_table (job_get.table)
 /* schema */riverui_dead_job;
 
+-- part: dead_job_text_table (job_text_get.table)
+/* schema */riverui_dead_job j;
+
+-- name: dead_job_name_list
+-- Kinds and queues, each found by its index: a step from one name to the next.
+with recursive kinds as (
+  (select d.kind as name from /* schema */riverui_dead_job d order by d.kind limit 1)
+  union all
+  select (select d.kind from /* schema */riverui_dead_job d where d.kind > k.name order by d.kind limit 1)
+  from kinds k
+  where k.name is not null
+),
+queues as (
+  (select d.queue as name from /* schema */riverui_dead_job d order by d.queue limit 1)
+  union all
+  select (select d.queue from /* schema */riverui_dead_job d where d.queue > q.name order by d.queue limit 1)
+  from queues q
+  where q.name is not null
+)
+(select 'kind' as what, k.name as name from kinds k where k.name is not null limit :limit::bigint)
+union all
+(select 'queue' as what, q.name as name from queues q where q.name is not null limit :limit::bigint);
+
 -- name: dead_job_row_get
 select j.died_at, j.reason, /* columns: */ j.id /* :columns */
 from /* schema */riverui_dead_job j

@@ -124,6 +124,10 @@ class JobsIndex:
     """This very view: what live refresh asks for, and where actions come back to."""
     search: SearchNote | None
     problem: Problem | None
+    dead_letters_url: str
+    """Discarded jobs that were kept after their retention; empty beside other states, and where
+    the database keeps none.
+    """
     understood_url: str | None
     """Where the address is not understood: the list that is left without what is not."""
     final: bool
@@ -216,12 +220,22 @@ async def _index(
         if page.searched
         else None,
         problem=problem,
+        dead_letters_url=await _dead_letters_url(request, listing),
         understood_url=list_url(request, listing, listing.query()) if listing.problem else None,
         final=not understood,
         matching=None if problem else await _matching(request, listing, page, snapshot),
         actions=_actions(request, listing) if understood else (),
         new_url=new_job_url(request),
     )
+
+
+async def _dead_letters_url(request: Request, listing: Listing) -> str:
+    if (
+        JobState.DISCARDED not in listing.states
+        or not await dashboard(request).dead_letters.there()
+    ):
+        return ""
+    return url(request, "dead_letters.index")
 
 
 def job_table(request: Request, listing: Listing, rows: tuple[JobListRow, ...]) -> JobTable:

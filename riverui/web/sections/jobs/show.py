@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from functools import partial
 from typing import ClassVar
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response
 
 from riverui.actions.explain import explain_row
 from riverui.actions.verbs import JobVerb
@@ -21,9 +21,10 @@ from riverui.domain.jobs import CUT, FAILED, FINALIZED, MOST_NAME, WAITING, JobS
 from riverui.domain.numbers import is_bigint
 from riverui.domain.stored_json import read_object
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
-from riverui.storage.interface import EXPLANATIONS, Executor
+from riverui.storage.interface import DEAD_JOBS, EXPLANATIONS, Executor
 from riverui.storage.interface.params import Field, TextPiece
 from riverui.web.http.context import dashboard
+from riverui.web.http.pieces import PIECE_BYTES, whole_text
 from riverui.web.http.urls import url
 from riverui.web.live import action_notices
 from riverui.web.search import query
@@ -40,11 +41,6 @@ _RAW_FIELDS = ("args", "errors", "job", "metadata", "output")
 """What can be had as text; `job` is the whole row."""
 _ATTEMPT = re.compile(r"-?[0-9]{1,18}")
 """The number of an attempt; rows that others wrote may hold any bigint."""
-_PIECE_BYTES = 4_000_000
-"""Bytes of a text that are in memory at once.
-
-Not less, because for each piece the database writes the whole text anew.
-"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +49,10 @@ class JobsShow:
 
     template: ClassVar[str] = "jobs/show.html"
     fragments: ClassVar[Mapping[str, str]] = {"job": "jobs/_job.html"}
+    raw_route: ClassVar[str] = "jobs.raw"
+    """Where its JSON is to be had whole."""
+    log_route: ClassVar[str] = "jobs.log"
+    """Where the log of an attempt is to be had whole; empty where it is not."""
 
     job: JobShowRow
     steps: tuple[Step, ...]
@@ -106,7 +106,12 @@ async def show(request: Request) -> Response:
     board = dashboard(request)
     job_id = _path_id(request)
     queue = leader = served = explanation = None
-    job, too_large = await _job(request, job_id)
+    try:
+        job, too_large = await _job(request, job_id)
+    except NotFound:
+        if await _is_dead(request, job_id):
+            return RedirectResponse(url(request, "dead_letters.show", id=job_id), status_code=302)
+        raise
     name = job.queue
     explains = EXPLANATIONS in board.driver.capabilities
     if job.state in WAITING and explains:
@@ -187,7 +192,7 @@ async def raw(request: Request) -> Response:
     if field not in _RAW_FIELDS:
         raise NotFound
     missing = f"Job {job_id} not found, or it has no {field}."
-    return await _whole(request, missing, partial(_field_piece, job_id, field))
+    return await whole_text(request, missing, partial(_field_piece, job_id, field))
 
 
 async def log(request: Request) -> Response:
@@ -199,7 +204,7 @@ async def log(request: Request) -> Response:
     if not _ATTEMPT.fullmatch(attempt):
         raise NotFound
     missing = f"Job {job_id} not found, or its attempt {attempt} has no log."
-    return await _whole(request, missing, partial(_log_piece, job_id, int(attempt)))
+    return await whole_text(request, missing, partial(_log_piece, job_id, int(attempt)))
 
 
 async def _job(request: Request, job_id: int) -> tuple[JobShowRow, bool]:
@@ -217,46 +222,22 @@ async def _job(request: Request, job_id: int) -> tuple[JobShowRow, bool]:
     return job, too_large
 
 
-_Piece = Callable[[Executor, int], Awaitable[TextPiece | None]]
-"""Reads the part of a text that begins at that byte; None where there is no such text."""
+async def _is_dead(request: Request, job_id: int) -> bool:
+    """Return whether a job that is not there is kept as a dead letter."""
+    board = dashboard(request)
+    if not await board.dead_letters.there():
+        return False
+    async with board.driver.reading() as executor:
+        letters = DEAD_JOBS.on(executor)
+        return await letters.dead_job_get(job_id, cut=1, lean=True) is not None
 
 
 async def _field_piece(job_id: int, field: str, executor: Executor, start: int) -> TextPiece | None:
-    return await executor.job_text_piece(job_id, field, start=start, size=_PIECE_BYTES)
+    return await executor.job_text_piece(job_id, field, start=start, size=PIECE_BYTES)
 
 
 async def _log_piece(job_id: int, attempt: int, executor: Executor, start: int) -> TextPiece | None:
-    return await executor.job_log_piece(job_id, attempt, start=start, size=_PIECE_BYTES)
-
-
-async def _whole(request: Request, missing: str, read: _Piece) -> Response:
-    """Answer with a text of any length piece by piece, each out of a transaction of its own.
-
-    So neither memory nor a connection is held for whoever reads slowly. A row that changes in
-    between breaks the answer off: it ends before the length that it announced.
-    """
-    board = dashboard(request)
-
-    async def piece(start: int) -> TextPiece | None:
-        async with board.driver.reading(timeout=board.config.action_timeout) as executor:
-            return await read(executor, start)
-
-    first = await piece(0)
-    if first is None:
-        raise NotFound(missing)
-
-    async def pieces() -> AsyncIterator[bytes]:
-        yield first.data
-        sent = len(first.data)
-        while sent < first.size:
-            found = await piece(sent)
-            if found is None or found.version != first.version or not found.data:
-                raise RuntimeError("the job changed while its text was being sent")
-            yield found.data
-            sent += len(found.data)
-
-    headers = {"Content-Length": str(first.size)}
-    return StreamingResponse(pieces(), media_type="text/plain; charset=utf-8", headers=headers)
+    return await executor.job_log_piece(job_id, attempt, start=start, size=PIECE_BYTES)
 
 
 def _path_id(request: Request) -> int:

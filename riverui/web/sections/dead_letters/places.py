@@ -1,0 +1,32 @@
+"""Places in the list of dead letters, as addresses tell them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from riverui.domain.numbers import is_bigint
+from riverui.errors import BadRequest
+from riverui.storage.interface.dead_jobs import DeadJobPlace
+
+_PLACE = re.compile(r"([0-9]{1,18})~(-?[0-9]{1,19})")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def written(place: DeadJobPlace) -> str:
+    """Return a place as text: microseconds since 1970, and the id."""
+    at, job_id = place
+    return f"{(at - _EPOCH) // timedelta(microseconds=1)}~{job_id}"
+
+
+def read(text: str) -> DeadJobPlace | None:
+    """Return the place that a text tells; None for no text. BadRequest for one that tells none."""
+    if not text:
+        return None
+    found = _PLACE.fullmatch(text)
+    if found is None or not is_bigint(int(found[2])):
+        raise BadRequest("This place in the list of dead letters makes no sense.")
+    try:
+        return _EPOCH + timedelta(microseconds=int(found[1])), int(found[2])
+    except OverflowError:
+        raise BadRequest("This place in the list of dead letters makes no sense.") from None
