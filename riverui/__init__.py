@@ -14,17 +14,20 @@ if TYPE_CHECKING:
 
     from riverui import errors as errors, testing as testing
     from riverui.actions.new_jobs import JobInserter
+    from riverui.actions.wait_diagnosis import WaitDiagnosis
     from riverui.contrib.otel import OpenTelemetryPlugin as OpenTelemetryPlugin
     from riverui.domain.dead_jobs import DeadJob
     from riverui.domain.jobs import AttemptError, JobRow, JobState
     from riverui.domain.queues import QueueRow
     from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
+    from riverui.domain.waits import SignalTerm, Term, TimerTerm, Wait, task_finalized_at
     from riverui.engine.args.job_args import JobArgs, JsonArgs, Unique
     from riverui.engine.client import AsyncClient, Client, client_from_context
     from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
     from riverui.engine.dead_letter_methods import DeadLetterListParams, DeadLetterListResult
     from riverui.engine.events import Event, EventKind, JobStats
     from riverui.engine.features.retention import QueueRetention
+    from riverui.engine.features.waits.methods import Signal, SignalList
     from riverui.engine.features.workflows.builder import (
         SyncWorkflow,
         Workflow,
@@ -136,12 +139,19 @@ __all__ = [
     "QueueRow",
     "Retention",
     "Schedule",
+    "Signal",
+    "SignalList",
+    "SignalTerm",
     "StuckJob",
     "StuckResult",
     "SyncClient",
     "SyncWorkflow",
+    "Term",
+    "TimerTerm",
     "Unique",
     "UniqueOpts",
+    "Wait",
+    "WaitDiagnosis",
     "Where",
     "Worker",
     "Workers",
@@ -167,14 +177,17 @@ __all__ = [
     "resumable_step_cursor",
     "resumable_step_cursor_sync",
     "resumable_step_sync",
+    "task_finalized_at",
 ]
 
 _PLACES = {
     "web.config": "DashboardConfig",
+    "actions.wait_diagnosis": "WaitDiagnosis",
     "domain.dead_jobs": "DeadJob",
     "domain.jobs": "AttemptError JobRow JobState",
     "domain.queues": "QueueRow",
     "domain.schedules": "CronSchedule NeverSchedule PeriodicInterval Schedule",
+    "domain.waits": "SignalTerm Term TimerTerm Wait task_finalized_at",
     "engine.args.job_args": "JobArgs JsonArgs Unique",
     "engine.client": "AsyncClient Client client_from_context",
     "engine.config": "ClientConfig NO_LIMIT QueueConfig",
@@ -185,6 +198,7 @@ _PLACES = {
     "engine.dead_letter_methods": "DeadLetterListParams DeadLetterListResult",
     "engine.events": "Event EventKind JobStats",
     "engine.features.retention": "QueueRetention",
+    "engine.features.waits.methods": "Signal SignalList",
     "engine.features.workflows.builder": "SyncWorkflow Workflow WorkflowMap WorkflowTask",
     "engine.hooks": "DoInner Hook Metric Middleware Plugin",
     "engine.insert.insert_opts": "InsertManyParams InsertOpts InsertRequest UniqueOpts",

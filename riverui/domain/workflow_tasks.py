@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from riverui.domain.stored_json import UnreadableJson, read_json, write_json
+from riverui.domain.stored_json import UnreadableJson, read_json
+from riverui.domain.waits import WAIT_KEY, Wait
 from riverui.errors import InsertError
 
 MARK = "riverui:workflow"
 """The metadata key by which jobs are known as tasks of riverui's own workflows. Its value is an
-object: `ignored`, `wait`, `parent`, each only where there is something to tell. The keys that River
+object: `ignored`, `parent`, each only where there is something to tell. The keys that River
 UI reads stand beside it.
 """
 MARKED = f'"{MARK}"'
@@ -66,8 +67,6 @@ def task_metadata(spec: TaskSpec) -> dict[str, Any]:
     own: dict[str, Any] = {}
     if spec.ignored:
         own["ignored"] = spec.ignored
-    if spec.wait is not None:
-        own["wait"] = read_json(spec.wait)
     if spec.parent is not None:
         own["parent"] = spec.parent
     keys: dict[str, Any] = {
@@ -78,6 +77,8 @@ def task_metadata(spec: TaskSpec) -> dict[str, Any]:
     }
     if spec.workflow_name:
         keys["workflow_name"] = spec.workflow_name
+    if spec.wait is not None:
+        keys[WAIT_KEY] = read_json(spec.wait)
     return keys
 
 
@@ -112,6 +113,6 @@ def task_of(metadata: str) -> TaskSpec | None:
         deps=tuple(deps),
         workflow_name=texts[2],
         ignored=own.get("ignored", ""),
-        wait=write_json(own["wait"]) if own.get("wait") is not None else None,
+        wait=None if keys.get(WAIT_KEY) is None else Wait.from_object(keys[WAIT_KEY]).to_json(),
         parent=parent,
     )

@@ -21,6 +21,7 @@ from riverui.engine.config import ClientConfig, QueueConfig
 from riverui.engine.dead_letter_methods import DeadLetterMethods
 from riverui.engine.events import EventKind, Events, Subscription
 from riverui.engine.feature_list import features_of
+from riverui.engine.features.waits.methods import WaitMethods
 from riverui.engine.features.workflows.methods import WorkflowMethods
 from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.lead.elector import ElectionTimes
@@ -64,7 +65,7 @@ _MOST_HOST_BYTES = 60
 """Of a client's id, so that there is room for the time: River's figure."""
 
 
-class Client(InsertMethods, AdminMethods, DeadLetterMethods, WorkflowMethods):
+class Client(InsertMethods, AdminMethods, DeadLetterMethods, WorkflowMethods, WaitMethods):
     """A client of one River database.
 
     `database` is a URL, a psycopg AsyncConnectionPool (never closed from here) or a Driver; None

@@ -92,6 +92,8 @@ class ClientConfig:
     """Allows workflows where River Pro's tables are, which its own clients use: none may work
     there.
     """
+    workflow_timer_poller_interval: timedelta = timedelta(seconds=1)
+    """How often the leader looks at waits of workflows whose signals came or whose timers fire."""
 
     # Working
     job_timeout: timedelta = _MINUTE
@@ -152,6 +154,11 @@ class ClientConfig:
             raise ConfigError(f"id must have 1 to {_MOST_ID_CHARACTERS} characters.")
         _check_span("fetch_cooldown", self.fetch_cooldown, least=_MILLISECOND)
         _check_span("fetch_poll_interval", self.fetch_poll_interval, least=_MILLISECOND)
+        _check_span(
+            "workflow_timer_poller_interval",
+            self.workflow_timer_poller_interval,
+            least=_MILLISECOND,
+        )
         _check_span(
             "heartbeat_interval",
             self.heartbeat_interval,

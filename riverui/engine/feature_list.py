@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from riverui.engine.config import ClientConfig
 from riverui.engine.features.dead_letters import DeadLetters
 from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
+from riverui.engine.features.waits.feature import WorkflowWaits
 from riverui.engine.features.workflows.feature import Workflows
 from riverui.engine.pilot import Feature
 
@@ -20,6 +21,7 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
     if config.fetch_only_known_kinds and config.workers is not None:
         yield FetchOnlyKnownKinds(config.workers)
     yield Workflows(beside_pro=config.workflows_beside_pro)
+    yield WorkflowWaits(interval=config.workflow_timer_poller_interval)
     if config.dead_letter.enabled:
         # The innermost: finished jobs are removed by its statement.
         yield DeadLetters(config.dead_letter)

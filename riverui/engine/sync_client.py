@@ -20,6 +20,7 @@ from riverui.domain.ulid import ulid
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.config import ClientConfig
 from riverui.engine.feature_list import features_of
+from riverui.engine.features.waits.methods import Signal, SignalMethods, SignalOpts
 from riverui.engine.features.workflows.builder import IgnoredDeps, SyncWorkflow
 from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
@@ -141,6 +142,35 @@ class SyncClient:
         )
         return SyncWorkflow(id or ulid(self._clock()), name, ignored=ignored).bound(self)
 
+    def workflow_signal(
+        self,
+        id: str,
+        key: str,
+        payload: Any = None,
+        *,
+        attempt: int | None = None,
+        idempotency_key: str | None = None,
+        source: Any = None,
+    ) -> Signal:
+        """Tell a workflow something; see the asyncio client's `workflow_signal`."""
+        given = SignalOpts(attempt=attempt, idempotency_key=idempotency_key, source=source)
+        return _run(self._inserts.workflow_signal(id, key, payload, **given))
+
+    def workflow_signal_tx(
+        self,
+        tx: object,
+        id: str,
+        key: str,
+        payload: Any = None,
+        *,
+        attempt: int | None = None,
+        idempotency_key: str | None = None,
+        source: Any = None,
+    ) -> Signal:
+        """Tell a workflow something when the transaction commits; see insert_tx."""
+        given = SignalOpts(attempt=attempt, idempotency_key=idempotency_key, source=source)
+        return _run(self._inserts.workflow_signal_tx(tx, id, key, payload, **given))
+
     def job_complete_tx(self, tx: object, job: Job[Any]) -> None:
         """Complete the job that a synchronous worker is at, inside its transaction: see
         `job_complete_tx`.
@@ -171,7 +201,7 @@ class SyncClient:
         self.close()
 
 
-class _Inserts(InsertMethods):
+class _Inserts(InsertMethods, SignalMethods):
     """The asyncio client's inserts on a synchronous driver, as coroutines that never wait."""
 
     def __init__(

@@ -157,3 +157,13 @@ def test_a_good_wait_passes() -> None:
         TimerTerm("c", after=timedelta(1), since=task_finalized_at("y")),
     ]
     check_wait(Wait("a && (b || !c)", terms), ["x", "y"])
+
+
+def test_a_process_that_is_not_asked_ends_and_another_begins() -> None:
+    with Expressions(ExpressionLimits(idle_seconds=0.05)) as expressions:
+        for _ in range(2):
+            assert expressions.evaluate_now(["true"], ["{}"]).values == [[True]]
+            until = time.monotonic() + 20
+            while expressions.running:
+                assert time.monotonic() < until
+                time.sleep(0.01)

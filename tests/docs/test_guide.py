@@ -21,6 +21,7 @@ GUIDE = (
     "batching",
     "periodic",
     "workflows",
+    "workflow-waits",
     "operating",
     "extending",
     "testing",

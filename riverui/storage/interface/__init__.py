@@ -58,6 +58,7 @@ from riverui.storage.interface.server import SERVER, ServerExecutor
 from riverui.storage.interface.suggestions import SUGGESTIONS, SuggestionExecutor
 from riverui.storage.interface.sync_driver import SyncDriver, SyncExecutor
 from riverui.storage.interface.transactions import TRANSACTION_STATUS, TransactionStatusExecutor
+from riverui.storage.interface.waits import WAITS, WaitExecutor
 from riverui.storage.interface.workflows import WORKFLOWS, WorkflowExecutor
 from riverui.storage.interface.working import WORKING, WorkingDriver
 
@@ -87,6 +88,7 @@ __all__ = [
     "SERVER",
     "SUGGESTIONS",
     "TRANSACTION_STATUS",
+    "WAITS",
     "WORKFLOWS",
     "WORKING",
     "AdminExecutor",
@@ -125,6 +127,7 @@ __all__ = [
     "SyncExecutor",
     "Transaction",
     "TransactionStatusExecutor",
+    "WaitExecutor",
     "WorkflowExecutor",
     "WorkingDriver",
     "missing",
@@ -139,6 +142,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     CANDIDATES,
     CLIENTS,
     OWN_WORKFLOWS,
+    WAITS,
     WORKFLOWS,
     SUGGESTIONS,
     ESTIMATES,

@@ -20,6 +20,8 @@ class WorkflowTables(NamedTuple):
     own: bool
     pro: bool
     """River Pro's."""
+    waits: bool = False
+    """What signals and waits need."""
 
 
 class WorkflowInsertParams(NamedTuple):

@@ -40,6 +40,7 @@ from riverui.storage.postgres.own.marks import Marks
 from riverui.storage.postgres.own.operations import Operations
 from riverui.storage.postgres.own.rollups import Rollups
 from riverui.storage.postgres.own.sequences import Sequences
+from riverui.storage.postgres.own.waits import Waits
 from riverui.storage.postgres.own.workflows import OwnWorkflows
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class OptionalOperations(
     Operations,
     Sequences,
     OwnWorkflows,
+    Waits,
 ):
     """What other databases may lack: the Protocols behind the capabilities."""
 
@@ -142,7 +144,8 @@ if TYPE_CHECKING:
         interface.ServerExecutor,
         interface.SuggestionExecutor,
         interface.TransactionStatusExecutor,
+        interface.WaitExecutor,
         interface.WorkflowExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 23
+        return (executor,) * 24

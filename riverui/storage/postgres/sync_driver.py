@@ -29,6 +29,7 @@ from riverui.storage.interface.own_workflows import (
     WorkflowInsertParams,
     WorkflowTables,
 )
+from riverui.storage.interface.waits import WAITS, SignalInserted, SignalInsertParams
 from riverui.storage.options import Watch
 from riverui.storage.postgres.client_timeout import hang_up
 from riverui.storage.postgres.engine.job_insert import insert_many, insert_many_fast
@@ -37,7 +38,7 @@ from riverui.storage.postgres.engine.job_work import set_state_many
 from riverui.storage.postgres.errors import refused, translate, translate_foreign
 from riverui.storage.postgres.foreign_transactions import sync_connection_of
 from riverui.storage.postgres.limits import LIMITS
-from riverui.storage.postgres.own import workflows
+from riverui.storage.postgres.own import waits, workflows
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.sessions import is_closed_by_server
@@ -65,7 +66,7 @@ class _SyncConnection(Protocol):
 class PostgresSyncExecutor:
     """The operations of SyncExecutor, on a connection of some library."""
 
-    capabilities: Collection[Capability[Any]] = frozenset({OWN_WORKFLOWS})
+    capabilities: Collection[Capability[Any]] = frozenset({OWN_WORKFLOWS, WAITS})
 
     def __init__(
         self,
@@ -118,6 +119,10 @@ class PostgresSyncExecutor:
     def workflow_task_settle_many(self, job_ids: Sequence[int]) -> TaskMoves:
         """Take in what had ended before; see OwnWorkflowExecutor."""
         return self._drive(workflows.task_settle_many(job_ids, schema=self._schema))
+
+    def workflow_signal_insert(self, params: SignalInsertParams) -> SignalInserted | None:
+        """Keep a signal; see WaitExecutor."""
+        return self._drive(waits.signal_insert(params, schema=self._schema))
 
     def _drive(self, steps: Steps[_T]) -> _T:
         """Run an operation's statements; return what it returns. See Statements._drive."""

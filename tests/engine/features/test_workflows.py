@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 import psycopg
 import pytest
 
+from riverui.domain.waits import SignalTerm, Wait
 from riverui.engine.client import Client
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.sync_client import SyncClient
@@ -317,10 +319,11 @@ async def test_a_task_may_have_something_of_its_own_to_wait_for(
     workflow.add("second", Step(), deps=[first])
     workflow.add("third", Step())
     jobs = workflow.prepare()
+    wait = json.loads(Wait("approved", [SignalTerm("approved", "approval")]).to_json())
     for job in jobs[1:]:
         assert job.insert_opts is not None
         assert job.insert_opts.metadata is not None
-        job.insert_opts.metadata["riverui:workflow"]["wait"] = {"expr": "approved"}
+        job.insert_opts.metadata["river:workflow_wait"] = wait
     results = {each.job.metadata_dict["task"]: each.job for each in await client.insert_many(jobs)}
     assert [row.state.value for row in results.values()] == ["available", "pending", "pending"]
     await shop.in_state(results["first"].id, "completed")
@@ -333,7 +336,7 @@ async def test_a_task_may_have_something_of_its_own_to_wait_for(
         assert sorted(job_id for job_id, _ in moves.staged) == sorted(ids[:2])
     assert set((await shop.ended()).values()) == {"completed"}
     rows = await shop.rows("select wait from riverui_workflow_task where name = 'second'")
-    assert rows[0]["wait"] == {"expr": "approved"}
+    assert rows[0]["wait"] == wait
 
 
 async def test_a_workflow_that_is_none(shop: Workshop) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
+from riverui.actions.expressions import check_wait
 from riverui.domain.dag import (
     MOST_TASK_NAME,
     MOST_WORKFLOW_ID,
@@ -15,6 +16,7 @@ from riverui.domain.dag import (
     in_order,
     shown,
 )
+from riverui.domain.waits import Wait
 from riverui.domain.workflow_tasks import TaskSpec, TaskState, ignored_letters, task_metadata
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
@@ -95,11 +97,13 @@ class WorkflowBuilder:
         insert_opts: InsertOpts | None = None,
         *,
         deps: Deps = (),
+        wait: Wait | None = None,
         ignore_cancelled_deps: bool | None = None,
         ignore_discarded_deps: bool | None = None,
         ignore_deleted_deps: bool | None = None,
     ) -> WorkflowTask:
-        """Add a task that waits for `deps`: tasks or their names, also of ones added later.
+        """Add a task that waits for `deps`: tasks or their names, also of ones added later; and
+        then for what `wait` says.
 
         What is ignored of them counts as success; None leaves it to the workflow.
         DuplicateTaskError for a name that another task has.
@@ -111,7 +115,9 @@ class WorkflowBuilder:
             ignore_cancelled_deps, ignore_discarded_deps, ignore_deleted_deps
         )
         task = WorkflowTask(name, _names(deps))
-        self._tasks[name] = _Added(task, args, insert_opts, letters)
+        if wait is not None:
+            check_wait(wait, task.deps)
+        self._tasks[name] = _Added(task, args, insert_opts, letters, wait)
         return task
 
     def map(
@@ -165,6 +171,7 @@ class WorkflowBuilder:
             deps=added.task.deps,
             workflow_name=self.name,
             ignored=added.ignored,
+            wait=None if added.wait is None else added.wait.to_json(),
             parent=self._parent,
         )
         opts = added.insert_opts or InsertOpts()
@@ -174,7 +181,7 @@ class WorkflowBuilder:
             )
         metadata = {**(opts.metadata or {}), **task_metadata(spec)}
         return InsertManyParams(
-            added.args, replace(opts, metadata=metadata, pending=bool(spec.deps))
+            added.args, replace(opts, metadata=metadata, pending=bool(spec.deps or spec.wait))
         )
 
     def _inserted(self) -> None:
@@ -189,6 +196,7 @@ class _Added:
     args: JobArgs
     insert_opts: InsertOpts | None
     ignored: str
+    wait: Wait | None
 
 
 class _Inserts(Protocol):

@@ -25,6 +25,7 @@ from riverui.storage.interface.own_workflows import (
     TaskMoves,
     WorkflowInsertParams,
 )
+from riverui.storage.interface.waits import MISSING
 
 _STATES = {
     JobState.CANCELLED: TaskState.CANCELLED,
@@ -73,6 +74,8 @@ class Workflows(Feature):
             return await do_inner(batch)
         _check(spec for _, spec in specs)
         part = await self._part(executor)
+        if any(spec.wait for _, spec in specs) and not (await part.workflow_tables()).waits:
+            raise SchemaMissing(MISSING)
         begun = {
             spec.workflow_id: WorkflowInsertParams(
                 spec.workflow_id, spec.workflow_name, spec.parent

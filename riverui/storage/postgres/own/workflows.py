@@ -26,7 +26,7 @@ _BEFORE = Fragment("workflow_moved_by_ends", resolved=Fragment("workflow_resolve
 def tables() -> Steps[WorkflowTables]:
     """Return which tables there are; see OwnWorkflowExecutor."""
     row = (yield Statement(Fragment("workflow_tables", {}))).first()
-    return WorkflowTables(own=row.own, pro=row.pro)
+    return WorkflowTables(own=row.own, pro=row.pro, waits=row.waits)
 
 
 def begin_many(workflows: Sequence[WorkflowInsertParams]) -> Steps[Sequence[str]]:

@@ -5,7 +5,8 @@
 
 -- name: workflow_tables
 select to_regclass('/* schema */riverui_workflow_task') is not null as own,
-  to_regclass('/* schema */river_workflow') is not null as pro;
+  to_regclass('/* schema */river_workflow') is not null as pro,
+  to_regclass('/* schema */riverui_workflow_signal') is not null as waits;
 
 -- name: workflow_begin_many
 -- The update changes nothing; it locks the row.

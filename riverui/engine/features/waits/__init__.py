@@ -1,0 +1,1 @@
+"""Waits of workflows: tasks that wait for signals, timers and conditions."""

@@ -1,0 +1,190 @@
+"""Looks at the waits that are due, and lets tasks be worked whose wait is over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from riverui.actions import signals, waits
+from riverui.actions.expressions import Expressions
+from riverui.domain.waits import Wait, evidence, time_text
+from riverui.engine.lead.maintenance.service import ServiceContext
+from riverui.errors import ExpressionsUnavailable, WaitInvalid
+from riverui.storage.interface import OWN_WORKFLOWS, WAITS, OwnTablesExecutor
+from riverui.storage.interface.own_tables import OWN_TABLES
+from riverui.storage.interface.waits import SIGNAL_TABLE, WaitDep, WaitFacts, WaitRow, WaitUpdate
+
+_CLAIMED = 100
+"""Waits that are looked at together: their statements take milliseconds, one look at most a
+second or two.
+"""
+_LEASE = timedelta(minutes=1)
+"""Until a wait is due again whose look was never finished, as its leader died."""
+_AGAIN = timedelta(hours=1)
+"""Until a wait is looked at without a reason: the safety net for signals that did not make it
+due, as their transactions saw an older state of the database.
+"""
+_UNREADABLE = timedelta(minutes=5)
+"""Until a wait is looked at again that cannot be evaluated here: somebody has to mend it first."""
+_GATHERED = 16_000_000
+"""Bytes of signals that are held at once; waits beyond are looked at in the next batch."""
+_TABLE_ROUNDS = 30
+"""Rounds until it is asked again whether the table is there."""
+
+
+class WaitEvaluator:
+    """Looks at waits that are due: those that began, were signalled, or have a timer that fires.
+
+    Nothing else is read, however many tasks wait.
+    """
+
+    name = "workflow waits"
+
+    def __init__(self, context: ServiceContext, *, interval: timedelta) -> None:
+        self.interval = interval
+        self._context = context
+        self._expressions = Expressions()
+        self._there = False
+        self._ask_in = 0
+        """Rounds until it is asked whether the table is there."""
+
+    async def run_once(self) -> int:
+        """Look at all that is due; return how many tasks may be worked now."""
+        staged = 0
+        if not await self._ready():
+            return staged
+        while True:
+            async with self._context.executor() as executor:
+                rows = await WAITS.on(executor).workflow_wait_claim(lease=_LEASE, limit=_CLAIMED)
+            if rows:
+                looked, moved = await self._look(rows)
+                staged += moved
+            if len(rows) < _CLAIMED or not looked:
+                break
+        return staged
+
+    def close(self) -> None:
+        """End the process that evaluates expressions."""
+        self._expressions.close()
+
+    async def _ready(self) -> bool:
+        if self._there:
+            return True
+        if self._ask_in > 0:
+            self._ask_in -= 1
+            return False
+        self._ask_in = _TABLE_ROUNDS
+        async with self._context.executor() as executor:
+            if WAITS in executor.capabilities:
+                own: OwnTablesExecutor = OWN_TABLES.on(executor)
+                self._there = SIGNAL_TABLE.name in await own.own_table_list()
+        return self._there
+
+    async def _look(self, rows: Sequence[WaitRow]) -> tuple[int, int]:
+        """Look at waits; return how many were looked at, and how many are over."""
+        gathered, updates, left = await self._gather(rows)
+        over: set[int] = set()
+        for row, found in gathered:
+            try:
+                look = await waits.look(self._expressions, found)
+            except ExpressionsUnavailable as error:
+                updates.append(_broken(row, found.facts, str(error)))
+                continue
+            updates.append(_update(row, look))
+            if look.over:
+                over.add(row.job_id)
+        if updates:
+            async with self._context.transaction() as tx:
+                part, own = WAITS.on(tx), OWN_WORKFLOWS.on(tx)
+                await own.workflow_lock_by_job(sorted(each.row.job_id for each in updates))
+                written = await part.workflow_wait_update_many(updates)
+                over &= set(written)
+                if over:
+                    await own.workflow_stage(sorted(over))
+        if left:
+            async with self._context.executor() as executor:
+                await WAITS.on(executor).workflow_wait_due(left)
+        return len(updates), len(over)
+
+    async def _gather(
+        self, rows: Sequence[WaitRow]
+    ) -> tuple[list[tuple[WaitRow, waits.Gathered]], list[WaitUpdate], list[WaitRow]]:
+        """Read what the waits are about; return that, those that cannot be read, and those that
+        have to be looked at later.
+        """
+        gathered: list[tuple[WaitRow, waits.Gathered]] = []
+        updates: list[WaitUpdate] = []
+        left: list[WaitRow] = []
+        async with self._context.transaction() as tx:
+            part = WAITS.on(tx)
+            quiet = set(await part.workflow_wait_quiet([row.workflow_id for row in rows]))
+            keys = [_key(row) for row in rows if row.workflow_id in quiet]
+            facts = {_key(found): found for found in await part.workflow_wait_facts(keys)}
+            readable: list[tuple[WaitRow, Wait]] = []
+            for row in rows:
+                known = facts.get(_key(row))
+                if known is None:
+                    left.append(row)
+                    continue
+                try:
+                    readable.append((row, signals.wait_of(row)))
+                except WaitInvalid as error:
+                    updates.append(_broken(row, known, str(error)))
+            about = [_key(row) for row, wait in readable if waits.needs_deps(wait)]
+            deps: dict[tuple[str, str], list[WaitDep]] = {}
+            for dep in await part.workflow_wait_dep_list(about):
+                deps.setdefault((dep.workflow_id, dep.task), []).append(dep)
+            size = 0
+            for row, wait in readable:
+                if size > _GATHERED:
+                    left.append(row)
+                    continue
+                found = await waits.gather(
+                    part, row, wait, facts[_key(row)], deps.get(_key(row), [])
+                )
+                size += found.size
+                gathered.append((row, found))
+        return gathered, updates, left
+
+
+def _key(row: WaitRow | WaitFacts) -> tuple[str, str]:
+    return row.workflow_id, row.name
+
+
+def _broken(row: WaitRow, facts: WaitFacts, error: str) -> WaitUpdate:
+    progress = waits.Progress.of(row.progress, facts.attempt)
+    return WaitUpdate(
+        row,
+        waits.Progress(facts.attempt, progress.signals, progress.matched, error[:500]).to_json(),
+        facts.now + _UNREADABLE,
+    )
+
+
+def _update(row: WaitRow, look: waits.Look) -> WaitUpdate:
+    facts, wait = look.gathered.facts, look.gathered.wait
+    state = None
+    if look.over:
+        told = waits.waiting_state(wait, facts, look.fires) | {
+            "resolved_at": time_text(facts.now),
+            "result": evidence(
+                wait,
+                look.results,
+                look.progress.signals,
+                attempt=facts.attempt,
+                as_of=facts.now,
+            ),
+        }
+        state = json.dumps(told, ensure_ascii=False)
+    elif waits.is_first(row, facts):
+        state = json.dumps(waits.waiting_state(wait, facts, look.fires), ensure_ascii=False)
+    return WaitUpdate(row, look.progress.to_json(), _due_at(look, look.fires), state)
+
+
+def _due_at(look: waits.Look, fires: Mapping[str, datetime | None]) -> datetime:
+    """Return when a wait is to be looked at next, unless it is signalled before."""
+    now = look.gathered.facts.now
+    if look.gathered.more:
+        return now
+    ahead = [at.astimezone(UTC) for at in fires.values() if at is not None and at > now]
+    return min([now + _AGAIN, *ahead])

@@ -1,0 +1,180 @@
+-- Signals that workflows are sent, and the waits of their tasks. Who sends a signal holds the workflow's turn up to the
+-- end of the transaction, so that signals can be read in the order of their ids, and none comes late.
+
+-- name: workflow_signal_turn
+select to_regclass('/* schema */riverui_workflow_signal') is not null as there,
+  pg_advisory_xact_lock(
+    hashtextextended(concat(coalesce(:schema::text, current_schema()), '.riverui_workflow_signal.', :id::text), 0)
+  ) as locked;
+
+-- name: workflow_signal_begin
+-- The workflow's attempt, and the signal that has the idempotency key.
+select w.attempt, s.id, s.key, s.created_at, s.payload::text as payload, s.source::text as source,
+  coalesce(s.key = :key::text and s.payload = :payload::text::jsonb, false) as same
+from /* schema */riverui_workflow w
+left join /* schema */riverui_workflow_signal s
+  on s.workflow_id = w.id and s.attempt = w.attempt and s.idempotency_key = :idempotency_key::text
+where w.id = :id::text;
+
+-- name: workflow_signal_insert
+-- Tasks that are due already are looked at anyway.
+with inserted as (
+  insert into /* schema */riverui_workflow_signal as s (
+    workflow_id, attempt, key, payload, source, idempotency_key, bytes
+  )
+  values (
+    :id::text, :attempt::int, :key::text, :payload::text::jsonb, :source::text::jsonb, :idempotency_key::text,
+    octet_length(:payload::text) + octet_length(:source::text)
+  )
+  returning s.id, s.attempt, s.key, s.created_at, s.payload::text as payload, s.source::text as source
+),
+due as (
+  update /* schema */riverui_workflow_task t
+  set wait_due_at = clock_timestamp()
+  where t.workflow_id = :id::text and t.state = 'wait' and t.wait_due_at > clock_timestamp()
+    and jsonb_path_exists(t.wait, '$.terms[*] ? (@.signal_key == $key)', jsonb_build_object('key', :key::text))
+)
+select i.id, i.attempt, i.key, i.created_at, i.payload, i.source from inserted i;
+
+-- name: own_workflow_signal_list
+-- One key after the other, each in the order of its index.
+select u.attempt, u.created_at, u.id, u.key, u.payload::text as payload, u.source::text as source
+from (
+  select p.*, sum(p.bytes) over (order by p.id /* desc */) - p.bytes as before
+  from (
+    select s.attempt, s.created_at, s.id, s.key, s.payload, s.source, s.bytes
+    from unnest(:keys::text::text[]) as k (key)
+    cross join lateral (
+      select s.* from /* schema */riverui_workflow_signal s
+      where s.workflow_id = :id::text and s.attempt = :attempt::bigint and s.key = k.key
+        and (:cursor_id::bigint = 0 or /* beyond: */ s.id > :cursor_id::bigint /* :beyond */)
+      order by s.id /* desc */
+      limit :limit::bigint
+    ) s
+    order by s.id /* desc */
+    limit :limit::bigint
+  ) p
+) u
+where u.before < coalesce(:size::bigint, 9223372036854775807)
+order by u.id /* desc */;
+
+-- part: own_workflow_signal_before (own_workflow_signal_list.beyond)
+s.id < :cursor_id::bigint;
+
+-- part: wait_columns (workflow_wait_get.columns)
+t.workflow_id, t.name, t.job_id, t.state, t.wait::text as wait, t.wait_progress::text as progress,
+t.wait_changes as changes, t.wait_due_at as due_at;
+
+-- name: workflow_wait_get
+select /* columns: */ t.job_id /* :columns */
+from /* schema */riverui_workflow_task t
+where t.workflow_id = :id::text and t.name = :task::text and t.wait is not null;
+
+-- name: workflow_wait_claim
+with due as materialized (
+  select o.workflow_id, o.name
+  from /* schema */riverui_workflow_task o
+  where o.state = 'wait' and o.wait_due_at <= clock_timestamp()
+  order by o.wait_due_at
+  limit :limit::bigint
+  for no key update skip locked
+)
+update /* schema */riverui_workflow_task t
+set wait_due_at = clock_timestamp() + make_interval(secs => :lease::float8)
+from due d
+where t.workflow_id = d.workflow_id and t.name = d.name
+returning /* columns: */ t.job_id /* :columns */;
+
+-- name: workflow_wait_quiet
+select u.id
+from unnest(:ids::text::text[]) as u (id)
+where pg_try_advisory_xact_lock(
+  hashtextextended(concat(coalesce(:schema::text, current_schema()), '.riverui_workflow_signal.', u.id), 0)
+);
+
+-- name: workflow_wait_facts
+select t.workflow_id, t.name, w.name as workflow_name, w.attempt, w.created_at,
+  greatest(
+    t.created_at, w.retried_at,
+    (
+      select max(d.ended_at)
+      from /* schema */riverui_workflow_edge e
+      join /* schema */riverui_workflow_task d on d.workflow_id = e.workflow_id and d.name = e.dependency
+      where e.workflow_id = t.workflow_id and e.task = t.name
+    )
+  ) as started_at,
+  clock_timestamp() as now
+from unnest(:ids::text::text[], :names::text::text[]) as u (id, name)
+join /* schema */riverui_workflow w on w.id = u.id
+join /* schema */riverui_workflow_task t on t.workflow_id = u.id and t.name = u.name;
+
+-- name: workflow_wait_dep_list
+-- An output counts by its size; those beyond the size of all together are left out.
+select p.workflow_id, p.task, p.name, p.state, p.ended_at,
+  case when sum(coalesce(octet_length(p.output), 0)) over (partition by p.workflow_id, p.task order by p.name)
+    <= :size::bigint then p.output end as output
+from (
+  select e.workflow_id, e.task, d.name, d.state, d.ended_at,
+    case when pg_column_size(j.metadata) <= :size::bigint and jsonb_typeof(j.metadata) = 'object'
+      then (j.metadata -> 'output')::text end as output
+  from unnest(:ids::text::text[], :names::text::text[]) as u (id, name)
+  join /* schema */riverui_workflow_edge e on e.workflow_id = u.id and e.task = u.name
+  join /* schema */riverui_workflow_task d on d.workflow_id = e.workflow_id and d.name = e.dependency
+  left join /* schema */river_job j on j.id = d.job_id
+  limit :limit::bigint
+) p;
+
+-- name: workflow_wait_update_many
+-- What a signal has made due meanwhile stays due.
+with given as materialized (
+  select u.id, u.name, u.changes, u.lease, u.progress, u.due_at, u.state
+  from unnest(
+    :ids::text::text[], :names::text::text[], :changes::text::bigint[], :leases::text::timestamptz[],
+    :progress::text::text[], :due_ats::text::timestamptz[], :states::text::text[]
+  ) as u (id, name, changes, lease, progress, due_at, state)
+),
+changed as (
+  update /* schema */riverui_workflow_task t
+  set wait_progress = g.progress::jsonb, wait_changes = t.wait_changes + 1,
+    wait_due_at = case when t.wait_due_at = g.lease then g.due_at else t.wait_due_at end
+  from given g
+  where t.workflow_id = g.id and t.name = g.name and t.wait_changes = g.changes and t.state = 'wait'
+  returning t.job_id, g.state
+),
+jobs as (
+  update /* schema */river_job j
+  set metadata = j.metadata || jsonb_build_object('river:workflow_wait_state', c.state::jsonb)
+  from changed c
+  where j.id = c.job_id and c.state is not null and (j.state = 'pending') is true
+    and jsonb_typeof(j.metadata) = 'object'
+)
+select c.job_id from changed c order by c.job_id;
+
+-- name: workflow_wait_due
+update /* schema */riverui_workflow_task t
+set wait_due_at = clock_timestamp()
+from unnest(:ids::text::text[], :names::text::text[], :leases::text::timestamptz[]) as u (id, name, lease)
+where t.workflow_id = u.id and t.name = u.name and t.wait_due_at = u.lease and t.state = 'wait'
+returning t.job_id;
+
+-- name: workflow_wait_reset
+with reset as (
+  update /* schema */riverui_workflow_task t
+  set wait_due_at = 'epoch', wait_progress = '{}', wait_changes = t.wait_changes + 1
+  where t.workflow_id = :id::text and t.wait is not null
+  returning t.job_id
+)
+update /* schema */river_job j
+set metadata = j.metadata - 'river:workflow_wait_state'
+from reset r
+where j.id = r.job_id and jsonb_typeof(j.metadata) = 'object' and j.metadata ? 'river:workflow_wait_state'
+returning j.id;
+
+-- name: workflow_signal_delete_many
+delete from /* schema */riverui_workflow_signal s
+where s.id in (
+  select o.id from /* schema */riverui_workflow_signal o
+  where o.workflow_id = any(:ids::text::text[])
+  limit :limit::bigint
+)
+returning s.id;
