@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
     from riverui.engine.dead_letter_methods import DeadLetterListParams, DeadLetterListResult
     from riverui.engine.events import Event, EventKind, JobStats
+    from riverui.engine.features.encryption import Encryption
     from riverui.engine.features.retention import QueueRetention
     from riverui.engine.features.waits.methods import Signal, SignalList
     from riverui.engine.features.workflows.builder import (
@@ -107,6 +108,7 @@ __all__ = [
     "DeadLetterListParams",
     "DeadLetterListResult",
     "DoInner",
+    "Encryption",
     "ErrorResult",
     "Event",
     "EventKind",
@@ -197,6 +199,7 @@ _PLACES = {
     ),
     "engine.dead_letter_methods": "DeadLetterListParams DeadLetterListResult",
     "engine.events": "Event EventKind JobStats",
+    "engine.features.encryption": "Encryption",
     "engine.features.retention": "QueueRetention",
     "engine.features.waits.methods": "Signal SignalList",
     "engine.features.workflows.builder": "SyncWorkflow Workflow WorkflowMap WorkflowTask",

@@ -148,6 +148,10 @@ class ArgsError(RiveruiError, ValueError):
     """The job args cannot be written as JSON, or read from it."""
 
 
+class DecryptionError(RiveruiError, ValueError):
+    """The job's args are encrypted, and cannot be decrypted."""
+
+
 class InsertError(RiveruiError, ValueError):
     """The job cannot be inserted with these options."""
 

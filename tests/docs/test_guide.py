@@ -19,6 +19,7 @@ GUIDE = (
     "inserting",
     "writing-workers",
     "batching",
+    "encryption",
     "periodic",
     "workflows",
     "workflow-waits",

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from riverui.domain.names import MOST_KIND_CHARACTERS
+from riverui.domain.sealed_args import OpenedArgs
 from riverui.engine.args import gojson
 from riverui.engine.args.decoding import parse, reader
 from riverui.engine.args.fields import KIND, StructKind, Unique, fields_of, per_type, struct_kind
@@ -201,8 +202,16 @@ def decoder(cls: Any) -> Callable[[str], Any]:
     def decode(text: str) -> Any:
         try:
             return read(text)
-        except (Unfit, ValueError) as error:
-            raise ArgsError(f"the args do not fit {cls.__name__}: {error}") from error
+        except Exception as error:
+            if isinstance(text, OpenedArgs):
+                # What is wrong may quote what was encrypted, and would be stored with the job.
+                raise ArgsError(
+                    f"the args do not fit {cls.__name__}; as they were encrypted, it is not told"
+                    " how"
+                ) from None
+            if isinstance(error, Unfit | ValueError):
+                raise ArgsError(f"the args do not fit {cls.__name__}: {error}") from error
+            raise
 
     return decode
 
