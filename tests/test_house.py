@@ -239,6 +239,7 @@ def test_only_these_modules_make_markup() -> None:
             "run_bars",
             "tables",
             "time_chart",
+            "workflow_graph",
         )
     }
     makers = [

@@ -19,8 +19,9 @@ from starlette.responses import PlainTextResponse, Response
 from riverui.actions.health import health_report
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot, PartsPilot
-from riverui.storage.interface import DEAD_JOBS, Driver
+from riverui.storage.interface import DEAD_JOBS, WORKFLOW_PAGES, Driver
 from riverui.storage.interface.dead_jobs import DEAD_JOB_TABLE
+from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.web import assets
 from riverui.web.api import routes as api
 from riverui.web.api.time_limits import ApiTimeLimits
@@ -147,6 +148,9 @@ def build_app(
             limits=limits.operations,
             times=limits.operation_times,
         ),
+        own_tables={
+            WORKFLOW_TABLE.name: OwnTableWatch(driver, WORKFLOW_TABLE, WORKFLOW_PAGES, clock=clock)
+        },
         parts=KeptParts(),
         periodic=KeptReading(
             partial(read_histories, driver), seconds=limits.periodic_seconds, clock=clock
@@ -180,10 +184,12 @@ def build_app(
         dashboard.shared_operations.watch()
         figures.watch()
         loading = asyncio.create_task(render.load_templates(dashboard.environment))
+        asking = asyncio.create_task(_ask_tables(dashboard))
         try:
             yield
         finally:
             loading.cancel()
+            asking.cancel()
             await dashboard.close()
             if close_driver:
                 await driver.close()
@@ -197,6 +203,12 @@ def build_app(
     )
     app.state.dashboard = dashboard
     return app
+
+
+async def _ask_tables(dashboard: Dashboard) -> None:
+    """Ask which tables there are, for the navigation of the first page."""
+    for watch in dashboard.own_tables.values():
+        await watch.there()
 
 
 async def robots(request: Request) -> Response:

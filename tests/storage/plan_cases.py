@@ -44,6 +44,7 @@ from tests.storage.plan_case import (
     Call,
     Case,
 )
+from tests.storage.workflow_plans import workflow_cases
 
 ROWS = 200_000
 """Jobs in the table: as many as make a scan of it stand out from what an index reads."""
@@ -643,4 +644,10 @@ def _old(before: datetime) -> JobDeleteBeforeParams:
     )
 
 
-CASES = {**dict(_cases()), **dict(_api_cases()), **client_cases(ROWS), **figure_cases()}
+CASES = {
+    **dict(_cases()),
+    **dict(_api_cases()),
+    **client_cases(ROWS),
+    **figure_cases(),
+    **workflow_cases(),
+}

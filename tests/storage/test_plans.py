@@ -26,6 +26,7 @@ from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
 from tests.storage.plan_case import PKEY, Case
 from tests.storage.plan_cases import CASES, ROWS
+from tests.storage.workflow_plans import WORKFLOW
 
 Statement = tuple[str, str, Sequence[Any]]
 
@@ -49,6 +50,7 @@ def big_database_url(admin_url: str, template_database: str) -> Iterator[str]:
         RawCursor(connection).execute(text.encode(), [ROWS])
         connection.execute(PRO_TABLES)
         connection.execute(OWN_TABLES)
+        connection.execute(WORKFLOW.encode())
         connection.execute("insert into river_workflow (id) values ('w')")
         # Keys behind whose heads, some of them ended, two jobs wait.
         connection.execute(

@@ -59,6 +59,7 @@ from riverui.storage.interface.suggestions import SUGGESTIONS, SuggestionExecuto
 from riverui.storage.interface.sync_driver import SyncDriver, SyncExecutor
 from riverui.storage.interface.transactions import TRANSACTION_STATUS, TransactionStatusExecutor
 from riverui.storage.interface.waits import WAITS, WaitExecutor
+from riverui.storage.interface.workflow_pages import WORKFLOW_PAGES, WorkflowPageExecutor
 from riverui.storage.interface.workflows import WORKFLOWS, WorkflowExecutor
 from riverui.storage.interface.working import WORKING, WorkingDriver
 
@@ -90,6 +91,7 @@ __all__ = [
     "TRANSACTION_STATUS",
     "WAITS",
     "WORKFLOWS",
+    "WORKFLOW_PAGES",
     "WORKING",
     "AdminExecutor",
     "BenchmarkExecutor",
@@ -129,6 +131,7 @@ __all__ = [
     "TransactionStatusExecutor",
     "WaitExecutor",
     "WorkflowExecutor",
+    "WorkflowPageExecutor",
     "WorkingDriver",
     "missing",
 ]
@@ -144,6 +147,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     OWN_WORKFLOWS,
     WAITS,
     WORKFLOWS,
+    WORKFLOW_PAGES,
     SUGGESTIONS,
     ESTIMATES,
     EXPLANATIONS,

@@ -26,6 +26,7 @@ from riverui.storage.postgres.browse.pro import Pro
 from riverui.storage.postgres.browse.progress import ProgressStatements
 from riverui.storage.postgres.browse.queues import QueueStatements
 from riverui.storage.postgres.browse.server import ServerStatements
+from riverui.storage.postgres.browse.workflows import WorkflowPages
 from riverui.storage.postgres.engine.candidates import Candidates
 from riverui.storage.postgres.engine.indexes import Indexes
 from riverui.storage.postgres.engine.job_upkeep import JobUpkeep
@@ -69,6 +70,7 @@ class OptionalOperations(
     FigureStatements,
     PeriodicRuns,
     Pro,
+    WorkflowPages,
     Indexes,
     ServerStatements,
     Marks,
@@ -146,6 +148,7 @@ if TYPE_CHECKING:
         interface.TransactionStatusExecutor,
         interface.WaitExecutor,
         interface.WorkflowExecutor,
+        interface.WorkflowPageExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 24
+        return (executor,) * 25

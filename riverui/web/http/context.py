@@ -70,6 +70,8 @@ class Dashboard:
     """Those of this process alone."""
     shared_operations: SharedOperations
     """Those that every dashboard of the database sees, where it has the table for them."""
+    own_tables: Mapping[str, OwnTableWatch]
+    """Tables of riverui's own without which a section has nothing to show, by name."""
     parts: KeptParts
     """Parts of pages that were drawn lately."""
     periodic: KeptReading[PeriodicHistories]
@@ -101,6 +103,10 @@ class Dashboard:
         await self.counts.close()
         await self.error_groups.close()
         await self.figures.close()
+
+    def has_table(self, name: str) -> bool:
+        """Return whether a table of riverui's own is known to be there; True for no name."""
+        return not name or self.own_tables[name].known
 
     async def operation_store(self) -> OperationStore:
         """Return where operations are kept just now."""

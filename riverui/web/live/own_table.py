@@ -38,6 +38,11 @@ class OwnTableWatch:
         self._there = False
         self._asked = float("-inf")
 
+    @property
+    def known(self) -> bool:
+        """Whether it was there when the database was last asked."""
+        return self._there
+
     async def there(self) -> bool:
         """Return whether it is there, as far as the database has told."""
         if self._possible and self._clock() - self._asked >= self._seconds:

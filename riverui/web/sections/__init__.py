@@ -28,13 +28,13 @@ SECTIONS: tuple[Section, ...] = (
     queues.SECTION,
     kinds.SECTION,
     periodic.SECTION,
+    workflows.SECTION,
     dead_letters.SECTION,
     errors.SECTION,
     workers.SECTION,
     operations.SECTION,
     about.SECTION,
     marks.SECTION,
-    workflows.SECTION,
     river_ui.SECTION,
 )
 """In the order of the navigation. The first one's list is where people without another aim go."""

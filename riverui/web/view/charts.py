@@ -94,6 +94,13 @@ class Icons:
             f'<svg class="icon" aria-hidden="true"><use href="{self._sprite}#{name}"/></svg>'
         )
 
+    def within(self, name: str, x: float, y: float, size: float) -> Markup:
+        """Return a picture at a place of a larger drawing."""
+        return trusted(
+            f'<svg class="icon" x="{x:.1f}" y="{y:.1f}" width="{size}" height="{size}"'
+            f' aria-hidden="true"><use href="{self._sprite}#{name}"/></svg>'
+        )
+
     def state_icon(self, state: str) -> Markup:
         """Return a state as a picture alone, in its colour."""
         return trusted(

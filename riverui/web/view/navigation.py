@@ -15,6 +15,8 @@ class NavEntry:
     right: str
     icon: str
     """Name of a symbol in static/icons.svg."""
+    table: str = ""
+    """The table of riverui's own without which there is nothing to show, and no entry."""
     keys: str = ""
     """Keys that lead there, one after the other, such as `g j`."""
 

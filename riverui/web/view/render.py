@@ -28,7 +28,16 @@ from riverui.web.http.request_context import request_context
 from riverui.web.http.urls import here, url
 from riverui.web.live import notices
 from riverui.web.live.notices import Notice
-from riverui.web.view import charts, format as shown, job_table, long_text, tables, time_chart
+from riverui.web.view import (
+    charts,
+    format as shown,
+    job_table,
+    long_text,
+    tables,
+    time_chart,
+    workflow_graph,
+    workflow_words,
+)
 from riverui.web.view.compiled_templates import CompiledTemplates
 from riverui.web.view.histogram import histogram
 from riverui.web.view.job_table import JobTable
@@ -140,6 +149,10 @@ def _job_rows(table: JobTable) -> Iterator[str]:
     return job_table.draw_rows(table, _CONTEXT.get())
 
 
+def _workflow_graph(view: workflow_graph.GraphView) -> str:
+    return workflow_graph.graph(view, _CONTEXT.get().icons)
+
+
 def _table(table: Table[Any]) -> str:
     return tables.draw(table, _CONTEXT.get())
 
@@ -188,6 +201,7 @@ def environment() -> Environment:
         "slot_bar": charts.slot_bar,
         "stacked_bar": charts.stacked_bar,
         "state_icons": charts.STATE_ICONS,
+        "task_icons": workflow_words.TASK_ICONS,
         "sparkline": time_chart.sparkline,
         "time_chart": time_chart.time_chart,
     }
@@ -204,6 +218,7 @@ def environment() -> Environment:
         "static": _static,
         "table": _table,
         "url": _url,
+        "workflow_graph": _workflow_graph,
     }
     return env
 
@@ -302,7 +317,7 @@ def _shell(request: Request, *, whole: bool) -> Shell:
                 keys=entry.keys,
             )
             for section, entry in board.navigation.items()
-            if whole and access.may(entry.right)
+            if whole and access.may(entry.right) and board.has_table(entry.table)
         ),
         env_name=config.env_name,
         env_color=config.env_color or "grey",

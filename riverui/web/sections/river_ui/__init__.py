@@ -15,13 +15,5 @@ SECTION = Section(
             "GET", "/periodic-jobs", "river_ui.periodic_jobs", "jobs.read", redirects.periodic_jobs
         ),
         GuardedRoute("GET", "/settings", "river_ui.settings", SIGNED_IN, redirects.settings),
-        GuardedRoute("GET", "/workflows", "river_ui.workflows", "jobs.read", redirects.workflows),
-        GuardedRoute(
-            "GET",
-            "/workflows/{id:river_rest}",
-            "river_ui.workflow",
-            "jobs.read",
-            redirects.workflow,
-        ),
     ),
 )

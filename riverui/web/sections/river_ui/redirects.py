@@ -46,27 +46,6 @@ async def periodic_jobs(request: Request) -> Response:
     )
 
 
-async def workflows(request: Request) -> Response:
-    """Lead to all jobs, as no search finds those of all workflows."""
-    return _told(
-        request,
-        url(request, "jobs.index"),
-        "There is no page for workflows yet: this is the list of all jobs.",
-        "The search metadata.workflow_id:ID finds the jobs of one workflow, "
-        "and GET /api/pro/workflows lists them all.",
-    )
-
-
-async def workflow(request: Request) -> Response:
-    """Lead to the jobs of a workflow."""
-    of_workflow = query.contains(Field.METADATA, "workflow_id", request.path_params["id"])
-    return _told(
-        request,
-        jobs_url(request, (of_workflow,)),
-        "There is no page for workflows yet: these are the jobs of this one.",
-    )
-
-
 def _told(request: Request, where: str, title: str, *details: str) -> Response:
     response = RedirectResponse(where, status_code=302)
     notices.keep(request, response, Notice(level="info", title=title, details=details))

@@ -1,11 +1,28 @@
-"""River Pro's workflows, periodic jobs and producers."""
+"""Workflows: their pages, and River Pro's part of the API."""
 
 from __future__ import annotations
 
+from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
+from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.workflows import api
+from riverui.web.sections.workflows import api, index, show
+from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
     name="workflows",
+    navigation=NavEntry(
+        label="Workflows",
+        route="workflows.index",
+        right="jobs.read",
+        icon="workflow",
+        table=WORKFLOW_TABLE.name,
+        keys="g f",
+    ),
+    routes=(
+        GuardedRoute("GET", "/workflows", "workflows.index", "jobs.read", index.index),
+        GuardedRoute(
+            "GET", "/workflows/{id:river_queue}", "workflows.show", "jobs.read", show.show
+        ),
+    ),
     api=api.ENDPOINTS,
 )

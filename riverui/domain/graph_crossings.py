@@ -1,0 +1,24 @@
+"""Counts how often the edges of a drawing cross."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+
+
+def crossings(
+    rows: Sequence[Sequence[int]], behind: Sequence[Sequence[int]], place: Sequence[float]
+) -> int:
+    """Return how many pairs of edges between neighbouring columns cross. `rows` are the columns in
+    their order, `behind` what each node leads to, `place` where each stands in its column.
+    """
+    found = 0
+    for row in rows:
+        ends: list[float] = []
+        for node in row:
+            targets = [place[target] for target in behind[node]]
+            # All that began further up and ends further down than this one crosses it.
+            found += sum(len(ends) - bisect_right(ends, target) for target in targets)
+            for target in targets:
+                insort(ends, target)
+    return found

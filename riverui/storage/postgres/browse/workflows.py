@@ -1,0 +1,208 @@
+"""Workflows of riverui's own tables, as pages and programs read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from riverui.domain.jobs import FINALIZED, JobTextRow
+from riverui.domain.workflow_pages import (
+    DELETED,
+    TASK_STATES,
+    TaskNeighbour,
+    TaskPlace,
+    WorkflowGraph,
+    WorkflowPageList,
+    WorkflowPageParams,
+    WorkflowPageRow,
+    WorkflowTaskRow,
+)
+from riverui.storage.postgres.browse.job_texts import JOB_TEXT_COLUMNS, TASK_LIMITS, job_text_row
+from riverui.storage.postgres.job_list.filters import is_storable
+from riverui.storage.postgres.statements import Statements
+from riverui.storage.sql import Fragment
+
+_CAP = 5_000
+"""Tasks of a workflow that a list counts: a page of workflows takes a tenth of a second then."""
+_CAP_ONE = 20_000
+"""The same on the page of one workflow."""
+_WINDOW = 5_000
+"""Workflows that a search by name or id looks at: some milliseconds."""
+_KIND_WINDOW = 300
+"""Workflows that a search by kind looks at, each with _KIND_TASKS."""
+_KIND_TASKS = 100
+"""Tasks of each, whose jobs are looked up one by one."""
+_TASKS = 10_000
+"""Jobs of a workflow that a program gets."""
+_NAME_LENGTH = 200
+"""Characters of a kind: a page shows no more."""
+_NEIGHBOURS = 5_000
+"""Neighbours of a task that are counted."""
+_ENDED = frozenset(state.value for state in FINALIZED) | {DELETED}
+
+
+class WorkflowPages(Statements):
+    """Operations on workflows."""
+
+    async def workflow_page_list(self, params: WorkflowPageParams) -> WorkflowPageList:
+        """Return one page of workflows by keyset; see WorkflowPageExecutor."""
+        if not all(map(is_storable, (params.after, params.match, params.kind))):
+            return WorkflowPageList(rows=(), after="")
+        values: dict[str, Any] = {"after": params.after, "limit": params.limit, "cap": _CAP + 1}
+        slots = {}
+        window = params.limit + 1
+        if params.active is not None:
+            slots["active"] = Fragment(
+                "workflow_page_active" if params.active else "workflow_page_ended"
+            )
+        if params.kind:
+            given = {"kind": params.kind, "kind_tasks": _KIND_TASKS}
+            slots["match"] = Fragment("workflow_page_kind", given)
+            window = _KIND_WINDOW
+        elif params.match:
+            slots["match"] = Fragment("workflow_page_match", {"match": params.match})
+            window = _WINDOW
+        found = await self._rows("workflow_page_list", {**values, "window": window}, **slots)
+        records = found.records()
+        first = records[0]
+        rows = [_workflow(row, _CAP) for row in records if row.id is not None]
+        searched = bool(params.kind or params.match)
+        more = first.looked_at == window
+        after = ""
+        if len(rows) == params.limit and (searched or more):
+            after = rows[-1].id
+        elif searched and more:
+            after = first.last_seen
+        return WorkflowPageList(
+            rows=rows, after=after, looked_at=first.looked_at if searched and more else None
+        )
+
+    async def workflow_page_get(self, id: str) -> WorkflowPageRow | None:
+        """Return one workflow with its tasks counted, or None."""
+        if not is_storable(id):
+            return None
+        row = await self._row(
+            "workflow_page_list",
+            {"after": "", "limit": 1, "window": 1, "cap": _CAP_ONE + 1},
+            active=Fragment("workflow_page_id", {"id": id}),
+        )
+        return None if row.id is None else _workflow(row, _CAP_ONE)
+
+    async def workflow_graph_get(
+        self, id: str, *, tasks: int = 10_000, edges: int = 20_000
+    ) -> WorkflowGraph:
+        """Return the tasks of a workflow by name, and its edges, so many at most."""
+        if not is_storable(id):
+            return WorkflowGraph(tasks=(), edges=(), complete=True)
+        found = await self._rows(
+            "workflow_graph_task_list",
+            {"id": id, "limit": tasks + 1, "name_length": _NAME_LENGTH},
+        )
+        joined = await self._rows("workflow_graph_edge_list", {"id": id, "limit": edges + 1})
+        return WorkflowGraph(
+            tasks=[_task(row) for row in found.records()[:tasks]],
+            edges=[(dependency, task) for dependency, task in joined[:edges]],
+            complete=len(found) <= tasks and len(joined) <= edges,
+        )
+
+    async def workflow_place_get(
+        self, *, job_id: int | None = None, id: str = "", name: str = "", most: int = 20
+    ) -> TaskPlace | None:
+        """Return the place of a job, or of the task of that name, in its workflow."""
+        if job_id is not None:
+            found = await self._row("workflow_place_get", {"job_id": job_id, "cap": _NEIGHBOURS})
+        elif is_storable(id) and is_storable(name):
+            by_name = Fragment("workflow_place_by_name", {"id": id, "name": name})
+            found = await self._row("workflow_place_get", {"cap": _NEIGHBOURS}, task=by_name)
+        else:
+            return None
+        if found is None:
+            return None
+        values = {
+            "id": found.workflow_id,
+            "name": found.name,
+            "most": most,
+            "cap": _NEIGHBOURS,
+            "name_length": _NAME_LENGTH,
+        }
+        deps = await self._rows("workflow_neighbour_list", values)
+        dependents = await self._rows(
+            "workflow_neighbour_list",
+            values,
+            other=Fragment("workflow_task_name"),
+            own=Fragment("workflow_dependency_name"),
+        )
+        return TaskPlace(
+            **found._asdict(),
+            deps=[_neighbour(row) for row in deps.records()],
+            dependents=[_neighbour(row) for row in dependents.records()],
+        )
+
+    async def workflow_page_job_list(self, id: str) -> Sequence[JobTextRow]:
+        """Return the jobs of a workflow by id, 10,000 at most."""
+        if not is_storable(id):
+            return []
+        rows = await self._rows(
+            "workflow_page_job_list",
+            {"id": id, "limit": _TASKS, **TASK_LIMITS},
+            **JOB_TEXT_COLUMNS,
+        )
+        tasks = [job_text_row(row, TASK_LIMITS) for row in rows.records()]
+        return [task for task in tasks if task is not None]
+
+
+def _workflow(row: Any, cap: int) -> WorkflowPageRow:
+    counts = {
+        state: number
+        for state, number in json.loads(row.counts or "{}").items()
+        if state in TASK_STATES
+    }
+    return WorkflowPageRow(
+        id=row.id,
+        name=row.name,
+        attempt=row.attempt,
+        created_at=row.created_at,
+        open=row.open,
+        ended_at=row.ended_at,
+        cancelled_at=row.cancelled_at,
+        retried_at=row.retried_at,
+        counts=counts,
+        counted=sum(counts.values()) <= cap,
+    )
+
+
+def _task(row: Any) -> WorkflowTaskRow:
+    state = _state(row.task_state, row.job_state)
+    return WorkflowTaskRow(
+        name=row.name,
+        job_id=row.job_id,
+        state=state,
+        kind=row.kind or "",
+        waits_for=row.waits_for,
+        waits_for_terms=row.task_state == "wait",
+        attempt=row.attempt or 0,
+        max_attempts=row.max_attempts or 0,
+        staged_at=row.staged_at,
+        attempted_at=row.attempted_at,
+        scheduled_at=row.scheduled_at,
+        ended_at=(row.finalized_at or row.ended_at) if state in _ENDED else None,
+    )
+
+
+def _neighbour(row: Any) -> TaskNeighbour:
+    return TaskNeighbour(
+        name=row.name,
+        job_id=row.job_id,
+        state=_state(row.task_state, row.job_state),
+        kind=row.kind or "",
+    )
+
+
+def _state(task: str, job: str | None) -> str:
+    """Return what a task is shown as: its job's state, and how it ended where the job is gone. A
+    state that a later River has added is shown as pending.
+    """
+    if job is not None:
+        return job if job in TASK_STATES else "pending"
+    return task if task in _ENDED else DELETED

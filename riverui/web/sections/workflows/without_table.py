@@ -1,0 +1,44 @@
+"""Where addresses of workflows lead on a database without riverui's tables for them."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from riverui.storage.interface import OWN_TABLES, WORKFLOW_PAGES
+from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
+from riverui.storage.interface.params import Field
+from riverui.web.http.context import dashboard
+from riverui.web.http.urls import url
+from riverui.web.live import notices
+from riverui.web.live.notices import Notice
+from riverui.web.search import query
+from riverui.web.search.addresses import jobs_url
+
+
+def workflows(request: Request) -> Response:
+    """Lead to all jobs, as no search finds those of all workflows."""
+    return _told(
+        request,
+        url(request, "jobs.index"),
+        "There is no page for workflows yet: this is the list of all jobs.",
+        "The search metadata.workflow_id:ID finds the jobs of one workflow, "
+        "and GET /api/pro/workflows lists them all.",
+    )
+
+
+def workflow(request: Request, id: str) -> Response:
+    """Lead to the jobs of a workflow."""
+    return _told(
+        request,
+        jobs_url(request, (query.contains(Field.METADATA, "workflow_id", id),)),
+        "There is no page for workflows yet: these are the jobs of this one.",
+    )
+
+
+def _told(request: Request, where: str, title: str, *details: str) -> Response:
+    response = RedirectResponse(where, status_code=302)
+    if {WORKFLOW_PAGES, OWN_TABLES}.issubset(dashboard(request).driver.capabilities):
+        details += (f"The pages come with {WORKFLOW_TABLE.missing}: run {WORKFLOW_TABLE.remedy}.",)
+    notices.keep(request, response, Notice(level="info", title=title, details=details))
+    return response

@@ -1,0 +1,214 @@
+"""The pages of workflows: the list, the graph, the task that is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+
+from tests.own_tables import OWN_TABLES
+from tests.web.html import Element, parse
+from tests.web.stand_ins import browser
+from tests.workflows import DIAMOND, fan, workflow
+
+Connection = AsyncConnection[dict[str, Any]]
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+async def own(connection: Connection) -> Connection:
+    """Return a connection to a database with riverui's own tables."""
+    await connection.execute(OWN_TABLES)
+    return connection
+
+
+@pytest.fixture
+async def pages(own: Connection, app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
+    """Yield a browser for a dashboard whose database has the tables."""
+    async with browser(app) as client:
+        yield client
+
+
+async def shown(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
+    answer = await client.get(path)
+    assert answer.status_code == status, answer.text[:500]
+    return parse(answer.text)
+
+
+def names(page: Element) -> list[str]:
+    return [
+        row.one(class_="c-main").all("a")[0].text
+        for row in page.one(id="workflows-list").one("tbody").all("tr")
+    ]
+
+
+async def test_the_list_tells_how_far_each_is(pages: httpx2.AsyncClient, own: Connection) -> None:
+    await workflow(own, DIAMOND, id="w1", name="Order 42")
+    await workflow(own, {"a": ("discarded", ()), "b": ("cancelled", ("a",))}, id="w2")
+    page = await shown(pages, "/workflows")
+    assert names(page) == ["w2", "Order 42"]
+    second = page.one(id="workflow-2")
+    assert second.one(class_="c-status").text == "active"
+    assert second.one(class_="c-progress").one("svg").attributes["aria-label"] == (
+        "2 completed, 1 pending, 1 running"
+    )
+    assert "2 of 4 done" in second.text
+    first = page.one(id="workflow-1")
+    assert (first.one(class_="c-status").text, "2 failed" in first.text) == ("failed", True)
+    assert second.link("Order 42") == "/workflows/w1"
+
+
+async def test_the_list_is_searched_filtered_and_paged(
+    pages: httpx2.AsyncClient, own: Connection
+) -> None:
+    for n in range(23):
+        state = "completed" if n % 2 else "running"
+        await workflow(own, {"a": (state, ())}, id=f"w{n:02}", name=f"Order {n}")
+    page = await shown(pages, "/workflows")
+    assert names(page)[:2] == ["Order 22", "Order 21"]
+    older = await shown(pages, page.link("Older"))
+    assert names(older) == ["Order 2", "Order 1", "Order 0"]
+    assert older.link("First") == "/workflows"
+    found = await shown(pages, "/workflows?match=order+1&state=active")
+    assert names(found) == [f"Order {n}" for n in (18, 16, 14, 12, 10)]
+    assert found.link("Ended") == "/workflows?match=order+1&state=inactive"
+    assert names(await shown(pages, "/workflows?match=kind:step"))[0] == "Order 22"
+    nothing = await shown(pages, "/workflows?match=kind:other")
+    assert "No such workflow" in nothing.text
+    # As River UI's own addresses have it.
+    assert (await pages.get("/workflows?limit=40&state=inactive")).status_code == 200
+    for wrong in ("state=some", "sort=name", "state=active&state=inactive"):
+        assert (await pages.get(f"/workflows?{wrong}")).status_code == 400
+
+
+async def test_without_workflows_it_says_how_one_is_made(pages: httpx2.AsyncClient) -> None:
+    page = await shown(pages, "/workflows")
+    assert "No workflows yet" in page.text
+    assert 'client.workflow(name="Order 42")' in page.text
+
+
+async def test_the_navigation_has_them_where_there_is_a_table(
+    app: Starlette, connection: Connection
+) -> None:
+    async with browser(app) as client:
+        assert not (await shown(client, "/")).all("a", href="/workflows")
+        answer = await client.get("/workflows")
+        assert answer.headers["location"] == "/jobs"
+        page = await shown(client, "/jobs")
+        assert "migration 008 of the line riverui" in page.one(id="notices").text
+        await connection.execute(OWN_TABLES)
+        app.state.dashboard.own_tables["riverui_workflow"].ask_again()
+        assert (await shown(client, "/")).all("a", href="/workflows")
+        assert (await client.get("/workflows")).status_code == 200
+
+
+async def test_a_workflow_is_drawn(pages: httpx2.AsyncClient, own: Connection) -> None:
+    made = await workflow(own, DIAMOND, id="w1", name="Order 42")
+    page = await shown(pages, "/workflows/w1")
+    boxes = page.all("a", class_="wf-box")
+    assert [box.one(class_="wf-name").text for box in boxes] == ["charge", "pack", "read", "ship"]
+    assert boxes[1].attributes["href"] == "/workflows/w1?task=pack"
+    assert boxes[1].attributes["id"] == f"task-{made['pack']}"
+    assert "s-running" in boxes[1].attributes["class"]
+    assert boxes[3].one("title").text == "ship: pending, waits for 1 task"
+    assert len(page.all("path", class_="wf-line")) == 4
+    listed = page.one(id="wf-list").one("tbody").all("tr")
+    assert [row.all("a")[0].text for row in listed] == ["pack", "ship", "charge", "read"]
+    assert page.one(id="workflow").attributes["data-final"] == "0"
+    await shown(pages, "/workflows/nowhere", 404)
+
+
+async def test_the_task_that_is_looked_at(pages: httpx2.AsyncClient, own: Connection) -> None:
+    made = await workflow(own, DIAMOND, id="w1", name="Order 42")
+    for address in ("task=ship", f"selected={made['ship']}"):
+        page = await shown(pages, f"/workflows/w1?{address}")
+        task = page.one(id="wf-task")
+        assert task.one("h3").text.endswith("ship")
+        assert "It waits for pack (running)." in task.text
+        assert task.link(f"#{made['ship']}") == f"/jobs/{made['ship']}"
+        assert task.link("pack") == "/workflows/w1?task=pack"
+        (box,) = page.all("a", class_="on")
+        assert box.attributes["aria-current"] == "true"
+    assert "No task waits for it." in task.text
+    assert "no such task" in (await shown(pages, "/workflows/w1?task=x")).one(id="wf-task").text
+
+
+async def test_like_tasks_are_one_box(pages: httpx2.AsyncClient, own: Connection) -> None:
+    await fan(own, 998, id="fan", name="Scan")
+    page = await shown(pages, "/workflows/fan")
+    boxes = page.all("a", class_="wf-box")
+    assert [box.one(class_="wf-name").text for box in boxes] == ["join", "998 × page", "split"]
+    assert boxes[1].one("title").text == "998 × page: 798 of 998 done, 1 failed"
+    each = await shown(pages, page.link("Each task"))
+    assert len(each.all("a", class_="wf-box")) == 1_000
+    one = await shown(pages, "/workflows/fan?task=page-0997")
+    task = one.one(id="wf-task")
+    assert "998 × page" in task.text
+    assert task.one("details").all("a")[0].text == "page-0997"
+    assert len(one.all("a", class_="on")) == 1
+    further = await shown(pages, page.link("Further"))
+    assert "101–200 of 1,000" in further.one(id="wf-list").text
+    failed = await shown(pages, page.link("Discarded"))
+    assert [row.all("a")[0].text for row in failed.one(id="wf-list").one("tbody").all("tr")] == [
+        "page-0997"
+    ]
+
+
+async def test_names_out_of_jobs_are_never_markup(
+    pages: httpx2.AsyncClient, own: Connection
+) -> None:
+    odd = ["' onload='x", '"><img src=x>', "\u202eback", "שלום", "n" * 200, "a/b?c#d&e"]
+    tasks: dict[str, tuple[str, list[str]]] = {HOSTILE: ("completed", [])}
+    tasks |= {name: ("pending", [HOSTILE]) for name in odd}
+    identity = '../"><b>/\n~'
+    await workflow(
+        own,
+        tasks,
+        id=identity,
+        name=HOSTILE,
+        jobs={name: {"kind": HOSTILE} for name in tasks},
+    )
+    found = await shown(pages, "/workflows")
+    address = found.one(id="workflow-1").all("a")[0].attributes["href"]
+    for name in tasks:
+        answer = await pages.get(f"{address}?task={quote(name)}")
+        assert answer.status_code == 200
+        assert "<script>alert" not in answer.text
+        assert "<img src=x" not in answer.text
+        assert "\u202e" not in answer.text
+        page = parse(answer.text)
+        assert not [each for each in page.walk() if "onload" in each.attributes]
+        assert len(page.all("a", class_="on")) == 1
+    for box in page.all("a", class_="wf-box"):
+        link = await shown(pages, box.attributes["href"])
+        assert len(link.all("a", class_="on")) == 1
+
+
+async def test_addresses_that_make_no_sense(pages: httpx2.AsyncClient, own: Connection) -> None:
+    await workflow(own, DIAMOND, id="w1")
+    for wrong in ("zoom=7", "show=some", "each=2", "from=x", "from=-1", "page=2"):
+        assert (await pages.get(f"/workflows/w1?{wrong}")).status_code == 400, wrong
+    for fine in ("zoom=fit", "zoom=150", "show=running", "from=900", "selected=x"):
+        assert (await pages.get(f"/workflows/w1?{fine}")).status_code == 200, fine
+
+
+async def test_edges_that_make_no_sense_are_drawn_all_the_same(
+    pages: httpx2.AsyncClient, own: Connection
+) -> None:
+    await workflow(own, {"a": ("pending", ["b", "a", "gone"]), "b": ("pending", ["a"])}, id="w")
+    page = await shown(pages, "/workflows/w?task=a")
+    assert len(page.all("a", class_="wf-box")) == 2
+
+
+async def test_a_workflow_whose_jobs_are_gone(pages: httpx2.AsyncClient, own: Connection) -> None:
+    await workflow(own, {"a": ("completed", ()), "b": ("running", ("a",))}, id="w")
+    await own.execute("delete from river_job")
+    page = await shown(pages, "/workflows/w?task=a")
+    assert "is gone" in page.one(id="wf-task").text
+    (second,) = (box for box in page.all("a", class_="wf-box") if "s-deleted" in str(box))
+    assert second.one("title").text == "b: deleted, deleted"
