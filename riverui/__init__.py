@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         InsertManyParams,
         InsertOpts,
         InsertRequest,
+        SequenceOpts,
         UniqueOpts,
     )
     from riverui.engine.job_lists import (
@@ -141,6 +142,7 @@ __all__ = [
     "QueueRow",
     "Retention",
     "Schedule",
+    "SequenceOpts",
     "Signal",
     "SignalList",
     "SignalTerm",
@@ -204,7 +206,9 @@ _PLACES = {
     "engine.features.waits.methods": "Signal SignalList",
     "engine.features.workflows.builder": "SyncWorkflow Workflow WorkflowMap WorkflowTask",
     "engine.hooks": "DoInner Hook Metric Middleware Plugin",
-    "engine.insert.insert_opts": "InsertManyParams InsertOpts InsertRequest UniqueOpts",
+    "engine.insert.insert_opts": (
+        "InsertManyParams InsertOpts InsertRequest SequenceOpts UniqueOpts"
+    ),
     "engine.job_lists": (
         "JobDeleteManyParams JobListCursor JobListOrder JobListParams JobListResult"
     ),

@@ -88,6 +88,10 @@ class ClientConfig:
     """Leaves jobs of other kinds to other clients, so that Go and Python can share a queue."""
     poll_only: bool = False
     """No LISTEN: for poolers in transaction mode."""
+    sequences_beside_pro: bool = False
+    """Allows sequences where River Pro's table of them is, which its own clients use: none may work
+    there.
+    """
     workflows_beside_pro: bool = False
     """Allows workflows where River Pro's tables are, which its own clients use: none may work
     there.
@@ -142,6 +146,8 @@ class ClientConfig:
     dead_letter: DeadLetterConfig = field(default_factory=DeadLetterConfig)
     """Keeps discarded jobs after their retention; off unless given."""
     job_cleaner_timeout: timedelta = timedelta(seconds=30)
+    sequence_scheduler_interval: timedelta = timedelta(seconds=1)
+    """Between two looks of the leader at sequences that nobody else has moved on."""
     reindexer_schedule: Schedule | None = None
     """Daily at midnight UTC unless given."""
     reindexer_index_names: Sequence[str] | None = None
@@ -166,6 +172,9 @@ class ClientConfig:
             or_no_limit=True,
         )
         _check_span("job_stuck_threshold", self.job_stuck_threshold)
+        _check_span(
+            "sequence_scheduler_interval", self.sequence_scheduler_interval, least=_MILLISECOND
+        )
         _check_span("job_cleaner_timeout", self.job_cleaner_timeout, least=_MILLISECOND)
         if self.soft_stop_timeout is not None:
             _check_span("soft_stop_timeout", self.soft_stop_timeout)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from riverui.engine.config import ClientConfig
 from riverui.engine.features.dead_letters import DeadLetters
 from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
+from riverui.engine.features.sequences.feature import Sequences
 from riverui.engine.features.waits.feature import WorkflowWaits
 from riverui.engine.features.workflows.feature import Workflows
 from riverui.engine.pilot import Feature
@@ -22,6 +23,9 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
         yield FetchOnlyKnownKinds(config.workers)
     yield Workflows(beside_pro=config.workflows_beside_pro)
     yield WorkflowWaits(interval=config.workflow_timer_poller_interval)
+    yield Sequences(
+        interval=config.sequence_scheduler_interval, beside_pro=config.sequences_beside_pro
+    )
     if config.dead_letter.enabled:
         # The innermost: finished jobs are removed by its statement.
         yield DeadLetters(config.dead_letter)

@@ -23,6 +23,7 @@ GUIDE = (
     "periodic",
     "workflows",
     "workflow-waits",
+    "sequences",
     "operating",
     "extending",
     "testing",

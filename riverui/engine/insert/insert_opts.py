@@ -33,6 +33,24 @@ class UniqueOpts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SequenceOpts:
+    """Which jobs run one at a time, in the order of their insertion (River Pro's SequenceOpts):
+    those of the same kind, unless told otherwise.
+    """
+
+    by_args: bool | Sequence[str] | None = False
+    """True: only jobs with equal args. A list: with equal values of these top-level keys."""
+    by_queue: bool = False
+    """Whether each queue has a sequence of its own."""
+    exclude_kind: bool = False
+    """Whether jobs of other kinds are in the sequence too; needs one of the others beside it."""
+    continue_on_cancelled: bool = False
+    """Whether the next job runs when this one was cancelled; otherwise the sequence halts."""
+    continue_on_discarded: bool = False
+    """The same for a job that has failed for good."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class InsertOpts:
     """How to insert a job; None leaves it to the args' own `insert_opts()`, then to the client."""
 
@@ -48,6 +66,10 @@ class InsertOpts:
     """Up to 64 characters: a–z, 0–9, and single `_`, `-` or `|` between them."""
     scheduled_at: datetime | None = None
     """An aware datetime; a job scheduled for the past waits for the scheduler as well."""
+    sequence: SequenceOpts | None = None
+    """Has the job wait until those of its sequence that were inserted earlier are done. Replaces
+    that of the args as a whole. Needs migration 010 of the line riverui.
+    """
     tags: Sequence[str] | None = None
     """Each 3 to 255 characters: A–Z, a–z, 0–9, `_`, and `-` inside. They replace the args' own."""
     unique_opts: UniqueOpts | None = None

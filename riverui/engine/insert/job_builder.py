@@ -28,6 +28,7 @@ from riverui.engine.args.job_args import (
     unique_form,
     unwritable,
 )
+from riverui.engine.args.sequence_keys import Sequencing, sequence_metadata, sequencing
 from riverui.engine.args.unique import Uniqueness, unique_args, unique_key, uniqueness
 from riverui.engine.config import ClientConfig
 from riverui.engine.insert.insert_opts import (
@@ -87,6 +88,11 @@ class _Built(NamedTuple):
     unique_opts: UniqueOpts | None
     unique_args: str | None
     """What of its args makes it unique, as the key has it."""
+    metadata: dict[str, Any]
+    """As it was asked for."""
+    sequence: Sequencing | None
+    in_sequence: dict[str, Any]
+    """What goes into the metadata besides, of its sequence."""
 
 
 class JobBuilder:
@@ -121,7 +127,7 @@ class JobBuilder:
             created_at=row.created_at,
             scheduled_at=job.scheduled_at,
             max_attempts=row.max_attempts,
-            metadata=dict(_metadata_of(insert_opts)),
+            metadata=job.metadata | job.in_sequence,
             priority=row.priority,
             queue=row.queue,
             state=row.state,
@@ -197,7 +203,8 @@ class JobBuilder:
         """Return the row of an instance, with what its options come to."""
         kind = kind_of(args)
         self._check_known(kind)
-        metadata = _metadata(_metadata_of(call))
+        metadata = _metadata_of(call)
+        text = _metadata(metadata)
         call, own = call or _NONE, insert_opts_of(args) or _NONE
         unique_opts = call.unique_opts
         if (unique := uniqueness(unique_opts)) is None:
@@ -217,24 +224,37 @@ class JobBuilder:
                 raise unwritable(args, unfit) from None
             key = unique_key(kind, unique, counted or "", queue, scheduled_at or now)
             states = unique.states
+        # The official client's options, and those of its args, know no sequence and no pending.
+        sequence = sequencing(getattr(call, "sequence", None) or getattr(own, "sequence", None))
+        in_sequence: dict[str, Any] = {}
+        pending = getattr(call, "pending", False)
+        if sequence is not None:
+            if pending:
+                raise InsertError("a job of a sequence cannot be inserted as pending")
+            try:
+                in_sequence = sequence_metadata(sequence, args, encoded, kind, queue)
+            except Unfit as unfit:
+                raise unwritable(args, unfit) from None
+            text = _metadata(metadata | in_sequence)
         row = JobInsertParams(
             kind=kind,
             args=encoded,
             created_at=now,
             scheduled_at=scheduled_at or now,
-            # The official client's options, and those of its args, know no pending.
-            state=JobState.PENDING if getattr(call, "pending", False) else state,
+            state=JobState.PENDING if pending else state,
             max_attempts=_max_attempts(
                 _first(call.max_attempts, own.max_attempts, self.config.max_attempts)
             ),
-            metadata=metadata,
+            metadata=text,
             priority=_priority(_first(call.priority, own.priority, 1)),
             queue=queue,
             tags=_tags(_first(call.tags, own.tags, ())),
             unique_key=key,
             unique_states=states,
         )
-        return _Built(row, scheduled_at, unique, unique_opts, counted)
+        return _Built(
+            row, scheduled_at, unique, unique_opts, counted, dict(metadata), sequence, in_sequence
+        )
 
     def _check_known(self, kind: str) -> None:
         workers = self.config.workers
@@ -279,7 +299,7 @@ def _more_like(first: _Built, write: Callable[[Any], str]) -> Callable[[object],
     """Return what makes rows of other args of the same type and kind with the same options, with
     nothing resolved anew; `write` is the encoder of that type.
     """
-    row, unique = first.row, first.unique
+    row, unique, sequence = first.row, first.unique, first.sequence
     kind, _, *same, key, states = row
 
     def make(args: object) -> JobInsertParams:
@@ -287,7 +307,11 @@ def _more_like(first: _Built, write: Callable[[Any], str]) -> Callable[[object],
         if unique is not None:
             counted = _unique_args(args, encoded, unique)
             own_key = unique_key(kind, unique, counted or "", row.queue, row.scheduled_at)
-        return _new(JobInsertParams, (kind, encoded, *same, own_key, states))
+        made = _new(JobInsertParams, (kind, encoded, *same, own_key, states))
+        if sequence is None or not sequence.by_args:
+            return made
+        own_sequence = sequence_metadata(sequence, args, encoded, kind, row.queue)
+        return made._replace(metadata=_metadata(first.metadata | own_sequence))
 
     return make
 

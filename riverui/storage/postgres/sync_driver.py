@@ -29,6 +29,7 @@ from riverui.storage.interface.own_workflows import (
     WorkflowInsertParams,
     WorkflowTables,
 )
+from riverui.storage.interface.sequences import SEQUENCES, Claims
 from riverui.storage.interface.waits import WAITS, SignalInserted, SignalInsertParams
 from riverui.storage.options import Watch
 from riverui.storage.postgres.client_timeout import hang_up
@@ -38,7 +39,7 @@ from riverui.storage.postgres.engine.job_work import set_state_many
 from riverui.storage.postgres.errors import refused, translate, translate_foreign
 from riverui.storage.postgres.foreign_transactions import sync_connection_of
 from riverui.storage.postgres.limits import LIMITS
-from riverui.storage.postgres.own import waits, workflows
+from riverui.storage.postgres.own import sequences, waits, workflows
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.sessions import is_closed_by_server
@@ -66,7 +67,7 @@ class _SyncConnection(Protocol):
 class PostgresSyncExecutor:
     """The operations of SyncExecutor, on a connection of some library."""
 
-    capabilities: Collection[Capability[Any]] = frozenset({OWN_WORKFLOWS, WAITS})
+    capabilities: Collection[Capability[Any]] = frozenset({OWN_WORKFLOWS, SEQUENCES, WAITS})
 
     def __init__(
         self,
@@ -123,6 +124,20 @@ class PostgresSyncExecutor:
     def workflow_signal_insert(self, params: SignalInsertParams) -> SignalInserted | None:
         """Keep a signal; see WaitExecutor."""
         return self._drive(waits.signal_insert(params, schema=self._schema))
+
+    def sequence_claim(self, keys: Collection[str]) -> Claims:
+        """Return what is found of keys; see SequenceExecutor."""
+        return self._drive(sequences.claim(keys))
+
+    def sequence_put(
+        self, heads: Sequence[tuple[str, int]], waiting: Sequence[tuple[str, int]]
+    ) -> None:
+        """Write where inserted jobs stand; see SequenceExecutor."""
+        self._drive(sequences.put(heads, waiting))
+
+    def sequence_advance(self, keys: Collection[str]) -> Sequence[str]:
+        """Let the next jobs run; see SequenceExecutor."""
+        return self._drive(sequences.advance(keys, schema=self._schema))
 
     def _drive(self, steps: Steps[_T]) -> _T:
         """Run an operation's statements; return what it returns. See Statements._drive."""
