@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from riverui.actions.wait_diagnosis import WaitDiagnosis
     from riverui.contrib.otel import OpenTelemetryPlugin as OpenTelemetryPlugin
     from riverui.domain.dead_jobs import DeadJob
+    from riverui.domain.fair_shares import FairShare
     from riverui.domain.jobs import AttemptError, JobRow, JobState
+    from riverui.domain.partitions import PartitionConfig
     from riverui.domain.queues import QueueRow
+    from riverui.domain.rate_limits import RateLimit
     from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
     from riverui.domain.waits import SignalTerm, Term, TimerTerm, Wait, task_finalized_at
     from riverui.engine.args.job_args import JobArgs, JsonArgs, Unique
@@ -113,6 +116,7 @@ __all__ = [
     "ErrorResult",
     "Event",
     "EventKind",
+    "FairShare",
     "Hook",
     "InsertManyParams",
     "InsertOpts",
@@ -134,12 +138,14 @@ __all__ = [
     "Metric",
     "Middleware",
     "NeverSchedule",
+    "PartitionConfig",
     "PeriodicInterval",
     "PeriodicJob",
     "Plugin",
     "QueueConfig",
     "QueueRetention",
     "QueueRow",
+    "RateLimit",
     "Retention",
     "Schedule",
     "SequenceOpts",
@@ -188,8 +194,11 @@ _PLACES = {
     "web.config": "DashboardConfig",
     "actions.wait_diagnosis": "WaitDiagnosis",
     "domain.dead_jobs": "DeadJob",
+    "domain.fair_shares": "FairShare",
     "domain.jobs": "AttemptError JobRow JobState",
+    "domain.partitions": "PartitionConfig",
     "domain.queues": "QueueRow",
+    "domain.rate_limits": "RateLimit",
     "domain.schedules": "CronSchedule NeverSchedule PeriodicInterval Schedule",
     "domain.waits": "SignalTerm Term TimerTerm Wait task_finalized_at",
     "engine.args.job_args": "JobArgs JsonArgs Unique",

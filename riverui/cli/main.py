@@ -17,6 +17,7 @@ from riverui.cli.health import health
 from riverui.cli.healthcheck import healthcheck
 from riverui.cli.mark import mark
 from riverui.cli.migrate import COMMANDS
+from riverui.cli.partition_index import partition_index
 from riverui.cli.serve import serve
 from riverui.cli.token import token
 from riverui.cli.worker.command import worker
@@ -90,7 +91,19 @@ def version() -> None:
     click.echo(f"riverui {__version__}")
 
 
-for command in (serve, healthcheck, demo, *COMMANDS, bench, explain, health, mark, token, worker):
+for command in (
+    serve,
+    healthcheck,
+    demo,
+    *COMMANDS,
+    bench,
+    explain,
+    health,
+    mark,
+    partition_index,
+    token,
+    worker,
+):
     riverui.add_command(command)
 
 

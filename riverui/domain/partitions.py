@@ -14,6 +14,7 @@ characters, and a hash of all of them follows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -32,7 +33,7 @@ class Partition:
     Raises ConfigError for names that cannot be those of args.
     """
 
-    by_args: tuple[str, ...] | None = None
+    by_args: Sequence[str] | None = None
     """Names of args as in the JSON, sorted; none of them means all args, None not by args."""
     by_kind: bool = False
 
@@ -71,6 +72,9 @@ class Partition:
             by += [", ".join(self.by_args) or "all args"]
         return " and ".join(by) or "nothing"
 
+
+PartitionConfig = Partition
+"""The name that settings have for it."""
 
 WHOLE = Partition()
 """All jobs of the queue together: the key of each is empty."""

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from riverui.domain.fair_shares import FairShare
 from riverui.domain.names import is_kind, is_queue_name
+from riverui.domain.rate_limits import RateLimit
 from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin
 from riverui.engine.lead.dead_letter_config import DeadLetterConfig
 from riverui.engine.lead.periodic import PeriodicJob, Schedule
@@ -42,8 +44,16 @@ class QueueConfig:
     """The client's unless given."""
     fetch_poll_interval: timedelta | None = None
     """The client's unless given."""
+    rate_limit: RateLimit | None = None
+    """How fast jobs may begin, in all clients together; it needs a table of riverui's own."""
+    fair_share: FairShare | None = None
+    """Deals the jobs in turn to the keys of a partition, instead of the oldest first."""
 
     def __post_init__(self) -> None:
+        if self.rate_limit is not None and not isinstance(self.rate_limit, RateLimit):
+            raise ConfigError("rate_limit must be a RateLimit.")
+        if self.fair_share is not None and not isinstance(self.fair_share, FairShare):
+            raise ConfigError("fair_share must be a FairShare.")
         _check_number("max_workers", self.max_workers, least=1, most=_MOST_WORKERS)
         for name in ("fetch_cooldown", "fetch_poll_interval"):
             if getattr(self, name) is not None:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from riverui.engine.config import ClientConfig
 from riverui.engine.features.dead_letters import DeadLetters
+from riverui.engine.features.fair_shares import FairShares
 from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
+from riverui.engine.features.rate_limits import RateLimits
 from riverui.engine.features.sequences.feature import Sequences
 from riverui.engine.features.waits.feature import WorkflowWaits
 from riverui.engine.features.workflows.feature import Workflows
@@ -21,6 +23,9 @@ def features_of(config: ClientConfig) -> tuple[Feature, ...]:
 def _own(config: ClientConfig) -> Iterator[Feature]:
     if config.fetch_only_known_kinds and config.workers is not None:
         yield FetchOnlyKnownKinds(config.workers)
+    # First whose turn it is, then whether there is room; a token is taken only for what begins.
+    yield FairShares()
+    yield RateLimits(config)
     yield Workflows(beside_pro=config.workflows_beside_pro)
     yield WorkflowWaits(interval=config.workflow_timer_poller_interval)
     yield Sequences(

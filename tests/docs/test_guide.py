@@ -28,6 +28,8 @@ GUIDE = (
     "extending",
     "testing",
     "dead-letters",
+    "fair-shares",
+    "rate-limits",
 )
 _BLOCK = re.compile(r"^(<!-- not run[^\n]*\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -24,7 +24,13 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from riverui.domain.partitions import WHOLE, Partition
-from riverui.storage.interface.candidates import CANDIDATES, Candidate, CandidateExecutor, KeyRange
+from riverui.storage.interface.candidates import (
+    CANDIDATES,
+    Candidate,
+    CandidateExecutor,
+    KeyPage,
+    KeyRange,
+)
 
 if TYPE_CHECKING:
     import logging
@@ -43,6 +49,10 @@ _KEYS = 1_000
 """Keys that one look by index covers: a few milliseconds."""
 _LOOK_FOR_INDEX_SECONDS = 60.0
 """Between two looks whether somebody has made or dropped a partition's index."""
+_LOST_SECONDS = 1.0
+"""For which jobs are left out that somebody else was taking: who takes them is done by then."""
+_MOST_LOST = 10_000
+"""Jobs that are left out so: with more of them, the next look waits for the cooldown."""
 _PER_KEY = 20
 """Jobs of one key that one look by index reads at most: there may be a thousand keys."""
 _ROUNDS = 4
@@ -70,6 +80,10 @@ class QueueWork(Protocol):
         """Fetch as soon as the cooldown allows."""
         ...
 
+    def due(self) -> None:
+        """Fetch at once, whatever the cooldown."""
+        ...
+
 
 class Chooser:
     """Chooses among the waiting jobs of one queue. Override what is needed."""
@@ -78,12 +92,16 @@ class Chooser:
     """Whether it has a say in the next fetch; looked at before each."""
     partition: Partition = WHOLE
     """By which the candidates have the keys that it wants to know."""
+    looks_at: Sequence[Partition] = ()
+    """Further partitions of which it wants to know the keys."""
     blind = False
     """Whether it only has to know how many jobs there are, because it treats all of the queue
     alike: then `choose` may get stand-ins for jobs, without id and kind.
     """
     spread = False
-    """Whether candidates should be the first few of many keys, rather than the first of all."""
+    """Whether candidates should be the first few of many keys, rather than the first of all:
+    those of `key_range`, where the partition has its index.
+    """
 
     @property
     def full(self) -> Collection[str]:
@@ -101,6 +119,17 @@ class Chooser:
     async def stop(self) -> None:
         """End, as the client has left the queue; all ends were told by then, but for jobs that were
         abandoned.
+        """
+
+    def key_range(self, room: int, *, again: bool) -> KeyRange | None:
+        """Return the keys to be looked at next, where it is `spread`, `again` in this fetch or for
+        the first time; None where it is enough.
+        """
+        return None
+
+    def looked(self, page: KeyPage | None) -> None:
+        """Take note of what was read for `key_range`; None where the partition has no index, and
+        the first jobs of all were read.
         """
 
     async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
@@ -133,6 +162,10 @@ class CandidateFetch:
         self.choosers = tuple(choosers)
         self._indexes: Collection[str] = ()
         self._logger = logger
+        self._lost: dict[int, float] = {}
+        """Jobs that somebody else was taking → until when they are left out (monotonic)."""
+        self._loses = False
+        """Whether somebody else was taking jobs that the last fetch chose."""
         self._look_at = 0.0
         """When to look for indexes again (monotonic)."""
         self._queue = queue
@@ -145,6 +178,13 @@ class CandidateFetch:
         """Whether a chooser has a say in the next fetch."""
         return any(chooser.active for chooser in self.choosers)
 
+    def goes_on(self) -> bool:
+        """Return whether there may be other jobs instead of those that somebody else was taking;
+        asked once after each fetch.
+        """
+        loses, self._loses = self._loses, False
+        return loses
+
     async def fetch(self, executor: Executor, params: JobFetchParams) -> Sequence[JobRow]:
         """Return jobs that were made running; `settle` must be called after it, or after the
         transaction around it.
@@ -153,6 +193,7 @@ class CandidateFetch:
         if not choosers:
             return await executor.job_get_available(params)
         self._chosen = {chooser: [] for chooser in choosers}
+        self._loses = False
         if all(chooser.blind for chooser in choosers):
             self.tried = ()
             chosen = await self._choose([_UNKNOWN] * params.limit, params.limit)
@@ -160,12 +201,22 @@ class CandidateFetch:
                 return ()
             return await executor.job_get_available(params._replace(limit=len(chosen)))
         candidates = CANDIDATES.on(executor)
+        if self._lost:
+            now = time.monotonic()
+            self._lost = {job_id: until for job_id, until in self._lost.items() if until > now}
+            params = params._replace(except_ids=(*params.except_ids, *self._lost))
         chosen = await self._collect(candidates, params)
         if not chosen:
             return ()
         self._claimed = {candidate.id: candidate for candidate in chosen}
         self.tried = tuple(self._claimed)
-        return await candidates.job_claim(params, self.tried)
+        rows = await candidates.job_claim(params, self.tried)
+        if len(rows) < len(self.tried) and len(self._lost) < _MOST_LOST:
+            lost = self._claimed.keys() - {row.id for row in rows}
+            self._lost |= dict.fromkeys(lost, time.monotonic() + _LOST_SECONDS)
+            self._loses = True
+        place = {job_id: number for number, job_id in enumerate(self.tried)}
+        return sorted(rows, key=lambda row: place[row.id])
 
     def settle(self, rows: Sequence[JobRow]) -> None:
         """Tell the choosers which jobs the last fetch brought, none where it failed."""
@@ -209,10 +260,14 @@ class CandidateFetch:
     ) -> Sequence[Candidate]:
         """Return as many jobs as there is room for and the choosers let through."""
         choosers, room = list(self._chosen), params.limit
-        partitions = list(dict.fromkeys(chooser.partition for chooser in choosers))
+        if any(chooser.partition.whole and chooser.full for chooser in choosers):
+            return []
+        partitions = list(dict.fromkeys(by for c in choosers for by in (c.partition, *c.looks_at)))
+        if dealer := next((chooser for chooser in choosers if chooser.spread), None):
+            return await self._deal(dealer, executor, params, partitions)
         read = self._reader(executor, params, partitions)
-        by = next((c.partition for c in choosers if c.spread), None)
-        spread = by is not None
+        by: Partition | None = None
+        spread = False
         chosen: list[Candidate] = []
         for _ in range(_ROUNDS):
             full = _full(choosers)
@@ -243,6 +298,39 @@ class CandidateFetch:
                 spread = True
             elif not more and _full(choosers) == full:
                 break
+        return chosen
+
+    async def _deal(
+        self,
+        dealer: Chooser,
+        executor: CandidateExecutor,
+        params: JobFetchParams,
+        partitions: Sequence[Partition],
+    ) -> Sequence[Candidate]:
+        """Return as many of the first jobs of many keys as there is room for and the choosers let
+        through.
+        """
+        room, chosen, again = params.limit, list[Candidate](), False
+        while len(chosen) < room:
+            if (keys := dealer.key_range(room - len(chosen), again=again)) is None:
+                break
+            again = True
+            ids = (*params.except_ids, *(candidate.id for candidate in chosen))
+            asked = params._replace(except_ids=ids)
+            full = _full(list(self._chosen))
+            page: KeyPage | None = None
+            if await self._has_index(executor, keys.partition):
+                page = await executor.job_candidate_list_by_key(
+                    asked, partitions, keys=keys, full=full
+                )
+                candidates = page.candidates
+            else:
+                self._tell_window(keys.partition)
+                candidates = await executor.job_candidate_list(
+                    asked._replace(limit=_WINDOW), partitions, window=_WINDOW, full=full
+                )
+            dealer.looked(page)
+            chosen += await self._choose(candidates, room - len(chosen))
         return chosen
 
     def _reader(

@@ -73,6 +73,8 @@ class Producer:
         self._connection = parts.connection
         self._cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
         self._drained = asyncio.Event()
+        self._due = False
+        """Whether it is to fetch without waiting for the cooldown."""
         self._executor = parts.executor
         self._choice = CandidateFetch(name, client.pilot.choosers(self), logger=client.logger)
         """How jobs are fetched where features choose among them."""
@@ -187,6 +189,11 @@ class Producer:
         """Fetch as soon as the cooldown allows."""
         self._idle = self._polled = False
         self._wake_up.set()
+
+    def due(self) -> None:
+        """Fetch at once, whatever the cooldown: who says so has seen to it that this is seldom."""
+        self._due = True
+        self.wake()
 
     def poll(self) -> None:
         """Fetch because it is time to, and not because something has happened."""
@@ -319,8 +326,11 @@ class Producer:
             await self._wake_up.wait()
             self._idle = False
             woken, self._polled = not self._polled, False
-            while cooling and (left := cool_at - loop.time()) > 0 and not self._stopping:
+            while cooling and (left := cool_at - loop.time()) > 0:
+                if self._due or self._stopping:
+                    break
                 woken |= await self._wake_up.wait(left)
+            self._due = False
         self._check_drained()
 
     async def _fetch_all(self) -> bool:
@@ -342,7 +352,7 @@ class Producer:
                 self._backlog.set()
             taken = await self._fetch_some(limit)
             some = some or taken > 0
-            if taken < limit:
+            if not self._choice.goes_on() and taken < limit:
                 break
         return some
 

@@ -52,6 +52,7 @@ from riverui.storage.interface.operations import OPERATIONS, OperationExecutor
 from riverui.storage.interface.own_tables import OWN_TABLES, OwnTablesExecutor
 from riverui.storage.interface.own_workflows import OWN_WORKFLOWS, OwnWorkflowExecutor
 from riverui.storage.interface.periodic_runs import PERIODIC_RUNS, PeriodicRunExecutor
+from riverui.storage.interface.rates import RATES, RateExecutor
 from riverui.storage.interface.rollups import ROLLUPS, RollupExecutor
 from riverui.storage.interface.sequences import SEQUENCES, SequenceExecutor
 from riverui.storage.interface.server import SERVER, ServerExecutor
@@ -83,6 +84,7 @@ __all__ = [
     "OWN_TABLES",
     "OWN_WORKFLOWS",
     "PERIODIC_RUNS",
+    "RATES",
     "REINDEXING",
     "ROLLUPS",
     "SEQUENCES",
@@ -121,6 +123,7 @@ __all__ = [
     "OwnTablesExecutor",
     "OwnWorkflowExecutor",
     "PeriodicRunExecutor",
+    "RateExecutor",
     "RollupExecutor",
     "SequenceExecutor",
     "ServerExecutor",
@@ -158,6 +161,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     OWN_TABLES,
     OPERATIONS,
     ROLLUPS,
+    RATES,
     MARKS,
     ERRORS,
     ERROR_GROUPS,

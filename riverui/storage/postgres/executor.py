@@ -39,6 +39,7 @@ from riverui.storage.postgres.own.dead_jobs import DeadJobs
 from riverui.storage.postgres.own.error_groups import ErrorGroups
 from riverui.storage.postgres.own.marks import Marks
 from riverui.storage.postgres.own.operations import Operations
+from riverui.storage.postgres.own.rates import Rates
 from riverui.storage.postgres.own.rollups import Rollups
 from riverui.storage.postgres.own.sequences import Sequences
 from riverui.storage.postgres.own.waits import Waits
@@ -74,6 +75,7 @@ class OptionalOperations(
     Indexes,
     ServerStatements,
     Marks,
+    Rates,
     Rollups,
     HealthStatements,
     FailedJobStatements,
@@ -141,6 +143,7 @@ if TYPE_CHECKING:
         interface.OwnTablesExecutor,
         interface.OwnWorkflowExecutor,
         interface.PeriodicRunExecutor,
+        interface.RateExecutor,
         interface.RollupExecutor,
         interface.SequenceExecutor,
         interface.ServerExecutor,
@@ -151,4 +154,4 @@ if TYPE_CHECKING:
         interface.WorkflowPageExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 25
+        return (executor,) * 26

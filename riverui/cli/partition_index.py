@@ -1,0 +1,94 @@
+"""`riverui partition-index`: makes the index by which the jobs of each partition are found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from riverui.cli.settings import choose, database_url, settings_options, texts
+from riverui.errors import ConfigError, NotSupported
+
+if TYPE_CHECKING:
+    from riverui.domain.partitions import Partition
+
+_MOST_HOURS = 24
+"""Hours that making an index may take: a table of a billion jobs takes some."""
+
+
+@settings_options("database_url", "schema")
+@click.command("partition-index")
+@click.option(
+    "--by-args",
+    multiple=True,
+    metavar="NAME",
+    help="An arg that tells partitions apart, as in the JSON; may be given several times.",
+)
+@click.option("--by-all-args", is_flag=True, help="All args tell partitions apart.")
+@click.option("--by-kind", is_flag=True, help="The kind tells partitions apart.")
+@click.option("--drop", is_flag=True, help="Drop the index instead of making it.")
+@click.pass_obj
+def partition_index(
+    environ: Mapping[str, str],
+    /,
+    by_args: tuple[str, ...],
+    by_all_args: bool,
+    by_kind: bool,
+    drop: bool,
+    **flags: Any,
+) -> int:
+    """Make the index by which fair shares and limits find the jobs of each partition.
+
+    With it, the jobs of one partition are found behind any number of another's. It is made while
+    jobs are inserted and worked, and holds available jobs only. Name the same as in the queue's
+    partition.
+    """
+    from riverui.domain.partitions import Partition
+
+    if by_args and by_all_args:
+        raise ConfigError("--by-args and --by-all-args exclude each other.")
+    partition = Partition(by_args=by_args if by_args or by_all_args else None, by_kind=by_kind)
+    if partition.whole:
+        raise ConfigError("Say what tells partitions apart: --by-args, --by-all-args, --by-kind.")
+    changed = _change(environ, flags, partition, drop=drop)
+    told = f"{partition.index_name}, jobs by {partition.words}"
+    if not changed:
+        click.echo(f"Nothing to do: there is {'no ' if drop else ''}{told}.")
+    else:
+        click.echo(f"{'Dropped' if drop else 'Made'} {told}.")
+    return 0
+
+
+def _change(
+    environ: Mapping[str, str], flags: Mapping[str, Any], partition: Partition, *, drop: bool
+) -> bool:
+    """Make or drop the index, and return whether there was something to do."""
+    import asyncio
+    from datetime import timedelta
+
+    from riverui.storage.connect import connect
+    from riverui.storage.interface import CANDIDATES, WORKING
+
+    values = choose(texts(flags), environ)
+    driver = connect(
+        database_url(values, environ), schema=values.text("schema") or None, max_size=1
+    )
+
+    async def run() -> bool:
+        try:
+            async with WORKING.on(driver).session(timeout=timedelta(hours=_MOST_HOURS)) as session:
+                indexes = CANDIDATES.on(session)
+                there = partition.index_name in await indexes.partition_index_list()
+                if drop:
+                    await indexes.partition_index_drop(partition)
+                elif not there:
+                    await indexes.partition_index_create(partition)
+                return there if drop else not there
+        finally:
+            await driver.close()
+
+    try:
+        return asyncio.run(run())
+    except NotSupported as error:
+        raise ConfigError(str(error)) from None

@@ -1,0 +1,168 @@
+"""Whose turn it is: jobs are dealt round by round to the keys of a partition, so that one with many
+jobs does not keep others waiting.
+
+Each key has its place in a ring, in the order of the keys. Who deals goes round it, and gives each
+key as many jobs in a round as its weight says. Several who do so each by themselves are fair
+together, so nothing has to be written down.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import floor, isfinite
+from typing import TypeVar
+
+from riverui.domain.partitions import Partition
+from riverui.errors import ConfigError
+
+MOST_WEIGHTS = 10_000
+"""Keys that can have a weight of their own: they are kept in each process."""
+MOST_RATIO = 1_000
+"""Times that one weight may be another: so many jobs of a key are dealt in one go."""
+_NEARLY = 1e-9
+"""Part of a job that rounding may cost: three thirds are one."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FairShare:
+    """Deals the jobs of a queue in turn to the keys of a partition. ConfigError names what is
+    wrong.
+    """
+
+    partition: Partition
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Key → how many jobs it gets where others get one. Besides whole keys, such as
+    `{"tenant": "gold"}`, the value alone counts where one arg or the kind tells jobs apart: `gold`.
+    """
+    default_weight: float = 1.0
+    """For all other keys."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.partition, Partition) or self.partition.whole:
+            raise ConfigError("fair_share: partition must say by which args, or by_kind.")
+        if not isinstance(self.weights, Mapping) or len(self.weights) > MOST_WEIGHTS:
+            raise ConfigError(f"fair_share: weights must be a dict of at most {MOST_WEIGHTS:,}.")
+        all_weights = [*self.weights.values(), self.default_weight]
+        for weight in all_weights:
+            if isinstance(weight, bool) or not isinstance(weight, int | float):
+                raise ConfigError(f"fair_share: a weight must be a number, not {weight!r}.")
+            if not isfinite(weight) or weight <= 0:
+                raise ConfigError(f"fair_share: a weight must be above 0, not {weight!r}.")
+        if max(all_weights) > MOST_RATIO * min(all_weights):
+            raise ConfigError(
+                f"fair_share: the largest weight may be at most {MOST_RATIO:,} times the smallest."
+            )
+
+    def weight_of(self, key: str) -> float:
+        """Return the weight of a key."""
+        weight = self.weights.get(key)
+        if weight is None and self.weights:
+            weight = self.weights.get(_value_of(key, self.partition))
+        return self.default_weight if weight is None else weight
+
+
+def _value_of(key: str, partition: Partition) -> str:
+    """Return the value of the one arg that a key is made of; any other key as it is."""
+    if partition.by_kind or partition.by_args is None or len(partition.by_args) != 1:
+        return key
+    try:
+        found = json.loads(key)
+    except (ValueError, RecursionError):
+        return key
+    value = found.get(partition.by_args[0]) if isinstance(found, dict) else None
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+class Ring:
+    """Goes round the keys, from where it stopped the last time."""
+
+    def __init__(self, share: FairShare, *, after: str = "") -> None:
+        self.after = after
+        """The key that was dealt to last."""
+        self._before = ""
+        """A key before that one, and behind which it is the first to be dealt to."""
+        self._lap = 0
+        self._left = 0
+        """Jobs that this key is to get in this round yet."""
+        self._share = share
+        # In units of the least weight, no key is passed over in any round.
+        self._unit = min([*share.weights.values(), share.default_weight])
+
+    @property
+    def start(self) -> str:
+        """Return the key behind which the next one stands that is to be dealt to."""
+        return self._before if self._left else self.after
+
+    def most(self, wanted: int, keys: int) -> int:
+        """Return how many jobs of each key to read, where `wanted` are to be dealt to so many
+        keys.
+        """
+        share = self._share
+        heaviest = max([*share.weights.values(), share.default_weight]) / self._unit
+        return min(wanted, floor(heaviest + 1) * -(-wanted // max(keys, 1)))
+
+    def deal(
+        self,
+        waiting: Mapping[str, Sequence[T]],
+        wanted: int,
+        take: Callable[[T], bool],
+        *,
+        whole: bool = True,
+    ) -> list[T]:
+        """Return up to `wanted` of the jobs that wait under each key, those that `take` agrees to.
+
+        Without `whole` these are not all keys: the round ends behind the last one.
+        """
+        keys = sorted(key for key, jobs in waiting.items() if jobs)
+        at = dict.fromkeys(keys, 0)
+        dealt: list[T] = []
+        if not keys or wanted <= 0:
+            return dealt
+        place = bisect_left(keys, self.after) if self._left else bisect_right(keys, self.after)
+        while keys:
+            if place >= len(keys):
+                if not whole:
+                    break
+                place = 0
+                self._lap += 1
+            key = keys[place]
+            if key != self.after or not self._left:
+                self._left = self._quota(key)
+                self._before = self.after if self.after < key else ""
+            self.after = key
+            jobs = waiting[key]
+            while self._left and at[key] < len(jobs):
+                job = jobs[at[key]]
+                at[key] += 1
+                if take(job):
+                    self._left -= 1
+                    dealt.append(job)
+                    if len(dealt) == wanted:
+                        return dealt
+            self._left = 0
+            if at[key] >= len(jobs):
+                del keys[place]
+            else:
+                place += 1
+        return dealt
+
+    def skip_to(self, key: str) -> None:
+        """Go on behind this key, of which no job is to be dealt."""
+        self.after = key
+        self._left = 0
+
+    def begin_again(self) -> None:
+        """Begin the next round, where there are no keys behind the last one."""
+        self.after = ""
+        self._left = 0
+        self._lap += 1
+
+    def _quota(self, key: str) -> int:
+        """Return how many jobs a key gets in this round: parts of one are made up for later."""
+        weight = self._share.weight_of(key) / self._unit
+        return floor(weight * (self._lap + 1) + _NEARLY) - floor(weight * self._lap + _NEARLY)

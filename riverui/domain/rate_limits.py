@@ -1,0 +1,154 @@
+"""How fast jobs of a queue may begin, as programs say it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from math import isfinite
+from typing import Self
+
+from riverui.domain.partitions import WHOLE, Partition
+from riverui.domain.rates import Rate
+from riverui.errors import ConfigError
+
+MOST_PER_SECOND = 1_000_000.0
+"""Tokens a second: a bucket's instant is kept to the microsecond."""
+MOST_BURST = 1e9
+"""Tokens in a bucket."""
+LONGEST = timedelta(days=366)
+"""Span of a limit."""
+MOST_BUCKETS = 10
+"""Full buckets that one job can take: what an arg says may come from anybody, and must not stop its
+key for years.
+"""
+
+OVERRIDE = "riverui:rate_limit"
+"""Key in a queue's metadata of numbers that count instead of the client's: an object with `limit`,
+and `per_seconds` and `burst` where they differ.
+"""
+
+Weight = float | str | Mapping[str, float] | Callable[[str, Mapping[str, object]], float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RateLimit:
+    """Lets so many jobs begin in each span of time, in all clients together.
+
+    A bucket fills with `limit` tokens in each `per` and holds `burst` of them; a job that begins
+    takes one, or as many as it weighs. Raises ConfigError that names what is wrong.
+    """
+
+    limit: float
+    per: timedelta = timedelta(seconds=1)
+    burst: float | None = None
+    """Tokens in a full bucket, and so jobs that may begin at once after a quiet time: `limit`
+    unless given, at least 1.
+    """
+    partition: Partition = WHOLE
+    """Gives each key a bucket of its own."""
+    weight: Weight = 1.0
+    """Tokens that a job takes: a number, a dict of kind → number (1 for other kinds), the name of
+    an arg that holds the number (1 where it holds none), or a function of kind and args.
+    """
+    weight_args: tuple[str, ...] = ()
+    """Names of the args that the function looks at: it gets these alone. Values of more than 200
+    bytes are left out.
+    """
+
+    def __post_init__(self) -> None:
+        _check_number("limit", self.limit, above=0)
+        if not isinstance(self.per, timedelta) or not (
+            timedelta(milliseconds=1) <= self.per <= LONGEST
+        ):
+            raise ConfigError("rate_limit: per must be a timedelta of 1 ms to 366 days.")
+        if self.limit / self.per.total_seconds() > MOST_PER_SECOND:
+            raise ConfigError(f"rate_limit: at most {MOST_PER_SECOND:,.0f} a second.")
+        if self.burst is not None:
+            _check_number("burst", self.burst, above=0)
+            if not 1 <= self.burst <= MOST_BURST:
+                raise ConfigError(f"rate_limit: burst must be from 1 to {MOST_BURST:,.0f}.")
+        if not isinstance(self.partition, Partition):
+            raise ConfigError("rate_limit: partition must be a Partition.")
+        weight = self.weight
+        if isinstance(weight, str):
+            Partition(by_args=(weight,))
+        elif isinstance(weight, Mapping):
+            for kind, number in weight.items():
+                _check_number(f"weight of {kind}", number)
+        elif not callable(weight):
+            _check_number("weight", weight)
+        if self.weight_args and not callable(weight):
+            raise ConfigError("rate_limit: weight_args are for a weight that is a function.")
+        for name in self.weight_args:
+            Partition(by_args=(name,))
+
+    @property
+    def rate(self) -> Rate:
+        """Return how a bucket fills, and how much it holds."""
+        burst = max(1.0, self.limit) if self.burst is None else self.burst
+        return Rate(self.limit / self.per.total_seconds(), min(burst, MOST_BURST))
+
+    @property
+    def weighs_args(self) -> tuple[Partition, ...]:
+        """Return the partitions whose keys tell the args that a job's weight depends on."""
+        names = (self.weight,) if isinstance(self.weight, str) else self.weight_args
+        return tuple(Partition(by_args=(name,)) for name in names)
+
+    def weight_of(self, kind: str, keys: Mapping[Partition, str]) -> float:
+        """Return how many tokens a job takes, of which the keys of these partitions are known.
+
+        What is negative or no number takes one token; a function's exceptions are raised.
+        """
+        weight = self.weight
+        if isinstance(weight, Mapping):
+            return self._bounded(weight.get(kind, 1.0))
+        if isinstance(weight, str):
+            return self._bounded(_args(self.weighs_args, keys).get(weight, 1.0))
+        if callable(weight):
+            return self._bounded(weight(kind, _args(self.weighs_args, keys)))
+        return self._bounded(weight)
+
+    def overridden(self, metadata: str) -> Self:
+        """Return the limit with the numbers that a queue's metadata (JSON text) has in their place,
+        under `OVERRIDE`; as it is where there are none, or they make no sense.
+        """
+        if OVERRIDE not in metadata:
+            return self
+        try:
+            found = json.loads(metadata).get(OVERRIDE)
+            span = timedelta(seconds=found.get("per_seconds", self.per.total_seconds()))
+            given = {"limit": found.get("limit", self.limit), "burst": found.get("burst")}
+            return replace(self, per=span, **given)
+        except (ConfigError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+            return self
+
+    def _bounded(self, weight: object) -> float:
+        if isinstance(weight, bool) or not isinstance(weight, int | float):
+            return 1.0
+        if not weight >= 0:
+            return 1.0
+        return float(min(weight, MOST_BUCKETS * self.rate.burst))
+
+
+def _args(partitions: tuple[Partition, ...], keys: Mapping[Partition, str]) -> dict[str, object]:
+    args: dict[str, object] = {}
+    for partition in partitions:
+        try:
+            found = json.loads(keys.get(partition, ""))
+        except (ValueError, RecursionError):
+            # A long value is cut.
+            continue
+        if isinstance(found, dict):
+            args.update(found)
+    return args
+
+
+def _check_number(name: str, value: object, *, above: float | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise ConfigError(f"rate_limit: {name} must be a number.")
+    if above is not None and value <= above:
+        raise ConfigError(f"rate_limit: {name} must be above {above:g}.")
+    if value < 0:
+        raise ConfigError(f"rate_limit: {name} must not be negative.")

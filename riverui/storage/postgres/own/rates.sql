@@ -1,0 +1,106 @@
+-- Rate limits: a bucket of tokens for each queue and key, kept as the instant at which it is full.
+
+-- name: rate_open
+-- In the order of the keys, so that no two wait for each other.
+insert into /* schema */riverui_rate (queue, key, limited_to, per, burst)
+select :queue::text, k.key, :limit::float8, :per::interval, :burst::float8
+from unnest(:keys::text[]) as k (key)
+order by k.key
+on conflict (queue, key) do nothing
+returning key;
+
+-- name: rate_take
+-- Rows are locked in the order of the keys, so that no two wait for each other, and read as they are once they are
+-- locked. A bucket that has been full for longer than it takes `spare` tokens to come has taken in nothing since. Where
+-- the limit is another one by now, the tokens are those that were there.
+with held as materialized (
+  select r.key, r.full_at, r.pace, r.spent_at, r.burst, r.limited_to / extract(epoch from r.per)::float8 as per_second
+  from /* schema */riverui_rate r
+  where r.queue = :queue::text and r.key = any(:keys::text[])
+  order by r.key
+  for update
+),
+level as materialized (
+  select h.key, h.pace, c.now, a.tokens, a.unit, extract(epoch from c.now - h.spent_at)::float8 as seconds_ago,
+    least(
+      :burst::float8 + :spare::float8,
+      h.burst + least(:spare::float8, -h.per_second * extract(epoch from h.full_at - c.now)::float8)
+    ) as found
+  from held h
+  join unnest(:keys::text[], :tokens::float8[], :units::float8[]) as a (key, tokens, unit) on a.key = h.key
+  cross join lateral (select clock_timestamp() as now where h.key is not null) c
+),
+given as materialized (
+  select l.*,
+    case
+      when l.tokens <= l.found + 1e-6 or l.tokens = l.unit and :burst::float8 <= l.found + 1e-6 then l.tokens
+      else greatest(0, l.unit * floor((l.found + 1e-6) / l.unit))
+    end as given
+  from level l
+)
+update /* schema */riverui_rate r
+set full_at = g.now + make_interval(secs => (:burst::float8 - g.found + g.given) / :per_second::float8),
+  limited_to = :limit::float8,
+  per = :per::interval,
+  burst = :burst::float8,
+  pace = g.pace * exp(-least(greatest(g.seconds_ago, 0) / :pace_seconds::float8, 100))
+    + g.given / :pace_seconds::float8,
+  spent_at = g.now
+from given g
+where r.queue = :queue::text and r.key = g.key
+returning r.key, g.given, extract(epoch from r.full_at - g.now)::float8 as full_in;
+
+-- name: rate_give_back
+with held as materialized (
+  select r.key
+  from /* schema */riverui_rate r
+  where r.queue = :queue::text and r.key = any(:keys::text[])
+  order by r.key
+  for update
+)
+update /* schema */riverui_rate r
+set full_at = greatest(
+    least(r.full_at, clock_timestamp() - make_interval(secs => :spare::float8 / :per_second::float8)),
+    r.full_at - make_interval(secs => b.tokens / :per_second::float8)
+  ),
+  pace = greatest(0, r.pace - b.tokens / :pace_seconds::float8)
+from held h
+join unnest(:keys::text[], :tokens::float8[]) as b (key, tokens) on b.key = h.key
+where r.queue = :queue::text and r.key = h.key
+returning r.key;
+
+-- name: rate_list
+-- Looks at so many buckets and no more, by key.
+select s.queue, s.key, s.limited_to, s.per, s.burst,
+  extract(epoch from s.full_at - clock_timestamp())::float8 as full_in,
+  s.pace, extract(epoch from clock_timestamp() - s.spent_at)::float8 as spent_seconds_ago
+from (
+  select * from /* schema */riverui_rate r where r.queue = :queue::text order by r.key limit :looked_at::bigint
+) s
+order by s.full_at - clock_timestamp() desc, s.key
+limit :limit::bigint;
+
+-- name: rate_delete_full
+with seen as materialized (
+  select r.queue, r.key
+  from /* schema */riverui_rate r
+  where (r.queue, r.key) > (:after_queue::text, :after_key::text)
+  order by r.queue, r.key
+  limit :limit::bigint
+),
+full_ones as materialized (
+  select r.queue, r.key
+  from /* schema */riverui_rate r
+  join seen s on s.queue = r.queue and s.key = r.key
+  where greatest(r.full_at, r.spent_at) < clock_timestamp() - make_interval(secs => :quiet::float8)
+  for update of r skip locked
+),
+gone as (
+  delete from /* schema */riverui_rate r
+  using full_ones f
+  where r.queue = f.queue and r.key = f.key
+  returning r.key
+)
+select (select count(*) from gone) as gone, (select count(*) from seen) as seen,
+  (select s.queue from seen s order by s.queue desc, s.key desc limit 1) as queue,
+  (select s.key from seen s order by s.queue desc, s.key desc limit 1) as key;
