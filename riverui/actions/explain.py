@@ -10,14 +10,25 @@ from riverui.domain.explain import Explanation, explain
 from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueSlots, QueueWork, Unread
 from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.domain.workflow_pages import TaskPlace
 from riverui.errors import DatabaseError, QueryTimeout
-from riverui.storage.interface import CLIENTS, EXPLANATIONS, OWN_TABLES, Driver, Executor
+from riverui.storage.interface import (
+    CLIENTS,
+    EXPLANATIONS,
+    OWN_TABLES,
+    WORKFLOW_PAGES,
+    Driver,
+    Executor,
+)
 from riverui.storage.interface.clients import CLIENT_TABLE
+from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 
 _CUT = 1_000
 """Characters that are read of each long text of a job: the beginning of an error is enough."""
 _CLIENTS = 200
 """Clients whose slots are added up; of more, they are not told."""
+_WORKFLOW = '"workflow_id"'
+"""What stands in the metadata of each task of a workflow."""
 _NOT_ASKED = Unread(why="It does not matter in this state.")
 
 _Fact = TypeVar("_Fact")
@@ -80,9 +91,32 @@ async def explain_row(driver: Driver, job: JobShowRow) -> Explanation:
             line=line,
             work=work,
             lock=Unread(why="The job is gone.") if lock is None else lock,
+            workflow=await _place(driver, job),
             slots=await _slots(driver, job.queue) if job.state is JobState.AVAILABLE else None,
         )
     )
+
+
+async def workflow_place(driver: Driver, job: JobShowRow) -> TaskPlace | None:
+    """Return a job's place in a workflow of riverui's own; None where it is in none."""
+    own = {WORKFLOW_PAGES, OWN_TABLES}.issubset(driver.capabilities)
+    # Metadata that are cut may have had the key.
+    if not own or (_WORKFLOW not in job.metadata.text and job.metadata.complete):
+        return None
+    async with driver.reading() as executor:
+        if not await WORKFLOW_TABLE.exists(executor):
+            return None
+        return await WORKFLOW_PAGES.on(executor).workflow_place_get(job_id=job.id)
+
+
+async def _place(driver: Driver, job: JobShowRow) -> TaskPlace | Unread | None:
+    """Return the place of a job that may wait for others, or that it could not be read."""
+    if job.state not in (JobState.PENDING, JobState.CANCELLED):
+        return None
+    try:
+        return await workflow_place(driver, job)
+    except DatabaseError as error:
+        return Unread(why=error.public)
 
 
 async def _slots(driver: Driver, queue: str) -> QueueSlots | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -11,6 +11,7 @@ from riverui.domain.clock import duration
 from riverui.domain.job_facts import JobFacts, JobLine, QueueWork, Unread
 from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.domain.workflow_pages import FAILED_TASKS, TaskNeighbour, TaskPlace
 
 REPORTED_WITHIN = timedelta(minutes=12)
 """How old the newest sign of a queue's clients may be.
@@ -38,6 +39,10 @@ _FEWEST_ENDS = 20
 """Ends from which a pace can be told: with fewer, chance makes half of it."""
 _STEADY = 2.0
 """How many times as many jobs one half of the time may have ended as the other, for a pace."""
+_NAMED = 3
+"""Tasks of a workflow that are named: the rest is counted."""
+_NAME_LENGTH = 80
+"""Characters of a task's name."""
 _UNKNOWN_KIND = "job kind is not registered"
 """How River's error begins where a client has no worker for the kind (UnknownJobKindError)."""
 
@@ -140,7 +145,9 @@ def _calm(facts: JobFacts) -> str:
 def _state(facts: JobFacts) -> Check:
     job, now = facts.job, facts.now
     result, evidence = Result.PASSED, f"It is {job.state.value}."
-    if job.state is JobState.PENDING:
+    if job.state is JobState.PENDING and isinstance(facts.workflow, TaskPlace):
+        evidence = "It is pending: its workflow makes it available."
+    elif job.state is JobState.PENDING:
         result = Result.FAILED
         evidence = (
             "River does not start pending jobs by itself: whatever inserted the job must release"
@@ -166,6 +173,49 @@ def _state(facts: JobFacts) -> Check:
     elif job.state is JobState.COMPLETED:
         evidence = "It has completed."
     return _check("state", "State", result, evidence)
+
+
+def _workflow(facts: JobFacts) -> Check | None:
+    """Return what the tasks are doing that the job waits for as a task of a workflow."""
+    job, place, label = facts.job, facts.workflow, "Its workflow"
+    if place is None or job.state not in (JobState.PENDING, JobState.CANCELLED):
+        return None
+    if isinstance(place, Unread):
+        return _check("workflow", label, Result.UNKNOWN, _unread(place))
+    of = f"its workflow {_cut(place.workflow_name or place.workflow_id)}"
+    if job.state is JobState.CANCELLED:
+        failed = [task for task in place.unfinished if task.state in FAILED_TASKS]
+        if not failed:
+            return None
+        verb = "has" if len(failed) == 1 else "have"
+        evidence = f"{_tasks(failed, len(failed))} of {of} {verb} failed, and it waited for that."
+        return _check("workflow", label, Result.FAILED, evidence)
+    if place.unfinished:
+        count = max(place.waits_for, len(place.unfinished))
+        evidence = f"It waits for {_tasks(place.unfinished, count)} of {of}."
+    elif place.state == "wait":
+        evidence = (
+            f"The tasks that it waits for have completed. It still waits for its own terms in {of}:"
+            " signals, timers or conditions."
+        )
+    else:
+        evidence = (
+            f"All that it waits for in {of} has completed: it becomes available when a client that"
+            " knows workflows looks next."
+        )
+    return _check("workflow", label, Result.FAILED, evidence)
+
+
+def _tasks(tasks: Sequence[TaskNeighbour], count: int) -> str:
+    """Return the first tasks by name with their states, and how many there are besides."""
+    named = [f"“{_cut(task.name)}” ({task.state})" for task in tasks[:_NAMED]]
+    if count > len(named):
+        named.append(f"{count - len(named):,} more task{'' if count - len(named) == 1 else 's'}")
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _NAME_LENGTH else f"{name[:_NAME_LENGTH]}…"
 
 
 def _due(facts: JobFacts) -> Check | None:
@@ -417,6 +467,7 @@ def _client(facts: JobFacts) -> Check | None:
 
 CHECKS: tuple[Callable[[JobFacts], Check | None], ...] = (
     _state,
+    _workflow,
     _due,
     _leader,
     _client,

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.domain.workflow_pages import TaskPlace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +88,8 @@ class JobFacts:
     lock: JobLock | Unread
     slots: QueueSlots | None = None
     """None where no client tells."""
+    workflow: TaskPlace | Unread | None = None
+    """Its place in a workflow of riverui's own; None for a job that is in none."""
 
     @property
     def in_line(self) -> bool:

@@ -17,6 +17,8 @@ from riverui.storage.interface.clients import ClientParams, ClientStatus
 from riverui.storage.migrations import migrate
 from tests.contract.bare import BareDriver
 from tests.factory import WORKER, attempt_error, job, leader, queue
+from tests.own_tables import OWN_TABLES
+from tests.workflows import DIAMOND, fan, workflow
 
 PASSED, FAILED, UNKNOWN = Result.PASSED, Result.FAILED, Result.UNKNOWN
 Connection = AsyncConnection[Any]
@@ -289,3 +291,52 @@ async def test_slots_of_clients_that_tell(
     # Another client took a job, and does not tell.
     await job(connection, "running", attempted_by=["go_client"])
     assert results(await explained(driver, waiting))["slots"] is UNKNOWN
+
+
+async def test_a_task_that_waits_for_others_of_its_workflow(
+    driver: Driver, connection: Connection
+) -> None:
+    await connection.execute(OWN_TABLES)
+    made = await workflow(connection, DIAMOND, id="w", name="Order 42")
+    found = await explained(driver, made["ship"])
+    assert found.headline == "It waits for “pack” (running) of its workflow Order 42."
+    assert results(found)["workflow"] is FAILED
+    assert results(found)["state"] is PASSED
+    assert "workflow" not in results(await explained(driver, made["pack"]))
+    await connection.execute(
+        "update river_job set state = 'completed', finalized_at = now() where id = %s",
+        [made["pack"]],
+    )
+    found = await explained(driver, made["ship"])
+    assert found.headline.startswith("All that it waits for in its workflow Order 42 has completed")
+    await connection.execute(
+        "update riverui_workflow_task set state = 'wait' where job_id = %s", [made["ship"]]
+    )
+    assert "its own terms" in (await explained(driver, made["ship"])).headline
+
+
+async def test_a_task_that_waits_for_very_many(driver: Driver, connection: Connection) -> None:
+    await connection.execute(OWN_TABLES)
+    await fan(connection, 1_000, id="w")
+    row = await (
+        await connection.execute("select job_id from riverui_workflow_task where name = 'join'")
+    ).fetchone()
+    assert row
+    found = await explained(driver, row["job_id"])
+    assert found.headline.endswith("and 997 more tasks of its workflow w.")
+
+
+async def test_a_task_that_was_cancelled_as_another_failed(
+    driver: Driver, connection: Connection
+) -> None:
+    await connection.execute(OWN_TABLES)
+    tasks: Mapping[str, tuple[str, tuple[str, ...]]] = {
+        "a" * 100: ("discarded", ()),
+        "b": ("cancelled", ("a" * 100,)),
+    }
+    made = await workflow(connection, tasks, id="w")
+    found = await explained(driver, made["b"])
+    told = next(check.evidence for check in found.checks if check.name == "workflow")
+    assert (
+        told == f"“{'a' * 80}…” (discarded) of its workflow w has failed, and it waited for that."
+    )

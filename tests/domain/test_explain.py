@@ -12,6 +12,7 @@ from riverui.domain.explain import CHECKS, Result, explain, pace
 from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueWork, Unread
 from riverui.domain.jobs import AttemptError, JobShowRow, JobState, JsonText
 from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.domain.workflow_pages import TASK_STATES, TaskNeighbour, TaskPlace
 
 NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -97,6 +98,28 @@ LOCKS = st.builds(
     state=st.none() | st.just("active"),
     since=MAYBE_TIMES,
 )
+NEIGHBOURS = st.builds(
+    TaskNeighbour,
+    name=st.sampled_from(["a", "b" * 200]),
+    job_id=st.integers(1, 100),
+    state=st.sampled_from(TASK_STATES),
+    kind=st.just("mail"),
+)
+PLACES = st.builds(
+    TaskPlace,
+    workflow_id=st.just("w"),
+    workflow_name=st.sampled_from(["", "Order 42"]),
+    name=st.just("ship"),
+    job_id=st.integers(1, 100),
+    waits_for=COUNTS,
+    state=st.sampled_from(["waiting", "wait", "staged", "cancelled"]),
+    ignored=st.just(""),
+    staged_at=MAYBE_TIMES,
+    deps=st.lists(NEIGHBOURS, max_size=5),
+    deps_count=COUNTS,
+    dependents=st.just(()),
+    dependents_count=COUNTS,
+)
 FACTS = st.builds(
     JobFacts,
     job=JOBS,
@@ -106,6 +129,7 @@ FACTS = st.builds(
     line=LINES | UNREADS,
     work=WORKS | UNREADS,
     lock=LOCKS | UNREADS,
+    workflow=st.none() | PLACES | UNREADS,
 )
 
 
@@ -131,6 +155,8 @@ def test_nothing_passes_that_was_not_measured(facts: JobFacts) -> None:
     results = {check.name: check.result for check in explain(facts).checks}
     if isinstance(facts.queue, Unread):
         assert results.get("paused") in (None, Result.UNKNOWN)
+    if isinstance(facts.workflow, Unread):
+        assert results.get("workflow") in (None, Result.UNKNOWN)
     if isinstance(facts.leader, Unread):
         assert results.get("leader") in (None, Result.UNKNOWN)
     if isinstance(facts.lock, Unread):

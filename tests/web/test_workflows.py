@@ -11,6 +11,7 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from tests import factory
 from tests.own_tables import OWN_TABLES
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
@@ -212,3 +213,14 @@ async def test_a_workflow_whose_jobs_are_gone(pages: httpx2.AsyncClient, own: Co
     assert "is gone" in page.one(id="wf-task").text
     (second,) = (box for box in page.all("a", class_="wf-box") if "s-deleted" in str(box))
     assert second.one("title").text == "b: deleted, deleted"
+
+
+async def test_a_job_shows_its_workflow(pages: httpx2.AsyncClient, own: Connection) -> None:
+    made = await workflow(own, DIAMOND, id="w1", name=HOSTILE)
+    page = await shown(pages, f"/jobs/{made['ship']}")
+    card = page.one("section", aria_labelledby="workflow-title")
+    assert card.link(HOSTILE) == "/workflows/w1?task=ship"
+    assert card.link("pack") == f"/jobs/{made['pack']}"
+    assert "It waits for “pack” (running)" in page.one(class_="explain").text
+    other = await factory.job(own, metadata={"workflow_id": "w1"})
+    assert not (await shown(pages, f"/jobs/{other}")).all(id="workflow-title")

@@ -32,6 +32,7 @@ from riverui.web.search.addresses import jobs_url
 from riverui.web.search.new_job_addresses import new_job_url
 from riverui.web.sections.jobs import diagnosis
 from riverui.web.sections.jobs.usual import BesideUsual, beside_usual
+from riverui.web.sections.jobs.workflow import WorkflowCard, workflow_card
 from riverui.web.view import timeline
 from riverui.web.view.facts import fact
 from riverui.web.view.render import respond
@@ -93,6 +94,8 @@ class JobsShow:
     """Searches for the jobs of a worker, by each name that is not cut."""
     earlier: int = 0
     """How many attempts are older than those shown."""
+    workflow: WorkflowCard | None = None
+    """Its place in a workflow; None for a job that is in none."""
     too_large: bool = False
     """Whether the row's JSON could not be read in time, and is left out."""
 
@@ -135,6 +138,7 @@ async def show(request: Request) -> Response:
             job=job,
             steps=timeline.steps(job, now),
             attempts=attempts,
+            workflow=await workflow_card(request, job),
             earlier=timeline.attempt_count(job) - len(attempts),
             too_large=too_large,
             actions=action_notices.allowed(request, (job.state,)),
