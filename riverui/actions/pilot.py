@@ -11,13 +11,14 @@ from typing import Protocol
 
 from riverui.actions.job_part import Inner, JobPart, JobPartCall, KnownTables
 from riverui.actions.sequences import PRO_SEQUENCE_PART, SEQUENCE_PART
+from riverui.actions.workflow_jobs import WORKFLOW_PART
 from riverui.storage.interface import Executor
 from riverui.storage.interface.job_actions import JobChanges
 
 JobCall = Callable[[Executor, Sequence[int]], Awaitable[JobChanges]]
 """Does one thing to the jobs with these ids, inside the executor's transaction."""
 
-PARTS: tuple[JobPart, ...] = (SEQUENCE_PART, PRO_SEQUENCE_PART)
+PARTS: tuple[JobPart, ...] = (WORKFLOW_PART, SEQUENCE_PART, PRO_SEQUENCE_PART)
 """What takes part in retry, cancel and delete where its tables are there, the outermost first."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from riverui.domain.jobs import JobState
 from riverui.domain.stored_json import UnreadableJson, read_json
 from riverui.domain.waits import WAIT_KEY, Wait
 from riverui.errors import InsertError
@@ -38,6 +39,13 @@ ENDED = frozenset(
     {TaskState.COMPLETED, TaskState.CANCELLED, TaskState.DISCARDED, TaskState.DELETED}
 )
 """States in which nothing more comes of a task, unless it is retried."""
+
+ENDS = {
+    JobState.CANCELLED: TaskState.CANCELLED,
+    JobState.COMPLETED: TaskState.COMPLETED,
+    JobState.DISCARDED: TaskState.DISCARDED,
+}
+"""How a task has ended, by its job's state."""
 
 _LETTERS = {TaskState.CANCELLED: "c", TaskState.DISCARDED: "d", TaskState.DELETED: "x"}
 

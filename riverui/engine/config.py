@@ -102,6 +102,10 @@ class ClientConfig:
     """Allows sequences where River Pro's table of them is, which its own clients use: none may work
     there.
     """
+    workflow_retention_period: timedelta | None = timedelta(days=7)
+    """How long a workflow is known after its last task has ended; None for ever. Its jobs are kept
+    as all jobs are.
+    """
     workflows_beside_pro: bool = False
     """Allows workflows where River Pro's tables are, which its own clients use: none may work
     there.
@@ -185,6 +189,8 @@ class ClientConfig:
         _check_span(
             "sequence_scheduler_interval", self.sequence_scheduler_interval, least=_MILLISECOND
         )
+        if self.workflow_retention_period is not None:
+            _check_span("workflow_retention_period", self.workflow_retention_period)
         _check_span("job_cleaner_timeout", self.job_cleaner_timeout, least=_MILLISECOND)
         if self.soft_stop_timeout is not None:
             _check_span("soft_stop_timeout", self.soft_stop_timeout)

@@ -26,7 +26,9 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
     # First whose turn it is, then whether there is room; a token is taken only for what begins.
     yield FairShares()
     yield RateLimits(config)
-    yield Workflows(beside_pro=config.workflows_beside_pro)
+    yield Workflows(
+        beside_pro=config.workflows_beside_pro, retention=config.workflow_retention_period
+    )
     yield WorkflowWaits(interval=config.workflow_timer_poller_interval)
     yield Sequences(
         interval=config.sequence_scheduler_interval, beside_pro=config.sequences_beside_pro

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from riverui.domain.jobs import JobState
-from riverui.domain.workflow_tasks import TaskState
+from riverui.domain.workflow_tasks import ENDS, TaskState
 from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.own_tables import OwnTable
 
@@ -52,6 +53,39 @@ class TaskMoves(NamedTuple):
     """Jobs whose tasks go on to wait for what their own `wait` says."""
     cancelled: tuple[int, ...] = ()
     """Jobs cancelled as a task that they wait for has failed."""
+
+
+class WorkflowHead(NamedTuple):
+    """One workflow."""
+
+    id: str
+    name: str
+    attempt: int
+    open: int
+    """Tasks that have not ended."""
+    cancelled_at: datetime | None
+
+
+class StrayTask(NamedTuple):
+    """A task, and where its job stands."""
+
+    job_id: int
+    job_state: JobState | None
+    """None where it is gone."""
+
+    @property
+    def ended(self) -> TaskState | None:
+        """Return how the task has ended by its job; None where it has not."""
+        return TaskState.DELETED if self.job_state is None else ENDS.get(self.job_state)
+
+
+class ReopenedTask(NamedTuple):
+    """A task that is to be worked again."""
+
+    job_id: int
+    waits_for: int
+    waits_on: bool
+    """Whether it has something of its own to wait for."""
 
 
 class OwnWorkflowExecutor(Protocol):
@@ -101,6 +135,46 @@ class OwnWorkflowExecutor(Protocol):
 
     async def workflow_stage(self, job_ids: Sequence[int]) -> TaskMoves:
         """Let the jobs of tasks be worked whose own `wait` is over, and tell the workers."""
+        ...
+
+    async def workflow_lock_by_id(self, id: str) -> WorkflowHead | None:
+        """Lock one workflow until the end of the transaction and return it; None where there is
+        none.
+        """
+        ...
+
+    async def workflow_task_restage_many(self, job_ids: Sequence[int]) -> None:
+        """Take tasks as open again whose jobs somebody has let run, whatever they waited for."""
+        ...
+
+    async def workflow_task_reopen(
+        self, id: str, mode: str, *, reset: bool
+    ) -> Sequence[ReopenedTask]:
+        """Begin a new attempt at a workflow whose tasks have all ended: those of `mode` are to be
+        worked again, and their jobs are pending. UniqueConflict where a job's unique key is taken.
+        """
+        ...
+
+    async def workflow_cancel(self, id: str) -> Sequence[int]:
+        """Note that a workflow is cancelled; return the jobs of its tasks that have not ended."""
+        ...
+
+    async def workflow_task_staged_list(self, id: str) -> Sequence[int]:
+        """Return the jobs of a workflow's tasks that can be worked and have not ended."""
+        ...
+
+    async def workflow_task_stray_list(self, *, after: int, limit: int) -> Sequence[StrayTask]:
+        """Return tasks that can be worked, by job and behind this one, and where their jobs
+        stand.
+        """
+        ...
+
+    async def workflow_task_stray_get_many(self, job_ids: Sequence[int]) -> Sequence[StrayTask]:
+        """Return those of the tasks of these jobs that have not ended, and where the jobs stand."""
+        ...
+
+    async def workflow_delete_before(self, before: datetime, *, limit: int) -> Sequence[str]:
+        """Forget workflows that ended before then, the first ended first; return their ids."""
         ...
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
 
 import psycopg
 import pytest
@@ -16,7 +14,7 @@ from riverui.engine.client import Client
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts, UniqueOpts
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx
-from riverui.engine.work.worker import Job, JobCancel
+from riverui.engine.work.worker import Job
 from riverui.errors import (
     ConfigError,
     DependencyCycleError,
@@ -26,71 +24,9 @@ from riverui.errors import (
     SchemaMissing,
 )
 from riverui.storage.interface import OWN_WORKFLOWS, Driver
-from riverui.storage.migrations import migrate
 from tests.engine.conftest import Playground, Task
+from tests.engine.features.conftest import Step, Workshop, fails_for_good
 from tests.pro_tables import PRO_TABLES
-
-
-@dataclass
-class Step:
-    """The args of a task: what it does."""
-
-    kind: ClassVar[str] = "step"
-    does: str = ""
-
-
-class Workshop(Playground):
-    """A playground with the tables of workflows and a worker of steps."""
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.worked: list[str] = []
-        self.workers.work(Step)(self.step)
-
-    async def step(self, job: Job[Step]) -> None:
-        """Do what a step says."""
-        self.worked.append(job.metadata_dict["task"])
-        if job.args.does == "cancel":
-            raise JobCancel("no more")
-        if job.args.does == "fail":
-            raise ArithmeticError("no")
-
-    async def tasks(self) -> dict[str, str]:
-        """Return the states of the jobs of all tasks, by name."""
-        rows = await self.rows(
-            "select metadata ->> 'task' as task, state::text from river_job"
-            " where metadata ? 'workflow_id'"
-        )
-        return {row["task"]: row["state"] for row in rows}
-
-    async def own(self) -> dict[str, str]:
-        """Return the states of all tasks in the table of tasks."""
-        rows = await self.rows("select name, state from riverui_workflow_task")
-        return {row["name"]: row["state"] for row in rows}
-
-    async def ended(self) -> dict[str, str]:
-        """Wait until every workflow has ended, and return the states of its tasks."""
-
-        async def over() -> bool:
-            return not await self.rows("select from riverui_workflow where ended_at is null")
-
-        await self.until(over)
-        return await self.tasks()
-
-
-@pytest.fixture
-async def shop(
-    connection: psycopg.AsyncConnection[Any], database_url: str, driver: Driver
-) -> AsyncIterator[Workshop]:
-    """Yield a playground with the tables of workflows."""
-    await migrate(driver, "up", line="riverui")
-    workshop = Workshop(connection, database_url)
-    yield workshop
-    await workshop.close()
-
-
-def fails_for_good(does: str = "fail") -> tuple[Step, InsertOpts]:
-    return Step(does), InsertOpts(max_attempts=1)
 
 
 async def test_tasks_are_worked_in_the_order_of_their_dependencies(shop: Workshop) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from riverui.domain.dag import MOST_WORKFLOW_ID, MOST_WORKFLOW_NAME, check_name, check_text, shown
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
-from riverui.domain.workflow_tasks import MARKED, TaskSpec, TaskState, task_of
+from riverui.domain.workflow_tasks import ENDS, MARKED, TaskSpec, task_of
+from riverui.engine.features.workflows.services import StrayTaskFinder, WorkflowCleaner
+from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.pilot import Feature, Inner, InsertBatch, JobEnd
 from riverui.errors import (
     ConfigError,
@@ -27,12 +30,6 @@ from riverui.storage.interface.own_workflows import (
 )
 from riverui.storage.interface.waits import MISSING
 
-_STATES = {
-    JobState.CANCELLED: TaskState.CANCELLED,
-    JobState.COMPLETED: TaskState.COMPLETED,
-    JobState.DISCARDED: TaskState.DISCARDED,
-}
-
 
 class Workflows(Feature):
     """Lets jobs wait for one another. It takes part in what is done to tasks alone.
@@ -41,8 +38,11 @@ class Workflows(Feature):
     no Pro client works there.
     """
 
-    def __init__(self, *, beside_pro: bool = False) -> None:
+    def __init__(
+        self, *, beside_pro: bool = False, retention: timedelta | None = timedelta(days=7)
+    ) -> None:
         self._beside_pro = beside_pro
+        self._retention = retention
         self._ready = False
         """Whether the tables have been seen."""
 
@@ -122,13 +122,18 @@ class Workflows(Feature):
         await part.workflow_lock_by_job(sorted(tasks))
         rows = await do_inner(ends)
         ended = [
-            (row.id, _STATES[row.state])
-            for row in rows
-            if row.id in tasks and row.state in FINALIZED
+            (row.id, ENDS[row.state]) for row in rows if row.id in tasks and row.state in FINALIZED
         ]
         if ended:
             await part.workflow_task_end_many(ended)
         return rows
+
+    def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
+        """Return what finds tasks that have ended unnoticed, and what forgets old workflows."""
+        finder = StrayTaskFinder(context)
+        if self._retention is None:
+            return [finder]
+        return [finder, WorkflowCleaner(context, after=self._retention)]
 
     async def _there(self, executor: Executor) -> bool:
         """Return whether the tables are there; once they were, they are believed to be."""

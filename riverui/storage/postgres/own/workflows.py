@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from riverui.domain.clock import rfc3339_nano
 from riverui.domain.jobs import JobState
 from riverui.domain.workflow_tasks import TaskState
 from riverui.storage.interface.own_workflows import (
+    ReopenedTask,
+    StrayTask,
     TaskInsertParams,
     TaskMoves,
+    WorkflowHead,
     WorkflowInsertParams,
     WorkflowTables,
 )
 from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.job_list.filters import is_storable
+from riverui.storage.postgres.job_list.rows import known_state
 from riverui.storage.postgres.rows import Rows
-from riverui.storage.postgres.statements import Statement, Statements, Steps
+from riverui.storage.postgres.statements import Statement, Statements, Steps, instant
 from riverui.storage.sql import Fragment
 
 _ENDS = Fragment("workflow_moved_by_ends")
+_GIVEN = Fragment("workflow_task_stray_given")
 _BEFORE = Fragment("workflow_moved_by_ends", resolved=Fragment("workflow_resolved_before"))
 
 
@@ -115,6 +122,10 @@ def _moves(rows: Rows) -> TaskMoves:
     )
 
 
+def _stray(row: Any) -> StrayTask:
+    return StrayTask(job_id=row.job_id, job_state=None if row.gone else known_state(row.job_state))
+
+
 class OwnWorkflows(Statements):
     """Operations on workflows."""
 
@@ -151,3 +162,45 @@ class OwnWorkflows(Statements):
     async def workflow_stage(self, job_ids: Sequence[int]) -> TaskMoves:
         """Let the jobs of tasks be worked whose own `wait` is over."""
         return await self._drive(stage(job_ids, schema=self._schema))
+
+    async def workflow_lock_by_id(self, id: str) -> WorkflowHead | None:
+        """Lock one workflow and return it, or None."""
+        if not is_storable(id):
+            return None
+        row = await self._row("workflow_lock_by_id", {"id": id})
+        return None if row is None else WorkflowHead(**row._asdict())
+
+    async def workflow_task_restage_many(self, job_ids: Sequence[int]) -> None:
+        """Take tasks as open again whose jobs somebody has let run."""
+        await self._rows("workflow_task_restage", {"job_ids": list(job_ids)})
+
+    async def workflow_task_reopen(
+        self, id: str, mode: str, *, reset: bool
+    ) -> Sequence[ReopenedTask]:
+        """Begin a new attempt at a workflow; see OwnWorkflowExecutor."""
+        rows = await self._rows("workflow_task_reopen", {"id": id, "mode": mode, "reset": reset})
+        return [ReopenedTask(**row._asdict()) for row in rows.records()]
+
+    async def workflow_cancel(self, id: str) -> Sequence[int]:
+        """Note that a workflow is cancelled; return the jobs of its tasks that have not ended."""
+        return (await self._rows("workflow_cancel", {"id": id})).values()
+
+    async def workflow_task_staged_list(self, id: str) -> Sequence[int]:
+        """Return the jobs of a workflow's tasks that can be worked and have not ended."""
+        return (await self._rows("workflow_task_staged_list", {"id": id})).values()
+
+    async def workflow_task_stray_list(self, *, after: int, limit: int) -> Sequence[StrayTask]:
+        """Return tasks that can be worked, by job, and where their jobs stand."""
+        rows = await self._rows("workflow_task_stray_list", {"after": after, "limit": limit})
+        return [_stray(row) for row in rows.records()]
+
+    async def workflow_task_stray_get_many(self, job_ids: Sequence[int]) -> Sequence[StrayTask]:
+        """Return tasks of these jobs that have not ended, and where the jobs stand."""
+        values = {"job_ids": list(job_ids)}
+        rows = await self._rows("workflow_task_stray_list", values, which=_GIVEN)
+        return [_stray(row) for row in rows.records()]
+
+    async def workflow_delete_before(self, before: datetime, *, limit: int) -> Sequence[str]:
+        """Forget workflows that ended before then; return their ids."""
+        values = {"before": instant(before), "limit": limit}
+        return (await self._rows("workflow_delete_before", values)).values()

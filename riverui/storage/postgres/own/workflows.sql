@@ -265,3 +265,201 @@ cross join lateral (
   offset 0
 ) d
 where n.job_id = any(:settled::bigint[]) and d.state in ('cancelled', 'completed', 'deleted', 'discarded');
+
+-- name: workflow_lock_by_id
+select w.id, w.name, w.attempt, w.open, w.cancelled_at
+from /* schema */riverui_workflow w
+where w.id = :id::text
+for update;
+
+-- name: workflow_task_restage
+-- Tasks whose jobs somebody has let run again: they are open once more, and those that still wait wait for them too.
+with again as materialized (
+  select t.job_id, t.workflow_id, t.name, t.state
+  from /* schema */riverui_workflow_task t
+  where t.job_id = any(:job_ids::bigint[]) and t.state <> 'staged'
+),
+waits as materialized (
+  select t.job_id, count(*)::int as more
+  from again a
+  cross join lateral (
+    select e.workflow_id, e.task
+    from /* schema */riverui_workflow_edge e
+    where e.workflow_id = a.workflow_id and e.dependency = a.name
+    offset 0
+  ) e
+  cross join lateral (
+    select t.job_id, t.ignored
+    from /* schema */riverui_workflow_task t
+    where t.workflow_id = e.workflow_id and t.name = e.task and t.state = 'waiting'
+    offset 0
+  ) t
+  where t.job_id <> all(:job_ids::bigint[]) and (
+    a.state = 'completed' or a.state in ('cancelled', 'deleted', 'discarded')
+      and strpos(t.ignored, case a.state when 'cancelled' then 'c' when 'discarded' then 'd' else 'x' end) > 0
+  )
+  group by t.job_id
+),
+waiting as (
+  update /* schema */riverui_workflow_task t
+  set waits_for = t.waits_for + c.more
+  from waits c
+  where t.job_id = c.job_id and t.job_id = any(array(select o.job_id from waits o))
+),
+staged as (
+  update /* schema */riverui_workflow_task t
+  set state = 'staged', waits_for = 0, staged_at = clock_timestamp(), ended_at = null
+  where t.job_id = any(array(select a.job_id from again a))
+),
+jobs as (
+  update /* schema */river_job j
+  set metadata = j.metadata - 'workflow_deps_failed_at'
+  where j.id = any(array(select a.job_id from again a where a.state = 'cancelled'))
+    and jsonb_typeof(j.metadata) = 'object' and j.metadata ? 'workflow_deps_failed_at'
+)
+update /* schema */riverui_workflow w
+set open = w.open + c.tasks, ended_at = null
+from (
+  select a.workflow_id, count(*)::int as tasks
+  from again a
+  where a.state in ('cancelled', 'completed', 'deleted', 'discarded')
+  group by a.workflow_id
+) c
+where w.id = c.workflow_id and w.id = any(array(select distinct a.workflow_id from again a))
+returning w.id;
+
+-- name: workflow_task_reopen
+-- A new attempt at a workflow all of whose tasks have ended: those chosen wait anew. Those that wait for nothing are
+-- left in 'wait', from where workflow_stage takes them. A task whose job is gone stays as it is.
+with recursive chosen (job_id, name) as (
+  select t.job_id, t.name
+  from /* schema */riverui_workflow_task t
+  where t.workflow_id = :id::text and (:mode::text = 'all' or t.state in ('cancelled', 'discarded'))
+  union
+  select d.job_id, d.name
+  from chosen c
+  cross join lateral (
+    select t.job_id, t.name
+    from (
+      select e.task
+      from /* schema */riverui_workflow_edge e
+      where e.workflow_id = :id::text and e.dependency = c.name
+      offset 0
+    ) e
+    cross join lateral (
+      select t.job_id, t.name
+      from /* schema */riverui_workflow_task t
+      where t.workflow_id = :id::text and t.name = e.task
+      offset 0
+    ) t
+    where :mode::text = 'failed_and_downstream'
+  ) d
+),
+jobs as (
+  update /* schema */river_job j
+  set state = 'pending',
+    attempt = case when :reset::boolean then 0 else j.attempt end,
+    errors = case when :reset::boolean then null else j.errors end,
+    finalized_at = null,
+    max_attempts = case when :reset::boolean then j.max_attempts else least(j.max_attempts + 1, 32767) end,
+    metadata = case
+      when jsonb_typeof(j.metadata) = 'object' then j.metadata - array[
+        'cancel_attempted_at', 'river:workflow_wait_state', 'workflow_deps_failed_at', 'workflow_staged_at'
+      ]
+      else j.metadata
+    end,
+    scheduled_at = now()
+  where j.id = any(array(select c.job_id from chosen c))
+    and (j.state in ('cancelled', 'completed', 'discarded')) is true
+  returning j.id
+),
+tasks as (
+  update /* schema */riverui_workflow_task t
+  set state = case when c.waits > 0 then 'waiting' else 'wait' end, waits_for = c.waits, staged_at = null,
+    ended_at = null
+  from (
+    select c.job_id, (
+      select count(*)::int
+      from /* schema */riverui_workflow_edge e
+      where e.workflow_id = :id::text and e.task = c.name
+    ) as waits
+    from chosen c
+  ) c
+  where t.job_id = c.job_id and t.job_id = any(array(select j.id from jobs j))
+  returning t.job_id, t.waits_for, t.wait is not null as waits_on
+),
+workflow as (
+  update /* schema */riverui_workflow w
+  set attempt = w.attempt + 1, open = w.open + (select count(*) from tasks), cancelled_at = null, ended_at = null,
+    retried_at = clock_timestamp()
+  where w.id = :id::text and exists (select from tasks)
+)
+select t.job_id, t.waits_for, t.waits_on from tasks t order by t.job_id;
+
+-- name: workflow_cancel
+-- No task can be added from now on; those that have not ended are returned.
+with cancelled as (
+  update /* schema */riverui_workflow w
+  set cancelled_at = coalesce(w.cancelled_at, clock_timestamp())
+  where w.id = :id::text and w.ended_at is null
+  returning w.id
+)
+select t.job_id
+from cancelled c
+cross join lateral (
+  select t.job_id
+  from /* schema */riverui_workflow_task t
+  where t.workflow_id = c.id and t.state in ('staged', 'wait', 'waiting')
+  offset 0
+) t
+order by t.job_id;
+
+-- name: workflow_task_stray_list
+-- Tasks that may not know that their jobs have ended: a client without workflows has worked them, or somebody has
+-- deleted or cancelled them elsewhere. One page of those that run their course, or given ones.
+-- Slot: which (workflow_task_stray_given).
+with page as materialized (
+  /* which: */
+  select t.job_id
+  from /* schema */riverui_workflow_task t
+  where t.state = 'staged' and t.job_id > :after::bigint
+  order by t.job_id
+  limit :limit::bigint
+  /* :which */
+)
+select p.job_id, j.state::text as job_state, j.id is null as gone
+from page p
+left join lateral (
+  select j.id, j.state from /* schema */river_job j where j.id = p.job_id offset 0
+) j on true
+order by p.job_id;
+
+-- part: workflow_task_stray_given (workflow_task_stray_list.which)
+select t.job_id
+from /* schema */riverui_workflow_task t
+where t.job_id = any(:job_ids::bigint[]) and t.state in ('staged', 'wait', 'waiting');
+
+-- name: workflow_task_staged_list
+select t.job_id
+from /* schema */riverui_workflow_task t
+where t.workflow_id = :id::text and t.state = 'staged';
+
+-- name: workflow_delete_before
+-- Workflows that ended before then, the longest ended first, with all that belongs to them.
+with old as materialized (
+  select w.id
+  from /* schema */riverui_workflow w
+  where w.ended_at < :before::timestamptz
+  order by w.ended_at
+  limit :limit::bigint
+  for update skip locked
+),
+edges as (
+  delete from /* schema */riverui_workflow_edge e where e.workflow_id = any(array(select o.id from old o))
+),
+tasks as (
+  delete from /* schema */riverui_workflow_task t where t.workflow_id = any(array(select o.id from old o))
+)
+delete from /* schema */riverui_workflow w
+where w.id = any(array(select o.id from old o))
+returning w.id;

@@ -87,7 +87,7 @@ async def retry(request: Request) -> Response:
         board.driver,
         workflow_id,
         asked.mode,
-        reset=asked.reset_history,
+        reset_history=asked.reset_history,
         time_limit=board.config.action_timeout,
     )
     _note(request, f"retry {asked.mode}", rows)

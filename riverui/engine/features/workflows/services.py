@@ -1,0 +1,92 @@
+"""What the leader does for workflows: it finds tasks that have ended unnoticed, and forgets
+workflows that ended long ago.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from riverui.actions import workflow_jobs
+from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
+from riverui.storage.interface import OWN_TABLES, OWN_WORKFLOWS, WAITS, Executor
+from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
+
+MOST_TASKS = 10_000
+"""Tasks that one round looks at: a tenth of a second. The next goes on behind them."""
+
+
+class StrayTaskFinder:
+    """Takes in how tasks have ended whose ends no client of workflows has written: Go's clients
+    have worked them, jobs were deleted by hand, or cancelled in River UI.
+    """
+
+    name = "workflow strays"
+    interval = timedelta(seconds=10)
+
+    def __init__(self, context: ServiceContext, *, most: int = MOST_TASKS) -> None:
+        self._after = 0
+        self._context = context
+        self._most = most
+
+    async def run_once(self) -> int:
+        """Look at the next tasks that can be worked, and return how many had ended."""
+        async with self._context.executor() as executor:
+            if not await has_tables(executor):
+                return 0
+            part = OWN_WORKFLOWS.on(executor)
+            found = await part.workflow_task_stray_list(after=self._after, limit=self._most)
+        self._after = found[-1].job_id if len(found) == self._most else 0
+        ended = [task.job_id for task in found if task.ended is not None]
+        settled = 0
+        for start in range(0, len(ended), _AT_ONCE):
+            async with self._context.transaction() as transaction:
+                settled += await workflow_jobs.settle(transaction, ended[start : start + _AT_ONCE])
+        if settled:
+            self._context.logger.info("%s: %d tasks had ended", self.name, settled)
+        return settled
+
+
+class WorkflowCleaner:
+    """Forgets workflows for which nothing has happened for long enough."""
+
+    name = "workflow cleaner"
+    interval = timedelta(minutes=5)
+
+    def __init__(self, context: ServiceContext, *, after: timedelta) -> None:
+        self._context = context
+        self._kept = after
+        self._size = BatchSize(full=1_000, reduced=100)
+
+    async def run_once(self) -> int:
+        """Forget all that is past its time, and return how many workflows that were."""
+        async with self._context.executor() as executor:
+            if not await has_tables(executor):
+                return 0
+        removed = await in_batches(self._size, self._remove, self._context.timing)
+        if removed:
+            self._context.logger.info("%s: %d workflows forgotten", self.name, removed)
+        return removed
+
+    async def _remove(self, limit: int) -> int:
+        before = self._context.clock() - self._kept
+        async with self._context.transaction() as transaction:
+            part = OWN_WORKFLOWS.on(transaction)
+            ids = await part.workflow_delete_before(before, limit=limit)
+            if ids and WAITS in transaction.capabilities and (await part.workflow_tables()).waits:
+                waits = WAITS.on(transaction)
+                while await waits.workflow_signal_delete_many(ids, limit=_SIGNALS) == _SIGNALS:
+                    pass
+            return len(ids)
+
+
+_SIGNALS = 10_000
+"""Signals that one statement deletes."""
+_AT_ONCE = 500
+"""Tasks in one transaction, so that their workflows are not held for long."""
+
+
+async def has_tables(executor: Executor) -> bool:
+    """Return whether the tables of workflows are there."""
+    if not {OWN_TABLES, OWN_WORKFLOWS}.issubset(executor.capabilities):
+        return False
+    return await WORKFLOW_TABLE.exists(executor)
