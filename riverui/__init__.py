@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from riverui.actions.new_jobs import JobInserter
     from riverui.actions.wait_diagnosis import WaitDiagnosis
     from riverui.contrib.otel import OpenTelemetryPlugin as OpenTelemetryPlugin
+    from riverui.domain.concurrency import ConcurrencyConfig
     from riverui.domain.dead_jobs import DeadJob
     from riverui.domain.fair_shares import FairShare
     from riverui.domain.jobs import AttemptError, JobRow, JobState
@@ -105,6 +106,7 @@ __all__ = [
     "BatchWorker",
     "Client",
     "ClientConfig",
+    "ConcurrencyConfig",
     "CronSchedule",
     "DashboardConfig",
     "DeadJob",
@@ -193,6 +195,7 @@ __all__ = [
 _PLACES = {
     "web.config": "DashboardConfig",
     "actions.wait_diagnosis": "WaitDiagnosis",
+    "domain.concurrency": "ConcurrencyConfig",
     "domain.dead_jobs": "DeadJob",
     "domain.fair_shares": "FairShare",
     "domain.jobs": "AttemptError JobRow JobState",

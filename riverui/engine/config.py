@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from riverui.domain.fair_shares import FairShare
 from riverui.domain.names import is_kind, is_queue_name
-from riverui.domain.rate_limits import RateLimit
 from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin
 from riverui.engine.lead.dead_letter_config import DeadLetterConfig
 from riverui.engine.lead.periodic import PeriodicJob, Schedule
 from riverui.engine.lead.retention import Retention
 from riverui.engine.pilot import Feature
+from riverui.engine.queue_config import QueueConfig as QueueConfig
+from riverui.engine.setting_checks import check_number, check_span
 from riverui.engine.spans import NO_LIMIT as NO_LIMIT
 from riverui.engine.work.worker import ErrorHandler, RetryPolicy, StuckHandler, Workers
 from riverui.errors import ConfigError
@@ -30,34 +30,6 @@ _MOST_LOG_BYTES = 64 * 1024 * 1024
 """River's limit for the logs of all attempts at a job."""
 _SHORTEST_HEARTBEAT = timedelta(milliseconds=100)
 """For tests: in production a busy machine would be taken for dead."""
-_MOST_WORKERS = 10_000
-"""River's limit for `max_workers`."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueConfig:
-    """How one queue is worked."""
-
-    max_workers: int
-    """Jobs of this queue that run at once in this process, 1 to 10,000."""
-    fetch_cooldown: timedelta | None = None
-    """The client's unless given."""
-    fetch_poll_interval: timedelta | None = None
-    """The client's unless given."""
-    rate_limit: RateLimit | None = None
-    """How fast jobs may begin, in all clients together; it needs a table of riverui's own."""
-    fair_share: FairShare | None = None
-    """Deals the jobs in turn to the keys of a partition, instead of the oldest first."""
-
-    def __post_init__(self) -> None:
-        if self.rate_limit is not None and not isinstance(self.rate_limit, RateLimit):
-            raise ConfigError("rate_limit must be a RateLimit.")
-        if self.fair_share is not None and not isinstance(self.fair_share, FairShare):
-            raise ConfigError("fair_share must be a FairShare.")
-        _check_number("max_workers", self.max_workers, least=1, most=_MOST_WORKERS)
-        for name in ("fetch_cooldown", "fetch_poll_interval"):
-            if getattr(self, name) is not None:
-                _check_span(name, getattr(self, name), least=_MILLISECOND)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,45 +144,43 @@ class ClientConfig:
         check_schema(self.schema)
         if self.id is not None and not 0 < len(self.id) <= _MOST_ID_CHARACTERS:
             raise ConfigError(f"id must have 1 to {_MOST_ID_CHARACTERS} characters.")
-        _check_span("fetch_cooldown", self.fetch_cooldown, least=_MILLISECOND)
-        _check_span("fetch_poll_interval", self.fetch_poll_interval, least=_MILLISECOND)
-        _check_span(
+        check_span("fetch_cooldown", self.fetch_cooldown, least=_MILLISECOND)
+        check_span("fetch_poll_interval", self.fetch_poll_interval, least=_MILLISECOND)
+        check_span(
             "workflow_timer_poller_interval",
             self.workflow_timer_poller_interval,
             least=_MILLISECOND,
         )
-        _check_span(
+        check_span(
             "heartbeat_interval",
             self.heartbeat_interval,
             least=_SHORTEST_HEARTBEAT,
             or_no_limit=True,
         )
-        _check_span("job_stuck_threshold", self.job_stuck_threshold)
-        _check_span(
+        check_span("job_stuck_threshold", self.job_stuck_threshold)
+        check_span(
             "sequence_scheduler_interval", self.sequence_scheduler_interval, least=_MILLISECOND
         )
         if self.workflow_retention_period is not None:
-            _check_span("workflow_retention_period", self.workflow_retention_period)
-        _check_span("job_cleaner_timeout", self.job_cleaner_timeout, least=_MILLISECOND)
+            check_span("workflow_retention_period", self.workflow_retention_period)
+        check_span("job_cleaner_timeout", self.job_cleaner_timeout, least=_MILLISECOND)
         if self.soft_stop_timeout is not None:
-            _check_span("soft_stop_timeout", self.soft_stop_timeout)
+            check_span("soft_stop_timeout", self.soft_stop_timeout)
         for name in ("job_timeout", "reindexer_timeout"):
-            _check_span(name, getattr(self, name), least=_MILLISECOND, or_no_limit=True)
+            check_span(name, getattr(self, name), least=_MILLISECOND, or_no_limit=True)
         for state in ("cancelled", "completed", "discarded"):
             name = f"{state}_job_retention_period"
-            _check_span(name, getattr(self, name), or_no_limit=True)
-        _check_span("rescue_stuck_jobs_after", self.rescue_after)
+            check_span(name, getattr(self, name), or_no_limit=True)
+        check_span("rescue_stuck_jobs_after", self.rescue_after)
         if self.rescue_after < self.job_timeout:
             raise ConfigError("rescue_stuck_jobs_after must not be shorter than job_timeout.")
         if self.fetch_poll_interval < self.fetch_cooldown:
             raise ConfigError("fetch_poll_interval must not be shorter than fetch_cooldown.")
-        _check_number("max_attempts", self.max_attempts, least=1)
-        _check_number("job_log_bytes", self.job_log_bytes, least=1)
-        _check_number(
-            "job_log_total_bytes", self.job_log_total_bytes, least=1, most=_MOST_LOG_BYTES
-        )
+        check_number("max_attempts", self.max_attempts, least=1)
+        check_number("job_log_bytes", self.job_log_bytes, least=1)
+        check_number("job_log_total_bytes", self.job_log_total_bytes, least=1, most=_MOST_LOG_BYTES)
         if self.threads is not None:
-            _check_number("threads", self.threads, least=1)
+            check_number("threads", self.threads, least=1)
         for at, feature in enumerate(self.features):
             if not isinstance(feature, Feature):
                 raise ConfigError(f"features must hold instances of features, not {feature!r}.")
@@ -257,6 +227,12 @@ class ClientConfig:
             )
         if not isinstance(queue, QueueConfig):
             raise ConfigError(f"queues: {name!r} needs a QueueConfig.")
+        concurrency = queue.concurrency
+        if concurrency and concurrency.global_limit and self.heartbeat_interval == NO_LIMIT:
+            raise ConfigError(
+                f"queues: {name!r}: a global_limit needs signs of life (heartbeat_interval), by"
+                " which the slots of a process that died are free again."
+            )
         cooldown = queue.fetch_cooldown or self.fetch_cooldown
         if (queue.fetch_poll_interval or self.fetch_poll_interval) < cooldown:
             raise ConfigError(
@@ -276,24 +252,3 @@ class ClientConfig:
                     " underscores, after the first also -[]<>/.·:+ (skip_kind_validation lets"
                     " others pass)."
                 )
-
-
-def _check_span(
-    name: str, value: timedelta, *, least: timedelta = _NOTHING, or_no_limit: bool = False
-) -> None:
-    if not isinstance(value, timedelta):
-        raise ConfigError(f"{name} must be a timedelta.")
-    if value < least and not (or_no_limit and value == NO_LIMIT):
-        words = f"at least {least.total_seconds() * 1000:g} ms" if least else "not negative"
-        raise ConfigError(f"{name} must be {words}{', or NO_LIMIT' if or_no_limit else ''}.")
-
-
-def _check_number(name: str, value: int, *, least: int, most: int | None = None) -> None:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or value < least
-        or value > (most or value)
-    ):
-        words = f"from {least:,} to {most:,}" if most else f"of at least {least:,}"
-        raise ConfigError(f"{name} must be a whole number {words}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from riverui.engine.config import ClientConfig
+from riverui.engine.features.concurrency.feature import ConcurrencyLimits
 from riverui.engine.features.dead_letters import DeadLetters
 from riverui.engine.features.fair_shares import FairShares
 from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
@@ -25,6 +26,8 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
         yield FetchOnlyKnownKinds(config.workers)
     # First whose turn it is, then whether there is room; a token is taken only for what begins.
     yield FairShares()
+    if config.queues:
+        yield ConcurrencyLimits()
     yield RateLimits(config)
     yield Workflows(
         beside_pro=config.workflows_beside_pro, retention=config.workflow_retention_period

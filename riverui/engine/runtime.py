@@ -103,6 +103,7 @@ class ClientRuntime:
             executor=self.runner.executor,
             notifier=self.notifier,
             poller=QueuePoller(self._fetching, clock=client.clock, logger=logger),
+            signs=self.heartbeats,
             stuck_jobs=StuckJobs(config.stuck_handler, logger),
         )
         limits = client.limits
@@ -338,7 +339,7 @@ class ClientRuntime:
     def _on_insert(self, message: dict[str, Any]) -> None:
         queue = message.get("queue")
         if isinstance(queue, str) and (producer := self.producers.get(queue)):
-            producer.wake()
+            producer.notified()
 
     def _serve(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         self._services.append(

@@ -28,6 +28,7 @@ GUIDE = (
     "extending",
     "testing",
     "dead-letters",
+    "concurrency-limits",
     "fair-shares",
     "rate-limits",
 )

@@ -453,6 +453,11 @@ def _engine() -> Iterator[tuple[str, Case]]:
             {FETCHING},
             20_000 // 6 + 10,
         ),
+        "keys of jobs": (
+            lambda x: x.job_key_list(list(range(1, 101)), _BY_A),
+            {PKEY},
+            2 * 100,
+        ),
         "claim": (
             lambda x: x.job_claim(JobFetchParams("me", "queue_1", 100), list(range(1, 101))),
             {PKEY},

@@ -60,9 +60,8 @@ class RateChooser(Chooser):
     def __init__(self, work: QueueWork, limit: RateLimit) -> None:
         self.partition = limit.partition
         self.looks_at = limit.weighs_args
-        config = work.client.config
         self._configured = limit
-        self._cooldown = (work.config.fetch_cooldown or config.fetch_cooldown).total_seconds()
+        self._cooldown = work.cooldown
         self._due: dict[str, float] = {}
         """Key → when the next job that waits may begin, of keys whose jobs have to wait."""
         self._full_at: dict[str, float] = {}

@@ -18,7 +18,7 @@ from riverui.engine.work.attempt import Cause
 from riverui.engine.work.producer import Producer
 from riverui.errors import RiveruiError
 from riverui.storage.interface import CLIENTS, OWN_TABLES
-from riverui.storage.interface.clients import CLIENT_TABLE
+from riverui.storage.interface.clients import CLIENT_TABLE, ClientLife
 
 _LAST_SECONDS = 5.0
 """For which the client may take to be forgotten: if it is not, it is declared dead later."""
@@ -38,6 +38,18 @@ class Heartbeats:
         self._pulse: Pulse | None = None
         self._rescuer = ClientRescuer(client, may_judge=self._may_judge)
         self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def life(self) -> ClientLife | None:
+        """What the database knows of the client; None where it does not know it, or takes it for
+        dead.
+        """
+        return self._pulse.life if self._pulse is not None else None
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it is certain that nobody has declared the client dead."""
+        return self._pulse is not None and self._pulse.trusted
 
     async def start(self) -> None:
         """Begin, and return once the database knows the client, or cannot know it for now."""

@@ -22,6 +22,7 @@ from riverui.engine.waiting import between, pass_on_cancellation, within
 from riverui.errors import DatabaseError, SchemaMissing
 from riverui.storage.interface import CLIENTS, WORKING, Executor
 from riverui.storage.interface.clients import (
+    DEAD_AFTER,
     SILENT_AFTER,
     ClientExecutor,
     ClientLife,
@@ -40,6 +41,10 @@ _LAST_SECONDS = 1.0
 _STEADY_AFTER = 2.0
 """Heartbeats after which an unbroken row of signs of life shows that the database was there all the
 time: who has been silent meanwhile was so by itself.
+"""
+_TRUSTED = DEAD_AFTER - 0.5
+"""Heartbeats since the last sign of life that arrived, up to which nobody can have declared the
+client dead, nor does before jobs that begin now have begun.
 """
 _TRY = 0.25
 """Heartbeats that one try may take."""
@@ -136,6 +141,14 @@ class Pulse:
             and now - self._confirmed_at <= SILENT_AFTER * interval
             and now - self._steady_since >= _STEADY_AFTER * interval
         )
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it is certain that nobody has declared the client dead, also when its process was
+        stopped for a while.
+        """
+        silent_for = steady_clock() - self._confirmed_at
+        return self._life is not None and silent_for <= _TRUSTED * self._interval
 
     async def run(self) -> None:
         """Give signs of life until cancelled; return where there is no table for them any more."""

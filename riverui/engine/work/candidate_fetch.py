@@ -34,13 +34,15 @@ from riverui.storage.interface.candidates import (
 
 if TYPE_CHECKING:
     import logging
+    from datetime import datetime
 
     from riverui.domain.jobs import JobRow
     from riverui.domain.queues import QueueRow
-    from riverui.engine.client_context import ClientContext
-    from riverui.engine.config import QueueConfig
+    from riverui.engine.limits import EngineLimits
+    from riverui.engine.queue_config import QueueConfig
     from riverui.engine.work.attempt import Attempt
-    from riverui.storage.interface import Executor
+    from riverui.storage.interface import Driver, Executor
+    from riverui.storage.interface.clients import ClientLife
     from riverui.storage.interface.engine_params import JobFetchParams
 
 _EXTRA = 50
@@ -64,16 +66,76 @@ _UNKNOWN = Candidate(0, "", {WHOLE: ""})
 """Stands for any job, where no chooser needs to know which."""
 
 
+class SignsOfLife(Protocol):
+    """A client as the other clients know it, where the table of clients is there."""
+
+    @property
+    def life(self) -> ClientLife | None:
+        """What the database knows of the client; None where it does not know it, or takes it for
+        dead.
+        """
+        ...
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it is certain that nobody has declared the client dead."""
+        ...
+
+
+class WorkingClient(Protocol):
+    """A client, as the choosers of its queues see it."""
+
+    @property
+    def id(self) -> str:
+        """Its name in `attempted_by`."""
+        ...
+
+    @property
+    def clock(self) -> Callable[[], datetime]:
+        """What tells the time."""
+        ...
+
+    @property
+    def driver(self) -> Driver:
+        """The database."""
+        ...
+
+    @property
+    def limits(self) -> EngineLimits:
+        """How much is done at once, and for how long."""
+        ...
+
+    @property
+    def logger(self) -> logging.Logger:
+        """Where it logs."""
+        ...
+
+
 class QueueWork(Protocol):
     """A queue that a client works, as its choosers see it."""
 
     name: str
     config: QueueConfig
-    client: ClientContext
+    cooldown: float
+    """Seconds between two fetches."""
+
+    @property
+    def client(self) -> WorkingClient:
+        """The client that works it."""
+        ...
+
+    @property
+    def signs(self) -> SignsOfLife:
+        """The client's signs of life."""
+        ...
 
     @property
     def attempts(self) -> Collection[Attempt]:
         """What is at work."""
+        ...
+
+    async def settled(self) -> None:
+        """Wait until all that was fetched before the fetch under way is among the attempts."""
         ...
 
     def wake(self) -> None:
@@ -109,6 +171,22 @@ class Chooser:
         be of one of these from then on.
         """
         return ()
+
+    @property
+    def sure(self) -> bool:
+        """Whether what was set aside is certainly still its own, as jobs are about to begin: if
+        not, they do not begin, and are available again.
+        """
+        return True
+
+    def enough(self, room: int) -> bool:
+        """Return whether it can tell at once how many of so many jobs may run, where it is `blind`.
+        If not, candidates are read first, so that it sets aside no more than there are jobs.
+        """
+        return True
+
+    def news(self) -> None:
+        """Take note of a notification that there may be something to fetch."""
 
     async def start(self, row: QueueRow) -> None:
         """Begin, as the client begins to work the queue. An error keeps it from doing so."""
@@ -178,6 +256,11 @@ class CandidateFetch:
         """Whether a chooser has a say in the next fetch."""
         return any(chooser.active for chooser in self.choosers)
 
+    @property
+    def sure(self) -> bool:
+        """Whether jobs that were fetched may begin."""
+        return all(chooser.sure for chooser in self.choosers if chooser.active)
+
     def goes_on(self) -> bool:
         """Return whether there may be other jobs instead of those that somebody else was taking;
         asked once after each fetch.
@@ -194,7 +277,7 @@ class CandidateFetch:
             return await executor.job_get_available(params)
         self._chosen = {chooser: [] for chooser in choosers}
         self._loses = False
-        if all(chooser.blind for chooser in choosers):
+        if all(chooser.blind and chooser.enough(params.limit) for chooser in choosers):
             self.tried = ()
             chosen = await self._choose([_UNKNOWN] * params.limit, params.limit)
             if not chosen:
@@ -271,6 +354,8 @@ class CandidateFetch:
         chosen: list[Candidate] = []
         for _ in range(_ROUNDS):
             full = _full(choosers)
+            if WHOLE in full:
+                break
             left = room - len(chosen)
             most = 2 * left + _EXTRA
             ids = (*params.except_ids, *(candidate.id for candidate in chosen))

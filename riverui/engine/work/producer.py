@@ -12,6 +12,7 @@ from typing import Any
 
 from riverui.domain.jobs import JobRow, JsonText
 from riverui.domain.queues import ALL_QUEUES, QueueRow
+from riverui.domain.stored_json import write_json
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import QueueConfig
 from riverui.engine.dedicated_connection import DedicatedConnection
@@ -21,7 +22,7 @@ from riverui.engine.notifier import CONTROL, Notifier, Unsubscribe
 from riverui.engine.pilot import ProducerStatus
 from riverui.engine.service import WakeUp, keep_running
 from riverui.engine.work.attempt import Attempt, Batch, Cause
-from riverui.engine.work.candidate_fetch import CandidateFetch
+from riverui.engine.work.candidate_fetch import CandidateFetch, SignsOfLife
 from riverui.engine.work.job_counts import JobCounts
 from riverui.engine.work.job_executor import JobExecutor
 from riverui.engine.work.queue_poller import QueuePoller
@@ -32,6 +33,10 @@ from riverui.storage.interface.engine_params import JobFetchParams, JobsAlike
 
 _REST = 60.0
 """Seconds until a second connection is tried again after it has failed: jobs come without it."""
+
+
+_SETTLE_SECONDS = 0.001
+"""Between two looks whether an answer has come: it does as fast as the database answers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +50,7 @@ class ProducerParts:
     executor: JobExecutor
     notifier: Notifier | None
     poller: QueuePoller
+    signs: SignsOfLife
     stuck_jobs: StuckJobs
 
 
@@ -57,6 +63,7 @@ class Producer:
         config, limits = client.config, client.limits
         self.client = client
         self.config = queue
+        self.signs = parts.signs
         self.name = name
         self.paused = False
         self.last_fetched_at: datetime | None = None
@@ -71,7 +78,8 @@ class Producer:
         self._backlog = WakeUp()
         self._beside = parts.beside
         self._connection = parts.connection
-        self._cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
+        self.cooldown = (queue.fetch_cooldown or config.fetch_cooldown).total_seconds()
+        """Seconds between two fetches, unless a poll found jobs."""
         self._drained = asyncio.Event()
         self._due = False
         """Whether it is to fetch without waiting for the cooldown."""
@@ -194,6 +202,19 @@ class Producer:
         """Fetch at once, whatever the cooldown: who says so has seen to it that this is seldom."""
         self._due = True
         self.wake()
+
+    def notified(self) -> None:
+        """Fetch as `wake` does, because a notification tells of jobs."""
+        for chooser in self._choice.choosers:
+            chooser.news()
+        self.wake()
+
+    async def settled(self) -> None:
+        """Wait until all that was fetched before the fetch under way is among the attempts."""
+        while True:
+            if len(self._fetches) <= 1:
+                return
+            await asyncio.sleep(_SETTLE_SECONDS)
 
     def poll(self) -> None:
         """Fetch because it is time to, and not because something has happened."""
@@ -318,7 +339,7 @@ class Producer:
         loop = asyncio.get_running_loop()
         woken = True
         while not self._stopping:
-            cool_at = loop.time() + self._cooldown
+            cool_at = loop.time() + self.cooldown
             taken = await self._fetch_all()
             # A poll in vain needs no cooldown: it would hold up the next job.
             cooling = woken or taken
@@ -497,13 +518,16 @@ class Producer:
         """
         self._beginning -= 1
         executor = self._executor
+        cause = self._stop_cause or self._held_back
+        if cause is None and not self._choice.sure:
+            cause = Cause.SILENT
         attempts = [executor.attempt(row, self) for row in rows]
         if batch is not None:
             for attempt in attempts:
                 attempt.batch, attempt.slot_given_up = batch, True
         for attempt in attempts:
             self._active[attempt.row.id] = attempt
-            if cause := self._stop_cause or self._held_back:
+            if cause:
                 attempt.end(cause)
         for job_id in cancelled_early:
             if (cancelled := self._active.get(job_id)) is not None:
@@ -552,6 +576,8 @@ class Producer:
         queue, action, job_id = message.get("queue"), message.get("action"), message.get("job_id")
         if action == "cancel" and queue == self.name and isinstance(job_id, int):
             self._cancel(job_id)
+        elif action == "metadata_changed" and queue == self.name:
+            self._metadata_changed(message.get("metadata"))
         elif action in ("pause", "resume") and queue in (self.name, ALL_QUEUES):
             if self._tasks:
                 self._set_paused(action == "pause")
@@ -576,14 +602,24 @@ class Producer:
             self.wake()
         kind = EventKind.QUEUE_PAUSED if paused else EventKind.QUEUE_RESUMED
         now = self._client.clock() if paused else None
-        row = row or QueueRow(
+        row = row or self._row("{}", now)
+        self._client.events.publish(Event(kind=kind, queue=row))
+
+    def _metadata_changed(self, metadata: object) -> None:
+        if not isinstance(metadata, dict):
+            return
+        row = self._row(write_json(metadata), None)
+        for chooser in self._choice.choosers:
+            chooser.learn(row)
+
+    def _row(self, metadata: str, paused_at: datetime | None) -> QueueRow:
+        return QueueRow(
             name=self.name,
             created_at=None,
-            metadata=JsonText(text="{}", size=2),
-            paused_at=now,
+            metadata=JsonText(text=metadata, size=len(metadata)),
+            paused_at=paused_at,
             updated_at=None,
         )
-        self._client.events.publish(Event(kind=kind, queue=row))
 
     def _check_drained(self) -> None:
         if self._stopping and not self._fetches and not self._attempts:

@@ -34,6 +34,7 @@ from riverui.storage.interface.explanations import EXPLANATIONS, ExplanationExec
 from riverui.storage.interface.figures import FIGURES, FigureExecutor
 from riverui.storage.interface.health import HEALTH, HealthExecutor
 from riverui.storage.interface.indexes import REINDEXING, IndexExecutor
+from riverui.storage.interface.limits import LIMITS, LimitExecutor
 from riverui.storage.interface.marks import MARKS, MarkExecutor
 from riverui.storage.interface.migrations import (
     MIGRATIONS,
@@ -76,6 +77,7 @@ __all__ = [
     "EXPLANATIONS",
     "FIGURES",
     "HEALTH",
+    "LIMITS",
     "LISTENING",
     "MARKS",
     "MIGRATIONS",
@@ -111,6 +113,7 @@ __all__ = [
     "FigureExecutor",
     "HealthExecutor",
     "IndexExecutor",
+    "LimitExecutor",
     "Listener",
     "ListeningDriver",
     "MarkExecutor",
@@ -147,6 +150,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     TRANSACTION_STATUS,
     CANDIDATES,
     CLIENTS,
+    LIMITS,
     OWN_WORKFLOWS,
     WAITS,
     WORKFLOWS,

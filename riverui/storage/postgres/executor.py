@@ -37,6 +37,7 @@ from riverui.storage.postgres.job_list.select import JobSelect
 from riverui.storage.postgres.own.clients import Clients
 from riverui.storage.postgres.own.dead_jobs import DeadJobs
 from riverui.storage.postgres.own.error_groups import ErrorGroups
+from riverui.storage.postgres.own.limits import Limits
 from riverui.storage.postgres.own.marks import Marks
 from riverui.storage.postgres.own.operations import Operations
 from riverui.storage.postgres.own.rates import Rates
@@ -81,6 +82,7 @@ class OptionalOperations(
     FailedJobStatements,
     ErrorGroups,
     Clients,
+    Limits,
     DeadJobs,
     Operations,
     Sequences,
@@ -137,6 +139,7 @@ if TYPE_CHECKING:
         interface.FigureExecutor,
         interface.HealthExecutor,
         interface.IndexExecutor,
+        interface.LimitExecutor,
         interface.MarkExecutor,
         interface.NotifyExecutor,
         interface.OperationExecutor,
@@ -154,4 +157,4 @@ if TYPE_CHECKING:
         interface.WorkflowPageExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 26
+        return (executor,) * 27

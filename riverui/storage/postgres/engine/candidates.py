@@ -56,7 +56,7 @@ class Candidates(Statements):
             "keys_most": keys.keys,
             "per_key": keys.per_key,
         }
-        slots = {**_slots(params, partitions, others), "key": _key(by)}
+        slots = {**_slots(params, partitions, others), "key": key_of(by)}
         rows = await self._rows("job_candidate_list_by_key", values, **slots)
         first = rows.first()
         return KeyPage(_candidates(rows, partitions), first.last_key if first else None)
@@ -88,7 +88,7 @@ class Candidates(Statements):
         if partition.index_name in await self.partition_index_list():
             return
         await self.partition_index_drop(partition)
-        text, values = self._queries.render(_key(partition))
+        text, values = self._queries.render(key_of(partition))
         key = re.sub(r"\$(\d+)", lambda found: _literal(values[int(found[1]) - 1]), text)
         table = "river_job" if self._schema is None else f'"{self._schema}".river_job'
         await self._run(
@@ -120,7 +120,7 @@ def _slots(
     slots = excepted(params.except_ids)
     if params.kinds is None:
         slots["kinds"] = EMPTY
-    slots["keys"] = join((_key(partition) for partition in partitions), ", ")
+    slots["keys"] = join((key_of(partition) for partition in partitions), ", ")
     terms = [
         Fragment(
             "candidate_not_full", {"place": place, "full": array_literals.texts(list(full[by]))}
@@ -133,7 +133,7 @@ def _slots(
     return slots
 
 
-def _key(partition: Partition) -> Fragment:
+def key_of(partition: Partition) -> Fragment:
     """Return the SQL of a job's key."""
     if partition.by_args is None:
         return _BY_KIND if partition.by_kind else _WHOLE

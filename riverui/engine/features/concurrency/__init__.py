@@ -1,0 +1,1 @@
+"""Limits of how many jobs run at once, in all clients together and in each."""

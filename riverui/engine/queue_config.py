@@ -1,0 +1,46 @@
+"""How one queue is worked: River's QueueConfig, and what limits its jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from riverui.domain.concurrency import ConcurrencyConfig
+from riverui.domain.fair_shares import FairShare
+from riverui.domain.rate_limits import RateLimit
+from riverui.engine.setting_checks import check_number, check_span
+from riverui.errors import ConfigError
+
+_MILLISECOND = timedelta(milliseconds=1)
+_MOST_WORKERS = 10_000
+"""River's limit for `max_workers`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueConfig:
+    """How one queue is worked."""
+
+    max_workers: int
+    """Jobs of this queue that run at once in this process, 1 to 10,000."""
+    fetch_cooldown: timedelta | None = None
+    """The client's unless given."""
+    fetch_poll_interval: timedelta | None = None
+    """The client's unless given."""
+    concurrency: ConcurrencyConfig | None = None
+    """How many jobs of it, or of each partition of it, run at once, in all clients too."""
+    rate_limit: RateLimit | None = None
+    """How fast jobs may begin, in all clients together; it needs a table of riverui's own."""
+    fair_share: FairShare | None = None
+    """Deals the jobs in turn to the keys of a partition, instead of the oldest first."""
+
+    def __post_init__(self) -> None:
+        if self.rate_limit is not None and not isinstance(self.rate_limit, RateLimit):
+            raise ConfigError("rate_limit must be a RateLimit.")
+        if self.fair_share is not None and not isinstance(self.fair_share, FairShare):
+            raise ConfigError("fair_share must be a FairShare.")
+        if not isinstance(self.concurrency, ConcurrencyConfig | None):
+            raise ConfigError("concurrency must be a ConcurrencyConfig.")
+        check_number("max_workers", self.max_workers, least=1, most=_MOST_WORKERS)
+        for name in ("fetch_cooldown", "fetch_poll_interval"):
+            if getattr(self, name) is not None:
+                check_span(name, getattr(self, name), least=_MILLISECOND)

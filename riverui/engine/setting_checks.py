@@ -1,0 +1,33 @@
+"""Checks of single settings."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from riverui.engine.spans import NO_LIMIT
+from riverui.errors import ConfigError
+
+_NOTHING = timedelta(0)
+
+
+def check_span(
+    name: str, value: timedelta, *, least: timedelta = _NOTHING, or_no_limit: bool = False
+) -> None:
+    """Raise ConfigError where a setting is no span of time, or is shorter than `least`."""
+    if not isinstance(value, timedelta):
+        raise ConfigError(f"{name} must be a timedelta.")
+    if value < least and not (or_no_limit and value == NO_LIMIT):
+        words = f"at least {least.total_seconds() * 1000:g} ms" if least else "not negative"
+        raise ConfigError(f"{name} must be {words}{', or NO_LIMIT' if or_no_limit else ''}.")
+
+
+def check_number(name: str, value: int, *, least: int, most: int | None = None) -> None:
+    """Raise ConfigError where a setting is no whole number from `least` to `most`."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or value < least
+        or value > (most or value)
+    ):
+        words = f"from {least:,} to {most:,}" if most else f"of at least {least:,}"
+        raise ConfigError(f"{name} must be a whole number {words}.")

@@ -1,0 +1,2 @@
+drop table /* schema */riverui_producer;
+drop table /* schema */riverui_limit;

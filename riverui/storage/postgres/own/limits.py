@@ -1,0 +1,133 @@
+"""Slots of limited queues in `riverui_limit`, and the clients that work such queues."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from riverui.domain.partitions import Partition
+from riverui.storage.interface.clients import ClientLife
+from riverui.storage.interface.limits import LeaseParams, LimitedProducer, LimitRow
+from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.engine.candidates import key_of
+from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.sql import Fragment
+
+_DEAD_AT_ONCE = 1_000
+"""Clients whose slots one statement frees: more than die together."""
+_FIRST = Fragment("limit_first")
+_MOST_CLIENTS = 50
+"""Clients of one key that are named: those with most slots."""
+_SLOTS = Fragment("limit_slots")
+_UNKNOWN_SECONDS = 600.0
+"""Since a client registered, after which its row is seen by everybody, unless it is gone."""
+
+
+class Limits(Statements):
+    """Operations on riverui_limit and riverui_producer."""
+
+    async def limit_lease(self, params: LeaseParams) -> Mapping[str, int] | None:
+        """Return how many slots of each key the client has now; None where its life is over."""
+        keys = sorted(params.wanted)
+        values = {
+            "client_id": params.life.id,
+            "registered_at": instant(params.life.registered_at),
+            "holder": _holder(params.life),
+            "queue": params.queue,
+            "most": params.most,
+            "keys": array_literals.texts(keys),
+            "slots": array_literals.numbers([params.wanted[key] for key in keys]),
+            "schema": self._schema,
+        }
+        slots = {} if params.forced else {"first": _FIRST, "slots": _SLOTS}
+        rows = (await self._prepared("limit_lease", values, **slots)).records()
+        if not rows:
+            return None
+        granted = {row.key: row.slots for row in rows if row.key is not None}
+        return {key: granted.get(key, 0) for key in keys}
+
+    async def limit_dead_at(self) -> datetime | None:
+        """Return when the last client was declared dead, as far as it is remembered."""
+        dead_at: datetime | None = (await self._rows("limit_dead_at")).value()
+        return dead_at
+
+    async def limit_free_dead(self) -> Collection[str]:
+        """Free the slots of clients that are gone; return their queues."""
+        dead = {"unknown_seconds": _UNKNOWN_SECONDS, "limit": _DEAD_AT_ONCE}
+        holders = (await self._rows("limit_dead_list", dead)).values()
+        if not holders:
+            return ()
+        # A statement of its own: what a client borrowed up to its death is seen by now.
+        values = {"holders": array_literals.texts(holders), "schema": self._schema}
+        return [row.queue for row in (await self._rows("limit_free", values)).records()]
+
+    async def limit_delete_idle(self, *, before: datetime, limit: int) -> int:
+        """Forget keys and clients that nobody has told of since then; return how many keys."""
+        values: dict[str, Any] = {"before": instant(before)}
+        await self._rows("limited_producer_delete_before", values)
+        return len(await self._rows("limit_delete_idle", {**values, "limit": limit}))
+
+    async def limit_list(self, queue: str, *, cap: int, limit: int) -> Sequence[LimitRow]:
+        """Return the keys of a queue of which slots are taken, those with most first."""
+        values = {"queue": queue, "cap": cap, "limit": limit}
+        return [
+            LimitRow(
+                queue=row.queue,
+                key=row.key,
+                taken=row.taken,
+                clients=_clients(row.leases),
+                wanted=row.wanted,
+                updated_at=row.updated_at,
+            )
+            for row in (await self._rows("limit_list", values)).records()
+        ]
+
+    async def limited_producer_upsert(
+        self, *, client_id: str, queue: str, max_workers: int, concurrency: str, running: str
+    ) -> None:
+        """Tell how a client works a limited queue."""
+        await self._rows(
+            "limited_producer_upsert",
+            {
+                "client_id": client_id,
+                "queue": queue,
+                "max_workers": max_workers,
+                "concurrency": concurrency,
+                "running": running,
+            },
+        )
+
+    async def limited_producer_delete(self, *, client_id: str, queue: str) -> None:
+        """Forget that a client works a queue, or that the queue is limited."""
+        await self._rows("limited_producer_delete", {"client_id": client_id, "queue": queue})
+
+    async def limited_producer_list(
+        self, queue: str, *, updated_after: datetime, limit: int
+    ) -> Sequence[LimitedProducer]:
+        """Return the clients that work a limited queue, by id."""
+        values = {"queue": queue, "updated_after": instant(updated_after), "limit": limit}
+        rows = (await self._rows("limited_producer_list", values)).records()
+        return [LimitedProducer(**row._asdict()) for row in rows]
+
+    async def job_key_list(self, ids: Sequence[int], partition: Partition) -> Mapping[int, str]:
+        """Return the keys of jobs by id, missing ones left out."""
+        values = {"ids": array_literals.numbers(ids)}
+        rows = await self._rows("job_key_list", values, keys=key_of(partition))
+        return {row.id: row.key for row in rows.records()}
+
+
+def _holder(life: ClientLife) -> str:
+    """Return what names a client's life in a row, as the SQL of `limit_dead_list` writes it."""
+    return f"{life.id}@{life.registered_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}"
+
+
+def _clients(leases: str) -> Mapping[str, int]:
+    """Return slots by client; what somebody else may have written there is left out."""
+    slots = [
+        (holder.rpartition("@")[0] or holder, count)
+        for holder, count in json.loads(leases).items()
+        if type(count) is int
+    ]
+    return dict(sorted(slots, key=lambda item: (-item[1], item[0]))[:_MOST_CLIENTS])

@@ -1,0 +1,298 @@
+"""Slots of limited queues: never more than the limit are lent, and those of the dead come back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from riverui.domain.partitions import Partition
+from riverui.errors import SchemaMissing
+from riverui.storage.interface import Driver
+from riverui.storage.interface.clients import ClientLife, ClientParams, ClientStatus
+from riverui.storage.interface.limits import LIMIT_TABLE, LeaseParams
+from riverui.storage.migrations import migrate
+from riverui.storage.postgres.driver import PostgresDriver
+from tests.drivers import connect
+from tests.own_tables import OWN_TABLES
+from tests.storage.conftest import Make
+
+
+@pytest.fixture
+async def lender(driver: PostgresDriver, make: Make) -> Lender:
+    """Return a database with the tables, and ways to borrow there."""
+    await make.connection.execute(OWN_TABLES)
+    return Lender(driver, make)
+
+
+class Lender:
+    """Lends slots of the queue `default`."""
+
+    def __init__(self, driver: PostgresDriver, make: Make) -> None:
+        self.driver = driver
+        self.make = make
+
+    async def life(self, name: str, *, age: timedelta = timedelta(0)) -> ClientLife:
+        """Register a client."""
+        (row,) = await self.make.rows(
+            "insert into riverui_client (id, heartbeat_interval, registered_at) values"
+            f" ('{name}', '20 s', clock_timestamp() - interval '{age.total_seconds()} s')"
+            " returning id, registered_at"
+        )
+        return ClientLife(**row)
+
+    async def die(self, life: ClientLife) -> None:
+        """Declare a client dead."""
+        await self.make.connection.execute(
+            "update riverui_client set declared_dead_at = clock_timestamp() where id = %s",
+            [life.id],
+        )
+
+    async def lease(
+        self, life: ClientLife, wanted: Mapping[str, int], most: int = 3, **params: Any
+    ) -> Mapping[str, int] | None:
+        async with self.driver.autocommit() as executor:
+            return await executor.limit_lease(
+                LeaseParams(life=life, queue="default", most=most, wanted=wanted, **params)
+            )
+
+    async def free_dead(self) -> list[str]:
+        async with self.driver.transaction() as executor:
+            return list(await executor.limit_free_dead())
+
+    async def taken(self) -> dict[str, int]:
+        """Return the slots taken by key; the sum and its parts are held to be the same."""
+        rows = await self.make.rows("select * from riverui_limit order by key")
+        for row in rows:
+            assert sum(row["leases"].values()) == row["taken"]
+        return {row["key"]: row["taken"] for row in rows}
+
+
+async def test_slots_are_lent_up_to_the_limit(lender: Lender) -> None:
+    a, b = await lender.life("a"), await lender.life("b")
+    assert await lender.lease(a, {"x": 2, "y": 5}) == {"x": 2, "y": 3}
+    assert await lender.lease(b, {"x": 2, "y": 1, "z": 1}) == {"x": 1, "y": 0, "z": 1}
+    assert await lender.lease(a, {"x": 3}) == {"x": 2}
+    assert await lender.lease(a, {"x": 0, "none": 0}) == {"x": 0, "none": 0}
+    assert await lender.lease(b, {"x": 3}) == {"x": 3}
+    assert await lender.taken() == {"x": 3, "y": 3, "z": 1}
+
+
+async def test_a_limit_that_sank_takes_no_slot_from_who_has_it(lender: Lender) -> None:
+    a, b = await lender.life("a"), await lender.life("b")
+    assert await lender.lease(a, {"": 3}) == {"": 3}
+    assert await lender.lease(a, {"": 3}, most=1) == {"": 3}
+    assert await lender.lease(a, {"": 4}, most=1) == {"": 3}
+    assert await lender.lease(b, {"": 1}, most=1) == {"": 0}
+    assert await lender.lease(a, {"": 2}, most=1) == {"": 2}
+
+
+async def test_jobs_at_work_are_counted_in_any_case(lender: Lender) -> None:
+    a, b = await lender.life("a"), await lender.life("b")
+    assert await lender.lease(a, {"": 3}) == {"": 3}
+    assert await lender.lease(b, {"": 2, "new": 7}, forced=True) == {"": 2, "new": 7}
+    assert await lender.taken() == {"": 5, "new": 7}
+    assert await lender.lease(a, {"": 2}) == {"": 2}
+    assert await lender.lease(a, {"": 3}) == {"": 2}
+
+
+async def test_who_is_dead_borrows_nothing_and_gives_everything_back(lender: Lender) -> None:
+    a, b = await lender.life("a@host"), await lender.life("b")
+    assert await lender.lease(a, {"x": 2, "y": 1}) == {"x": 2, "y": 1}
+    assert await lender.lease(b, {"x": 2}) == {"x": 1}
+    async with lender.driver.autocommit() as executor:
+        assert await executor.limit_dead_at() is None
+    assert await lender.free_dead() == []
+    await lender.die(a)
+    async with lender.driver.autocommit() as executor:
+        assert await executor.limit_dead_at() is not None
+    assert await lender.lease(a, {"x": 3}) is None
+    assert await lender.lease(a, {"x": 0}) is None
+    assert await lender.free_dead() == ["default"]
+    assert await lender.taken() == {"x": 1, "y": 0}
+    assert await lender.lease(b, {"x": 3}) == {"x": 3}
+    assert await lender.free_dead() == []
+
+
+async def test_who_has_another_life_by_now_borrows_for_that_one_only(lender: Lender) -> None:
+    before = await lender.life("a", age=timedelta(minutes=1))
+    await lender.lease(before, {"": 1})
+    await lender.die(before)
+    now = await lender.life("a")
+    assert await lender.lease(before, {"": 1}) is None
+    assert await lender.lease(now, {"": 2}, forced=True) == {"": 2}
+    assert await lender.free_dead() == ["default"]
+    assert await lender.taken() == {"": 2}
+
+
+async def test_slots_of_who_is_not_known_any_more_come_back_in_time(lender: Lender) -> None:
+    new, old = await lender.life("new"), await lender.life("old", age=timedelta(minutes=11))
+    living = await lender.life("living", age=timedelta(days=1))
+    for life in (new, old, living):
+        assert await lender.lease(life, {"": 1}) == {"": 1}
+    await lender.make.connection.execute("delete from riverui_client where id in ('new', 'old')")
+    assert await lender.free_dead() == ["default"]
+    (row,) = await lender.make.rows("select leases from riverui_limit")
+    assert {holder.split("@")[0] for holder in row["leases"]} == {"new", "living"}
+
+
+async def test_workers_are_told_of_slots_that_somebody_wanted(lender: Lender) -> None:
+    a, b = await lender.life("a"), await lender.life("b")
+    heard: list[str] = []
+    async with await lender.make.connection.connect(
+        lender.make.connection.info.dsn, autocommit=True
+    ) as connection:
+        await connection.execute('listen "public.river_insert"')
+
+        async def hear() -> list[str]:
+            # What was sent before comes first.
+            await lender.make.notify("river_insert", "end")
+            async for notification in connection.notifies():
+                if notification.payload == "end":
+                    break
+                heard.append(notification.payload)
+            return heard
+
+        await lender.lease(a, {"": 3})
+        await lender.lease(a, {"": 2})
+        assert await hear() == []
+        await lender.lease(b, {"": 2})
+        assert await hear() == []
+        await lender.lease(a, {"": 1})
+        assert [json.loads(payload) for payload in await hear()] == [{"queue": "default"}]
+        await lender.lease(a, {"": 0})
+        assert len(await hear()) == 1, "told once, until somebody wants more again"
+
+
+async def test_never_more_than_the_limit_whoever_borrows_at_once(
+    lender: Lender, database_url: str
+) -> None:
+    """Clients borrow, give back and die in any order and all at once."""
+    keys = ["x", "y", "z"]
+
+    async def live(number: int) -> None:
+        chance = random.Random(number)
+        name = f"c{number}"
+        driver = connect(database_url)
+        life = await lender_life(driver, name)
+        for turn in range(40):
+            wanted = {key: chance.randrange(4) for key in chance.sample(keys, chance.randint(1, 3))}
+            async with driver.autocommit() as executor:
+                params = LeaseParams(life=life, queue="default", most=5, wanted=wanted)
+                got = await executor.limit_lease(params)
+                assert got is not None
+                assert all(0 <= got[key] <= wanted[key] for key in wanted)
+                if turn % 15 == 14:
+                    await executor.limit_free_dead()
+            if chance.random() < 0.05:
+                async with driver.autocommit() as executor:
+                    await executor.client_declare_dead(by="me", after=0, id=name)
+                life = await lender_life(driver, name)
+        await driver.close()
+
+    async def watch() -> None:
+        while True:
+            assert all(taken <= 5 for taken in (await lender.taken()).values())
+            await asyncio.sleep(0.005)
+
+    watching = asyncio.create_task(watch())
+    await asyncio.gather(*(live(number) for number in range(6)))
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watching
+    assert all(taken <= 5 for taken in (await lender.taken()).values())
+
+
+async def lender_life(driver: Any, name: str) -> ClientLife:
+    """Register a client by the driver."""
+    params = ClientParams(
+        id=name,
+        started_at=datetime.now(UTC),
+        heartbeat_interval=timedelta(seconds=20),
+        host="",
+        pid=0,
+        language="",
+        version="",
+        release="",
+    )
+    async with driver.autocommit() as executor:
+        life: ClientLife = await executor.client_register(params, ClientStatus(queues={}))
+        return life
+
+
+async def test_keys_that_nobody_uses_are_forgotten(lender: Lender) -> None:
+    a = await lender.life("a")
+    await lender.lease(a, {"used": 1, "idle": 1})
+    await lender.lease(a, {"idle": 0})
+    async with lender.driver.autocommit() as executor:
+        now = datetime.now(UTC)
+        assert await executor.limit_delete_idle(before=now - timedelta(hours=1), limit=9) == 0
+        assert await executor.limit_delete_idle(before=now + timedelta(hours=1), limit=9) == 1
+    assert await lender.taken() == {"used": 1}
+
+
+async def test_what_a_page_is_told(lender: Lender) -> None:
+    a, b = await lender.life("a"), await lender.life("b")
+    await lender.lease(a, {"x": 1, "y": 2, "idle": 1})
+    await lender.lease(b, {"y": 2})
+    await lender.lease(a, {"idle": 0})
+    async with lender.driver.reading() as executor:
+        first, second = await executor.limit_list("default", cap=100, limit=10)
+        assert (first.key, first.taken, first.clients, first.wanted) == (
+            "y",
+            3,
+            {"a": 2, "b": 1},
+            True,
+        )
+        assert (second.key, second.taken, second.clients) == ("x", 1, {"a": 1})
+        assert len(await executor.limit_list("default", cap=100, limit=1)) == 1
+        assert await executor.limit_list("other", cap=100, limit=10) == []
+
+
+async def test_clients_of_limited_queues(lender: Lender) -> None:
+    async with lender.driver.autocommit() as executor:
+        told = {"client_id": "a", "queue": "default", "concurrency": '{"global_limit": 3}'}
+        await executor.limited_producer_upsert(max_workers=5, running="{}", **told)
+        await executor.limited_producer_upsert(max_workers=6, running='{"x": 2}', **told)
+        long_ago = datetime.now(UTC) - timedelta(hours=1)
+        (found,) = await executor.limited_producer_list("default", updated_after=long_ago, limit=10)
+        assert (found.client_id, found.max_workers) == ("a", 6)
+        assert json.loads(found.running) == {"x": 2}
+        later = datetime.now(UTC) + timedelta(hours=1)
+        assert await executor.limited_producer_list("default", updated_after=later, limit=9) == []
+        await executor.limited_producer_delete(client_id="a", queue="default")
+        assert (
+            await executor.limited_producer_list("default", updated_after=long_ago, limit=9) == []
+        )
+
+
+async def test_keys_of_jobs(lender: Lender) -> None:
+    one = await lender.make.job("running", args={"n": 1})
+    two = await lender.make.job(args={})
+    async with lender.driver.autocommit() as executor:
+        keys = await executor.job_key_list([one, two, two + 1], Partition(by_args=("n",)))
+    assert keys == {one: '{"n": 1}', two: '{"n": null}'}
+
+
+async def test_without_the_tables(driver: Driver) -> None:
+    async with driver.autocommit() as executor:
+        assert not await LIMIT_TABLE.exists(executor)
+        with pytest.raises(SchemaMissing):
+            await executor.limit_list("default", cap=1, limit=1)  # type: ignore[attr-defined]
+
+
+async def test_in_a_schema_of_its_own(schema_database_url: str) -> None:
+    driver = connect(schema_database_url, schema="Jobs_1")
+    await migrate(driver, "up", line="riverui")
+    life = await lender_life(driver, "a")
+    async with driver.autocommit() as executor:
+        params = LeaseParams(life=life, queue="default", most=1, wanted={"": 2})
+        assert await executor.limit_lease(params) == {"": 1}
+        await executor.client_declare_dead(by="me", after=0, id="a")
+        assert await executor.limit_free_dead() == ["default"]
+    await driver.close()
