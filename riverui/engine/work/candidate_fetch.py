@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from riverui.domain.queues import QueueRow
     from riverui.engine.limits import EngineLimits
     from riverui.engine.queue_config import QueueConfig
-    from riverui.engine.work.attempt import Attempt
     from riverui.storage.interface import Driver, Executor
     from riverui.storage.interface.clients import ClientLife
     from riverui.storage.interface.engine_params import JobFetchParams
@@ -64,6 +63,15 @@ _WINDOW = 10_000
 
 _UNKNOWN = Candidate(0, "", {WHOLE: ""})
 """Stands for any job, where no chooser needs to know which."""
+
+
+class AtWork(Protocol):
+    """An attempt that has not ended."""
+
+    @property
+    def row(self) -> JobRow:
+        """The job, as it was fetched."""
+        ...
 
 
 class SignsOfLife(Protocol):
@@ -130,7 +138,7 @@ class QueueWork(Protocol):
         ...
 
     @property
-    def attempts(self) -> Collection[Attempt]:
+    def attempts(self) -> Collection[AtWork]:
         """What is at work."""
         ...
 
