@@ -33,12 +33,9 @@ if TYPE_CHECKING:
     from riverui.engine.features.encryption import Encryption
     from riverui.engine.features.retention import QueueRetention
     from riverui.engine.features.waits.methods import Signal, SignalList
-    from riverui.engine.features.workflows.builder import (
-        SyncWorkflow,
-        Workflow,
-        WorkflowMap,
-        WorkflowTask,
-    )
+    from riverui.engine.features.workflows.builder import WorkflowMap, WorkflowTask
+    from riverui.engine.features.workflows.loading import LoadedTask, LoadedTasks
+    from riverui.engine.features.workflows.workflow import SyncWorkflow, Workflow
     from riverui.engine.hooks import DoInner, Hook, Metric, Middleware, Plugin
     from riverui.engine.insert.insert_opts import (
         InsertManyParams,
@@ -137,6 +134,8 @@ __all__ = [
     "JobState",
     "JobStats",
     "JsonArgs",
+    "LoadedTask",
+    "LoadedTasks",
     "Metric",
     "Middleware",
     "NeverSchedule",
@@ -216,7 +215,9 @@ _PLACES = {
     "engine.features.encryption": "Encryption",
     "engine.features.retention": "QueueRetention",
     "engine.features.waits.methods": "Signal SignalList",
-    "engine.features.workflows.builder": "SyncWorkflow Workflow WorkflowMap WorkflowTask",
+    "engine.features.workflows.builder": "WorkflowMap WorkflowTask",
+    "engine.features.workflows.loading": "LoadedTask LoadedTasks",
+    "engine.features.workflows.workflow": "SyncWorkflow Workflow",
     "engine.hooks": "DoInner Hook Metric Middleware Plugin",
     "engine.insert.insert_opts": (
         "InsertManyParams InsertOpts InsertRequest SequenceOpts UniqueOpts"

@@ -184,6 +184,10 @@ class WorkflowCancelled(InsertError):
     """The workflow was cancelled: nothing can be added to it until it is retried."""
 
 
+class OutputMissing(NotFound):
+    """The task has recorded no output."""
+
+
 class WorkflowActive(BadRequest):
     """The workflow has tasks that have not ended: only one that has ended can be retried."""
 

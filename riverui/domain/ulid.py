@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from datetime import datetime
 
@@ -13,6 +14,16 @@ _LENGTH = 26
 
 def ulid(now: datetime) -> str:
     """Return a new ULID: 48 bits of milliseconds since 1970, then 80 random bits."""
-    milliseconds = max(0, int(now.timestamp() * 1000)) & (2**48 - 1)
-    number = milliseconds << 80 | secrets.randbits(80)
+    return _written(now, secrets.randbits(80))
+
+
+def ulid_of(at: datetime, text: str) -> str:
+    """Return the ULID that belongs to a time and a text: the same for the same."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return _written(at, int.from_bytes(digest[:10], "big"))
+
+
+def _written(at: datetime, number: int) -> str:
+    milliseconds = max(0, int(at.timestamp() * 1000)) & (2**48 - 1)
+    number |= milliseconds << 80
     return "".join(_DIGITS[number >> 5 * place & 31] for place in reversed(range(_LENGTH)))

@@ -124,3 +124,14 @@ def task_of(metadata: str) -> TaskSpec | None:
         wait=None if keys.get(WAIT_KEY) is None else Wait.from_object(keys[WAIT_KEY]).to_json(),
         parent=parent,
     )
+
+
+def workflow_of(metadata: str) -> str | None:
+    """Return the id of the workflow that a job's metadata (JSON text) makes it a task of, or
+    None.
+    """
+    try:
+        spec = task_of(metadata)
+    except InsertError:
+        return None
+    return None if spec is None else spec.workflow_id

@@ -9,6 +9,7 @@ from collections.abc import (
     Collection,
     Coroutine,
     Iterable,
+    Mapping,
     Sequence,
 )
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
@@ -16,12 +17,15 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
+from riverui.domain.jobs import JobRow
 from riverui.domain.ulid import ulid
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.config import ClientConfig
 from riverui.engine.feature_list import features_of
 from riverui.engine.features.waits.methods import Signal, SignalMethods, SignalOpts
-from riverui.engine.features.workflows.builder import IgnoredDeps, SyncWorkflow
+from riverui.engine.features.workflows.builder import IgnoredDeps
+from riverui.engine.features.workflows.methods import existing
+from riverui.engine.features.workflows.workflow import SyncWorkflow
 from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.limits import EngineLimits
@@ -142,6 +146,12 @@ class SyncClient:
         )
         return SyncWorkflow(id or ulid(self._clock()), name, ignored=ignored).bound(self)
 
+    def workflow_from(self, found: str | Job[Any] | JobRow, **ignored: bool) -> SyncWorkflow:
+        """Return a workflow that is there, to add tasks to; see the asyncio client's
+        `workflow_from`.
+        """
+        return _run(self._inserts.workflow_from_existing(found, ignored)).bound(self)
+
     def workflow_signal(
         self,
         id: str,
@@ -214,6 +224,13 @@ class _Inserts(InsertMethods, SignalMethods):
         self.pilot = Pilot(features_of(config))
         self._limits = EngineLimits()
         self._init_insert_methods()
+
+    async def workflow_from_existing(
+        self, found: str | Job[Any] | JobRow, ignored: Mapping[str, bool]
+    ) -> SyncWorkflow:
+        """Return a workflow that is there."""
+        async with self.driver.autocommit() as executor:
+            return await existing(SyncWorkflow, executor, found, ignored)
 
 
 class _AtOnce:

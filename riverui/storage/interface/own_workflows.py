@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from riverui.domain.jobs import JobState
@@ -88,6 +89,28 @@ class ReopenedTask(NamedTuple):
     """Whether it has something of its own to wait for."""
 
 
+class OwnTaskRow(NamedTuple):
+    """A task, without its job."""
+
+    name: str
+    state: TaskState
+    job_id: int
+    deps: tuple[str, ...]
+
+
+class TaskChoice(StrEnum):
+    """Which tasks of a workflow are read."""
+
+    ALL = "all"
+    """By name, those behind a name."""
+    NAMED = "named"
+    """The one of a name."""
+    DEPS = "deps"
+    """Those that the one of a name waits for …"""
+    DEPS_RECURSIVE = "deps_recursive"
+    """… and all that these wait for in turn."""
+
+
 class OwnWorkflowExecutor(Protocol):
     """Writes what becomes of tasks. All methods but the first are for a transaction, and whoever
     calls one of those that move tasks has locked their workflows before anything else.
@@ -141,6 +164,16 @@ class OwnWorkflowExecutor(Protocol):
         """Lock one workflow until the end of the transaction and return it; None where there is
         none.
         """
+        ...
+
+    async def workflow_head_get(self, id: str) -> WorkflowHead | None:
+        """Return one workflow, or None."""
+        ...
+
+    async def workflow_task_list_of(
+        self, id: str, choice: TaskChoice, name: str = "", *, limit: int
+    ) -> Sequence[OwnTaskRow]:
+        """Return tasks of a workflow, by name."""
         ...
 
     async def workflow_task_restage_many(self, job_ids: Sequence[int]) -> None:

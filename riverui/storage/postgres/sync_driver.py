@@ -26,6 +26,7 @@ from riverui.storage.interface.own_workflows import (
     OWN_WORKFLOWS,
     TaskInsertParams,
     TaskMoves,
+    WorkflowHead,
     WorkflowInsertParams,
     WorkflowTables,
 )
@@ -102,6 +103,10 @@ class PostgresSyncExecutor:
     def workflow_tables(self) -> WorkflowTables:
         """Return which tables of workflows there are; see OwnWorkflowExecutor."""
         return self._drive(workflows.tables())
+
+    def workflow_head_get(self, id: str) -> WorkflowHead | None:
+        """Return one workflow, or None; see OwnWorkflowExecutor."""
+        return self._drive(workflows.head_get(id))
 
     def workflow_begin_many(self, begun: Sequence[WorkflowInsertParams]) -> Sequence[str]:
         """Make and lock workflows; see OwnWorkflowExecutor."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import psycopg
 import pytest
 
-from riverui.engine.features.workflows.builder import Workflow
+from riverui.engine.features.workflows.workflow import Workflow
 from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.work.worker import Job, JobCancel
 from riverui.storage.interface import Driver

@@ -15,7 +15,7 @@ import pytest
 from riverui.domain.waits import AnyTerm, SignalTerm, Term, TimerTerm, Wait, task_finalized_at
 from riverui.engine.client import Client
 from riverui.engine.features.waits.service import WaitEvaluator
-from riverui.engine.features.workflows.builder import Workflow
+from riverui.engine.features.workflows.workflow import Workflow
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import record_output

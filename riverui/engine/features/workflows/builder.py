@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
 
 from riverui.actions.expressions import check_wait
 from riverui.domain.dag import (
@@ -21,7 +20,6 @@ from riverui.domain.workflow_tasks import TaskSpec, TaskState, ignored_letters, 
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.errors import DuplicateTaskError, InsertError
-from riverui.storage.interface.engine_params import InsertResult
 
 Deps = Iterable["WorkflowTask | str"]
 """Tasks that another waits for, or their names."""
@@ -73,7 +71,7 @@ class WorkflowBuilder:
         name: str = "",
         *,
         ignored: IgnoredDeps | None = None,
-        existing: Collection[str] = (),
+        is_new: bool = True,
         parent: int | None = None,
     ) -> None:
         self.id = check_name(id, "workflow's id", MOST_WORKFLOW_ID)
@@ -82,7 +80,9 @@ class WorkflowBuilder:
                 f"A workflow's name is a text of at most {MOST_WORKFLOW_NAME:,} characters."
             )
         self.name = check_text(name, "workflow's name")
-        self._existing = set(existing)
+        self._existing: set[str] = set()
+        """Names of tasks that this has inserted."""
+        self._is_new = is_new
         self._ignored = ignored or IgnoredDeps()
         self._parent = parent
         self._tasks: dict[str, _Added] = {}
@@ -156,13 +156,15 @@ class WorkflowBuilder:
 
     def prepare(self) -> list[InsertManyParams]:
         """Return the jobs of the tasks added, for any `insert_many` or `insert_many_tx`; tasks come
-        behind those that they wait for.
+        behind those that they wait for. What they wait for of a workflow that was there before is
+        checked when they are inserted.
 
         DependencyCycleError, MissingDependencyError or DuplicateTaskError where they are no
         workflow, InsertError for tasks with options that do not fit one.
         """
         deps = {name: added.task.deps for name, added in self._tasks.items()}
-        return [self._job(self._tasks[name]) for name in in_order(deps, self._existing)]
+        known = self._existing if self._is_new else None
+        return [self._job(self._tasks[name]) for name in in_order(deps, known)]
 
     def _job(self, added: _Added) -> InsertManyParams:
         spec = TaskSpec(
@@ -197,60 +199,6 @@ class _Added:
     insert_opts: InsertOpts | None
     ignored: str
     wait: Wait | None
-
-
-class _Inserts(Protocol):
-    async def insert_many(self, jobs: Iterable[Any]) -> Sequence[InsertResult]: ...
-
-    async def insert_many_tx(self, tx: object, jobs: Iterable[Any]) -> Sequence[InsertResult]: ...
-
-
-class _SyncInserts(Protocol):
-    def insert_many(self, jobs: Iterable[Any]) -> Sequence[InsertResult]: ...
-
-    def insert_many_tx(self, tx: object, jobs: Iterable[Any]) -> Sequence[InsertResult]: ...
-
-
-class Workflow(WorkflowBuilder):
-    """A workflow of a Client."""
-
-    def bound(self, client: _Inserts) -> Self:
-        """Return the workflow, to be inserted by this client."""
-        self._client = client
-        return self
-
-    async def insert(self) -> Sequence[InsertResult]:
-        """Insert the tasks added, all or none; return their jobs as `prepare` has them."""
-        results = await self._client.insert_many(self.prepare())
-        self._inserted()
-        return results
-
-    async def insert_tx(self, tx: object) -> Sequence[InsertResult]:
-        """Insert the tasks added in a transaction of the caller's."""
-        results = await self._client.insert_many_tx(tx, self.prepare())
-        self._inserted()
-        return results
-
-
-class SyncWorkflow(WorkflowBuilder):
-    """A workflow of a SyncClient."""
-
-    def bound(self, client: _SyncInserts) -> Self:
-        """Return the workflow, to be inserted by this client."""
-        self._client = client
-        return self
-
-    def insert(self) -> Sequence[InsertResult]:
-        """Insert the tasks added, all or none; return their jobs as `prepare` has them."""
-        results = self._client.insert_many(self.prepare())
-        self._inserted()
-        return results
-
-    def insert_tx(self, tx: object) -> Sequence[InsertResult]:
-        """Insert the tasks added in a transaction of the caller's."""
-        results = self._client.insert_many_tx(tx, self.prepare())
-        self._inserted()
-        return results
 
 
 def _names(deps: Deps) -> tuple[str, ...]:

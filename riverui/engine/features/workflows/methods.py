@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from riverui.actions import workflows
-from riverui.domain.ulid import ulid
-from riverui.engine.features.workflows.builder import IgnoredDeps, Workflow
+from riverui.domain.ulid import ulid, ulid_of
+from riverui.domain.workflow_tasks import workflow_of
+from riverui.engine.features.workflows.builder import IgnoredDeps, WorkflowBuilder
+from riverui.engine.features.workflows.loading import head_of
+from riverui.engine.features.workflows.workflow import Workflow
+from riverui.errors import InsertError
 
 if TYPE_CHECKING:
+    from riverui.domain.jobs import JobRow
     from riverui.engine.pilot import Pilot
-    from riverui.storage.interface import Driver
+    from riverui.engine.work.worker import Job
+    from riverui.storage.interface import Driver, Executor
+
+B = TypeVar("B", bound=WorkflowBuilder)
 
 
 class WorkflowMethods:
@@ -29,6 +37,7 @@ class WorkflowMethods:
         name: str = "",
         *,
         id: str | None = None,
+        parent: Job[Any] | JobRow | None = None,
         ignore_cancelled_deps: bool = False,
         ignore_discarded_deps: bool = False,
         ignore_deleted_deps: bool = False,
@@ -36,14 +45,41 @@ class WorkflowMethods:
         """Return a new workflow to add tasks to; nothing is written before it is inserted.
 
         Its id is a ULID unless given. What is ignored of dependencies that fail counts as success
-        in each task that does not say otherwise; other tasks are cancelled.
+        in each task that does not say otherwise; other tasks are cancelled. With `parent`, the job
+        at work, it is for `run`: the same for each attempt at that job, by its name.
         """
         ignored = IgnoredDeps(
             cancelled=ignore_cancelled_deps,
             discarded=ignore_discarded_deps,
             deleted=ignore_deleted_deps,
         )
-        return Workflow(id or ulid(self.clock()), name, ignored=ignored).bound(self)
+        own = ulid(self.clock())
+        if parent is not None:
+            own = ulid_of(parent.created_at, f"{parent.id} {name}")
+        workflow = Workflow(
+            id or own,
+            name,
+            ignored=ignored,
+            parent=None if parent is None else parent.id,
+        )
+        return workflow.bound(self)
+
+    async def workflow_from(self, found: str | Job[Any] | JobRow, **ignored: bool) -> Workflow:
+        """Return a workflow that is there, by its id or by a job of it: to load its tasks, and to
+        add some. NotFound where there is none.
+
+        What is ignored of dependencies, `ignore_cancelled_deps` and so on, counts for the tasks
+        that are added.
+        """
+        async with self.driver.autocommit() as executor:
+            return (await existing(Workflow, executor, found, ignored)).bound(self)
+
+    async def workflow_from_tx(
+        self, tx: object, found: str | Job[Any] | JobRow, **ignored: bool
+    ) -> Workflow:
+        """Return a workflow that is there, as a transaction sees it; see workflow_from."""
+        executor = await self.driver.adopt(tx)
+        return (await existing(Workflow, executor, found, ignored)).bound(self)
 
     async def workflow_cancel(self, id: str) -> Sequence[int]:
         """Cancel all tasks that have not ended, and ask running ones to stop; return the ids of
@@ -78,3 +114,32 @@ class WorkflowMethods:
         """Retry a workflow when the transaction commits."""
         executor = await self.driver.adopt(tx)
         return await workflows.retry_tx(executor, id, mode, reset_history=reset_history)
+
+
+_IGNORES = {
+    "ignore_cancelled_deps": "cancelled",
+    "ignore_discarded_deps": "discarded",
+    "ignore_deleted_deps": "deleted",
+}
+
+
+async def existing(
+    cls: type[B], executor: Executor, found: str | Job[Any] | JobRow, ignored: Mapping[str, bool]
+) -> B:
+    """Return a workflow that is there, to add tasks to. NotFound where there is none."""
+    if unknown := ignored.keys() - _IGNORES.keys():
+        raise TypeError(f"workflow_from takes no {', '.join(sorted(unknown))}")
+    deps = IgnoredDeps(**{_IGNORES[name]: value for name, value in ignored.items()})
+    head = await head_of(executor, _id_of(found))
+    return cls(head.id, head.name, ignored=deps, is_new=False)
+
+
+def _id_of(found: str | Job[Any] | JobRow) -> str:
+    """Return the id of a job's workflow, or the one that is given; InsertError for a job that is no
+    task.
+    """
+    if isinstance(found, str):
+        return found
+    if (workflow_id := workflow_of(found.metadata)) is None:
+        raise InsertError(f"Job {found.id} is no task of a workflow.")
+    return workflow_id

@@ -10,8 +10,10 @@ from riverui.domain.clock import rfc3339_nano
 from riverui.domain.jobs import JobState
 from riverui.domain.workflow_tasks import TaskState
 from riverui.storage.interface.own_workflows import (
+    OwnTaskRow,
     ReopenedTask,
     StrayTask,
+    TaskChoice,
     TaskInsertParams,
     TaskMoves,
     WorkflowHead,
@@ -26,6 +28,11 @@ from riverui.storage.postgres.statements import Statement, Statements, Steps, in
 from riverui.storage.sql import Fragment
 
 _ENDS = Fragment("workflow_moved_by_ends")
+_CHOICES = {
+    TaskChoice.DEPS: Fragment("workflow_task_dep_direct"),
+    TaskChoice.DEPS_RECURSIVE: Fragment("workflow_task_dep_all"),
+    TaskChoice.NAMED: Fragment("workflow_task_dep_names"),
+}
 _GIVEN = Fragment("workflow_task_stray_given")
 _BEFORE = Fragment("workflow_moved_by_ends", resolved=Fragment("workflow_resolved_before"))
 
@@ -122,6 +129,14 @@ def _moves(rows: Rows) -> TaskMoves:
     )
 
 
+def head_get(id: str) -> Steps[WorkflowHead | None]:
+    """Return one workflow, or None; see OwnWorkflowExecutor.workflow_head_get."""
+    if not is_storable(id):
+        return None
+    row = (yield Statement(Fragment("workflow_head_get", {"id": id}))).first()
+    return None if row is None else WorkflowHead(**row._asdict())
+
+
 def _stray(row: Any) -> StrayTask:
     return StrayTask(job_id=row.job_id, job_state=None if row.gone else known_state(row.job_state))
 
@@ -169,6 +184,24 @@ class OwnWorkflows(Statements):
             return None
         row = await self._row("workflow_lock_by_id", {"id": id})
         return None if row is None else WorkflowHead(**row._asdict())
+
+    async def workflow_head_get(self, id: str) -> WorkflowHead | None:
+        """Return one workflow, or None."""
+        return await self._drive(head_get(id))
+
+    async def workflow_task_list_of(
+        self, id: str, choice: TaskChoice, name: str = "", *, limit: int
+    ) -> Sequence[OwnTaskRow]:
+        """Return tasks of a workflow, by name."""
+        if not is_storable(id) or not is_storable(name):
+            return []
+        slots = {} if choice is TaskChoice.ALL else {"which": _CHOICES[choice]}
+        values = {"id": id, "after": name, "limit": limit}
+        rows = await self._rows("workflow_task_list_of", values, **slots)
+        return [
+            OwnTaskRow(row.name, TaskState(row.state), row.job_id, tuple(row.deps))
+            for row in rows.records()
+        ]
 
     async def workflow_task_restage_many(self, job_ids: Sequence[int]) -> None:
         """Take tasks as open again whose jobs somebody has let run."""

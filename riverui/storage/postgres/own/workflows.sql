@@ -463,3 +463,63 @@ tasks as (
 delete from /* schema */riverui_workflow w
 where w.id = any(array(select o.id from old o))
 returning w.id;
+
+-- name: workflow_head_get
+select w.id, w.name, w.attempt, w.open, w.cancelled_at
+from /* schema */riverui_workflow w
+where w.id = :id::text;
+
+-- name: workflow_task_list_of
+-- Tasks of a workflow by name, with the names of those that they wait for.
+-- Slot: which (workflow_task_dep_direct, workflow_task_dep_all, workflow_task_dep_names).
+with recursive
+/* which: */
+chosen (name) as (
+  select t.name
+  from /* schema */riverui_workflow_task t
+  where t.workflow_id = :id::text and t.name > :after::text
+  order by t.name
+  limit :limit::bigint
+)
+/* :which */
+select t.name, t.state, t.job_id, array(
+    select e.dependency
+    from /* schema */riverui_workflow_edge e
+    where e.workflow_id = :id::text and e.task = t.name
+    order by e.dependency
+  ) as deps
+from chosen c
+cross join lateral (
+  select t.name, t.state, t.job_id
+  from /* schema */riverui_workflow_task t
+  where t.workflow_id = :id::text and t.name = c.name
+  offset 0
+) t
+order by t.name;
+
+-- part: workflow_task_dep_direct (workflow_task_list_of.which)
+chosen (name) as (
+  select e.dependency
+  from /* schema */riverui_workflow_edge e
+  where e.workflow_id = :id::text and e.task = :after::text
+  limit :limit::bigint
+);
+
+-- part: workflow_task_dep_all (workflow_task_list_of.which)
+-- Some of them, should they be more than that.
+found (name) as (
+  select e.dependency from /* schema */riverui_workflow_edge e where e.workflow_id = :id::text and e.task = :after::text
+  union
+  select d.dependency
+  from found f
+  cross join lateral (
+    select e.dependency
+    from /* schema */riverui_workflow_edge e
+    where e.workflow_id = :id::text and e.task = f.name
+    offset 0
+  ) d
+),
+chosen (name) as (select f.name from found f limit :limit::bigint);
+
+-- part: workflow_task_dep_names (workflow_task_list_of.which)
+chosen (name) as (select :after::text);

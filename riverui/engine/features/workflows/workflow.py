@@ -1,0 +1,150 @@
+"""A workflow of a client: put together, inserted, loaded, and waited for by a parent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, Protocol, Self
+
+from riverui.engine.features.workflows.builder import WorkflowBuilder
+from riverui.engine.features.workflows.loading import MOST, LoadedTask, LoadedTasks, load, own
+from riverui.engine.work.worker import JobSnooze
+from riverui.errors import InsertError
+from riverui.storage.interface import Driver, Executor
+from riverui.storage.interface.engine_params import InsertResult
+from riverui.storage.interface.own_workflows import TaskChoice
+
+_UNTIL_CHECKED = timedelta(seconds=10)
+"""How long a parent sleeps at most before it looks by itself whether its child has ended: the end
+wakes it, unless it came in the moment in which the parent went to sleep.
+"""
+
+
+class _Client(Protocol):
+    driver: Driver
+
+    async def insert_many(self, jobs: Iterable[Any]) -> Sequence[InsertResult]: ...
+
+    async def insert_many_tx(self, tx: object, jobs: Iterable[Any]) -> Sequence[InsertResult]: ...
+
+
+class _SyncClient(Protocol):
+    def insert_many(self, jobs: Iterable[Any]) -> Sequence[InsertResult]: ...
+
+    def insert_many_tx(self, tx: object, jobs: Iterable[Any]) -> Sequence[InsertResult]: ...
+
+
+class Workflow(WorkflowBuilder):
+    """A workflow of a Client.
+
+    Methods with `_tx` work in a transaction of the caller's, who commits it.
+    """
+
+    def bound(self, client: _Client) -> Self:
+        """Return the workflow, to be inserted by this client."""
+        self._client = client
+        return self
+
+    async def insert(self) -> Sequence[InsertResult]:
+        """Insert the tasks added, all or none; return their jobs as `prepare` has them."""
+        results = await self._client.insert_many(self.prepare())
+        self._inserted()
+        return results
+
+    async def insert_tx(self, tx: object) -> Sequence[InsertResult]:
+        """Insert the tasks added in a transaction of the caller's."""
+        results = await self._client.insert_many_tx(tx, self.prepare())
+        self._inserted()
+        return results
+
+    async def run(self) -> LoadedTasks:
+        """Insert the workflow, as the child of the job at work, and return its tasks once all of
+        them have ended; for `client.workflow(…, parent=job)`.
+
+        Until then the job is snoozed, so it comes here again and again: what stands before this
+        call is done each time. Whether tasks have failed, their states tell.
+        """
+        if self._parent is None:
+            raise InsertError(
+                "Only a workflow with a parent is run by a job: workflow(parent=job)."
+            )
+        async with self._reading() as executor:
+            head = await (await own(executor)).workflow_head_get(self.id)
+            if head is not None and not head.open:
+                return await load(executor, self.id, TaskChoice.ALL)
+        if head is None:
+            await self.insert()
+        raise JobSnooze(_UNTIL_CHECKED)
+
+    async def load_all(self, *, after: str = "", limit: int = MOST) -> LoadedTasks:
+        """Return the tasks that are there by name, up to `limit` behind the name `after`."""
+        async with self._reading() as executor:
+            return await load(executor, self.id, TaskChoice.ALL, after, limit=limit)
+
+    async def load_all_tx(self, tx: object, *, after: str = "", limit: int = MOST) -> LoadedTasks:
+        """Return the tasks that are there by name, up to `limit` behind the name `after`."""
+        return await load(await self._adopted(tx), self.id, TaskChoice.ALL, after, limit=limit)
+
+    async def load(self, name: str) -> LoadedTask:
+        """Return one task. NotFound where there is none of that name."""
+        async with self._reading() as executor:
+            return (await load(executor, self.id, TaskChoice.NAMED, name))[name]
+
+    async def load_tx(self, tx: object, name: str) -> LoadedTask:
+        """Return one task. NotFound where there is none of that name."""
+        return (await load(await self._adopted(tx), self.id, TaskChoice.NAMED, name))[name]
+
+    async def load_deps(self, name: str, *, recursive: bool = False) -> LoadedTasks:
+        """Return the tasks that one waits for; `recursive` those that these wait for as well, and
+        so on. NotFound where there is no task of that name.
+        """
+        async with self._reading() as executor:
+            return await load(executor, self.id, _deps(recursive), name)
+
+    async def load_deps_tx(self, tx: object, name: str, *, recursive: bool = False) -> LoadedTasks:
+        """Return the tasks that one waits for; see load_deps."""
+        return await load(await self._adopted(tx), self.id, _deps(recursive), name)
+
+    async def load_output(self, name: str) -> Any:
+        """Return what a task has recorded. NotFound where there is none of that name,
+        OutputMissing where it has recorded nothing.
+        """
+        return (await self.load(name)).output
+
+    async def load_output_tx(self, tx: object, name: str) -> Any:
+        """Return what a task has recorded; see load_output."""
+        return (await self.load_tx(tx, name)).output
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[Executor]:
+        async with self._client.driver.autocommit() as executor:
+            yield executor
+
+    async def _adopted(self, tx: object) -> Executor:
+        return await self._client.driver.adopt(tx)
+
+
+class SyncWorkflow(WorkflowBuilder):
+    """A workflow of a SyncClient."""
+
+    def bound(self, client: _SyncClient) -> Self:
+        """Return the workflow, to be inserted by this client."""
+        self._client = client
+        return self
+
+    def insert(self) -> Sequence[InsertResult]:
+        """Insert the tasks added, all or none; return their jobs as `prepare` has them."""
+        results = self._client.insert_many(self.prepare())
+        self._inserted()
+        return results
+
+    def insert_tx(self, tx: object) -> Sequence[InsertResult]:
+        """Insert the tasks added in a transaction of the caller's."""
+        results = self._client.insert_many_tx(tx, self.prepare())
+        self._inserted()
+        return results
+
+
+def _deps(recursive: bool) -> TaskChoice:
+    return TaskChoice.DEPS_RECURSIVE if recursive else TaskChoice.DEPS

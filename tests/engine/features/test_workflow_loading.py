@@ -1,0 +1,189 @@
+"""Workflows that are there: loaded, added to, and waited for by the job that began them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar
+
+import psycopg
+import pytest
+
+from riverui.domain.workflow_tasks import TaskState
+from riverui.engine.client import client_from_context
+from riverui.engine.insert.insert_opts import InsertOpts
+from riverui.engine.sync_client import SyncClient
+from riverui.engine.work.context import job_complete_tx, record_output
+from riverui.engine.work.worker import Job
+from riverui.errors import (
+    DuplicateTaskError,
+    InsertError,
+    MissingDependencyError,
+    NotFound,
+    OutputMissing,
+    SchemaMissing,
+)
+from tests.engine.conftest import Playground, Task
+from tests.engine.features.conftest import Step, Workshop, chain, fails_for_good
+
+
+@dataclass
+class Parent:
+    """The args of a job that begins a workflow."""
+
+    kind: ClassVar[str] = "parent"
+
+
+async def test_tasks_are_loaded_with_jobs_dependencies_and_output(shop: Workshop) -> None:
+    async def count(job: Job[Task]) -> None:
+        record_output({"length": len(job.args.value)})
+
+    shop.worker(count)
+    client = await shop.start()
+    new = client.workflow("Words")
+    new.add("count", Task("river"))
+    chain(new, "a", "b")
+    new.add("all", Step(), deps=["count", "b"])
+    await new.insert()
+    await shop.ended()
+    workflow = await client.workflow_from(new.id)
+    assert (workflow.id, workflow.name) == (new.id, "Words")
+    everything = await workflow.load_all()
+    assert list(everything) == ["a", "all", "b", "count"]
+    assert everything["all"].deps == ("b", "count")
+    assert everything["all"].job is not None
+    assert everything["all"].job.kind == "step"
+    assert {task.state for task in everything.values()} == {TaskState.COMPLETED}
+    assert list(await workflow.load_all(after="a", limit=2)) == ["all", "b"]
+    assert list(await workflow.load_deps("all")) == ["b", "count"]
+    assert list(await workflow.load_deps("all", recursive=True)) == ["a", "b", "count"]
+    assert list(await workflow.load_deps("a", recursive=True)) == []
+    assert await workflow.load_output("count") == {"length": 5}
+    assert everything.output("count") == {"length": 5}
+    assert (await workflow.load("b")).deps == ("a",)
+    with pytest.raises(OutputMissing, match="'b' has recorded no output"):
+        await workflow.load_output("b")
+    for missing in (
+        workflow.load("none"), workflow.load_deps("none"), workflow.load_output("no\0ne"),
+        client.workflow_from("none"), client.workflow_from("no\0ne"),
+    ):  # fmt: skip
+        with pytest.raises(NotFound):
+            await missing
+    with pytest.raises(NotFound):
+        everything.output("none")
+    await client.job_delete(everything["count"].job_id)
+    assert (await workflow.load("count")).job is None
+    with pytest.raises(OutputMissing):
+        await workflow.load_output("count")
+
+
+async def test_loading_in_a_transaction_sees_what_it_has_written(shop: Workshop) -> None:
+    client = shop.make(queues={})
+    new = chain(client.workflow(), "a", "b")
+    async with await psycopg.AsyncConnection.connect(shop.database_url) as tx:
+        await new.insert_tx(tx)
+        workflow = await client.workflow_from_tx(tx, new.id)
+        assert list(await workflow.load_all_tx(tx)) == ["a", "b"]
+        assert list(await workflow.load_deps_tx(tx, "b")) == ["a"]
+        assert (await workflow.load_tx(tx, "b")).state is TaskState.WAITING
+        with pytest.raises(OutputMissing):
+            await workflow.load_output_tx(tx, "b")
+        with pytest.raises(NotFound):
+            await client.workflow_from(new.id)
+        await tx.rollback()
+
+
+async def test_tasks_are_added_by_id_and_checked_against_those_that_are_there(
+    shop: Workshop,
+) -> None:
+    client = await shop.start()
+    new = client.workflow()
+    new.add("bad", *fails_for_good())
+    chain(new, "a")
+    await new.insert()
+    await shop.ended()
+    workflow = await client.workflow_from(new.id, ignore_discarded_deps=True)
+    workflow.add("b", Step(), deps=["a", "bad"])
+    workflow.add("c", Step(), deps=["b"])
+    await workflow.insert()
+    assert (await shop.ended())["c"] == "completed"
+    workflow.add("d", Step(), deps=["nobody"])
+    with pytest.raises(MissingDependencyError, match="'nobody'"):
+        await workflow.insert()
+    again = await client.workflow_from(new.id)
+    again.add("a", Step())
+    with pytest.raises(DuplicateTaskError, match="'a'"):
+        await again.insert()
+    with SyncClient(shop.database_url) as river:
+        synchronous = river.workflow_from(new.id)
+        synchronous.add("e", Step(), deps=["c"])
+        (result,) = synchronous.insert()
+        assert result.job.state.value == "available"
+        with pytest.raises(NotFound):
+            river.workflow_from("none")
+    assert (await shop.ended())["e"] == "completed"
+    with pytest.raises(TypeError):
+        await client.workflow_from(new.id, ignore_everything=True)
+    with pytest.raises(InsertError, match="is no task of a workflow"):
+        await client.workflow_from((await client.insert(Step())).job)
+
+
+async def test_a_job_adds_tasks_and_completes_itself_in_one_transaction(shop: Workshop) -> None:
+    fails = [True]
+
+    async def split(job: Job[Task]) -> None:
+        client = client_from_context()
+        workflow = await client.workflow_from(job)
+        for number in range(3):
+            workflow.add(f"part {number}", Step(), deps=["split"])
+        async with await psycopg.AsyncConnection.connect(shop.database_url) as tx:
+            await workflow.insert_tx(tx)
+            await job_complete_tx(tx, job)
+            if fails:
+                fails.clear()
+                raise ArithmeticError("nothing of this is kept")
+
+    shop.worker(split)
+    client = await shop.start(retry_policy=lambda row: row.created_at)
+    workflow = client.workflow()
+    workflow.add("split", Task())
+    await workflow.insert()
+    tasks = await shop.ended()
+    assert tasks == dict.fromkeys(["split", "part 0", "part 1", "part 2"], "completed")
+    assert sorted(shop.worked) == ["part 0", "part 1", "part 2"]
+
+
+@pytest.mark.parametrize("does", ["", "fail"])
+async def test_a_job_waits_for_the_workflow_that_it_begins(shop: Workshop, does: str) -> None:
+    results: list[dict[str, str]] = []
+
+    async def parent(job: Job[Parent]) -> None:
+        child = client_from_context().workflow("pages", parent=job)
+        pages = child.map("page", [Step() for _ in range(3)], then=Step())
+        assert pages.then is not None
+        child.add("last", Step(does), InsertOpts(max_attempts=1), deps=[pages.then])
+        tasks = await child.run()
+        results.append({task.name: task.state.value for task in tasks.values()})
+
+    shop.workers.work(Parent)(parent)
+    client = await shop.start()
+    workflow = client.workflow()
+    first = workflow.add("first", Parent())
+    workflow.add("second", Step(), deps=[first])
+    inserted = await workflow.insert()
+    assert set((await shop.ended()).values()) == {"completed", "discarded" if does else "completed"}
+    assert [result["last"] for result in results] == ["discarded" if does else "completed"]
+    assert len(results[0]) == 5
+    assert shop.worked[-1] == "second"
+    row = await shop.row(inserted[0].job.id)
+    # It was woken, long before it would have looked by itself.
+    assert row["finalized_at"] - row["created_at"] < timedelta(seconds=8)
+    assert row["metadata"]["snoozes"] >= 1
+    assert len(await shop.rows("select from riverui_workflow")) == 2
+    with pytest.raises(InsertError, match="parent"):
+        await client.workflow().run()
+
+
+async def test_without_the_tables_loading_says_so(play: Playground) -> None:
+    with pytest.raises(SchemaMissing, match="migration 008"):
+        await play.make(queues={}).workflow_from("any")
