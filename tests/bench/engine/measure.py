@@ -21,7 +21,7 @@ from tests.bench.engine.idle import measure_idle
 from tests.bench.report import Check, check
 from tests.interop.worker import build
 
-PARTS = ("burn", "sustained", "continuous", "inserts", "latency", "idle")
+PARTS = ("burn", "sustained", "continuous", "inserts", "latency", "idle", "features")
 
 _JOBS = 50_000
 """Jobs of a run: some seconds of work."""
@@ -34,6 +34,10 @@ _PEERS = {
 """How many jobs each of them gets, and how many times as fast we want to be."""
 _INSERT_BATCH = 1_000
 """Jobs that one call inserts: what programs that insert many give at once."""
+_FEATURE_JOBS = 20_000
+"""Jobs of a run of features."""
+_JOIN_TASKS = 10_000
+"""Tasks under one join."""
 _OURS = "riverui"
 _FLOOR = "SQL loop, two backends"
 
@@ -68,6 +72,7 @@ def measure_engine(server: str, parts: Sequence[str], *, rounds: int) -> list[Ch
         "inserts": _inserts,
         "latency": _latency,
         "idle": _idle,
+        "features": _features,
     }
     try:
         return [
@@ -194,6 +199,43 @@ def _latency(databases: Databases, rounds: int) -> list[Check]:
             check(f"insert to start, {told}: p99", mine.p99, at_most=10, unit=" ms"),
         ]
     return found
+
+
+def _features(databases: Databases, rounds: int) -> list[Check]:
+    """Print what features cost that are not used, that jobs of sequences and workflows do, and what
+    a large workflow takes; return the targets.
+    """
+
+    def run(command: str) -> Runner:
+        return Runner(run=lambda url: Drain(**feature_run(command, url, _FEATURE_JOBS)))
+
+    runners = {
+        "no features": run("bare"),
+        "features unused": run("plain"),
+        "1,000 sequences": run("sequences"),
+        "workflows of four": run("workflows"),
+    }
+    _turns(databases, runners, rounds)
+    _tell("burn-down of no-op jobs, by features", runners)
+    bare, plain, sequences, workflows = runners.values()
+    joins = []
+    for _ in range(rounds):
+        with databases.fresh() as url:
+            joins.append(feature_run("join", url, _JOIN_TASKS))
+    inserting = statistics.median(join["inserting"] for join in joins)
+    staging = statistics.median(join["staging"] for join in joins)
+    return [
+        _ratio("features unused against none", plain, bare, 0.97),
+        _ratio("sequences against plain jobs", sequences, plain, 0.5),
+        _ratio("workflows against plain jobs", workflows, plain, 0.4),
+        check(f"{_JOIN_TASKS:,} tasks under one join: insert", inserting, at_most=5, unit=" s"),
+        check(f"{_JOIN_TASKS:,} tasks: start of the join", staging, at_most=1, unit=" s"),
+    ]
+
+
+def feature_run(command: str, url: str, jobs: int) -> Any:
+    """Return what one of the commands of `feature_runs.py` gives, in a process of its own."""
+    return _ask([sys.executable, "-m", "tests.bench.engine.feature_runs", command, url, str(jobs)])
 
 
 def _idle(databases: Databases, rounds: int) -> list[Check]:

@@ -14,7 +14,7 @@ import pytest
 from tests.bench.engine import floors, river
 from tests.bench.engine.databases import Databases, with_parts
 from tests.bench.engine.drain import Drain, Latency
-from tests.bench.engine.measure import child
+from tests.bench.engine.measure import child, feature_run
 from tests.bench.engine.wiretap import wiretap
 from tests.interop.worker import build
 
@@ -95,3 +95,15 @@ def _states(url: str) -> dict[str, int]:
         return dict(
             connection.execute("select state::text, count(*) from river_job group by 1").fetchall()
         )
+
+
+@pytest.mark.parametrize("command", ["bare", "plain", "sequences", "workflows"])
+def test_features_are_measured_by_jobs_that_are_all_worked(url: str, command: str) -> None:
+    assert feature_run(command, url, 40)["jobs"] == 40
+    assert _states(url) == {"completed": 40 + 50}
+
+
+def test_a_join_is_measured(url: str) -> None:
+    found = feature_run("join", url, 20)
+    assert found["inserting"] > 0
+    assert _states(url) == {"completed": 21 + 50}
