@@ -9,7 +9,9 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
+from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
+from tests.workflows import DIAMOND, workflow
 
 RUNNING, CONFLICT, TWIN, TAGGED = 61, 62, 63, 64
 """Ids of a running job, a discarded one that cannot be retried, its active twin, and a tagged one.
@@ -103,6 +105,12 @@ async def fill(connection: AsyncConnection[Any]) -> None:
             " case when %s in ('completed', 'discarded') then now() - interval '1 d' end)",
             [state, json.dumps(metadata), state],
         )
+
+
+async def fill_own(connection: AsyncConnection[Any]) -> None:
+    """Fill an empty migrated database with a workflow in riverui's own tables."""
+    await connection.execute(OWN_TABLES)
+    await workflow(connection, DIAMOND, id="01JD_ORDER", name="Order 42")
 
 
 async def picture(connection: AsyncConnection[Any]) -> dict[str, str]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from psycopg.rows import dict_row
 
 from tests.browser.conftest import LOOP, Watch, browser, dashboard, serving, watch
 from tests.interop.front_end import BuiltPages, Recorder
-from tests.river_ui_stage import CONFLICT, RUNNING, TAGGED, TASKS, TWIN, fill
+from tests.river_ui_stage import CONFLICT, RUNNING, TAGGED, TASKS, TWIN, fill, fill_own
 
 __all__ = ["browser", "watch"]
 
@@ -86,13 +87,31 @@ class Stage:
 @pytest_asyncio.fixture(loop_scope="session")
 async def stage(browser: Browser, database_url: str, watch: Watch) -> AsyncIterator[Stage]:
     """Yield the pages on a filled database; whatever goes wrong in them fails the test."""
+    async with _staged(browser, database_url, watch, fill) as stage:
+        yield stage
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own_stage(browser: Browser, database_url: str, watch: Watch) -> AsyncIterator[Stage]:
+    """Yield the pages on a database with a workflow in riverui's own tables alone."""
+    async with _staged(browser, database_url, watch, fill_own) as stage:
+        yield stage
+
+
+@asynccontextmanager
+async def _staged(
+    browser: Browser,
+    database_url: str,
+    watch: Watch,
+    filling: Callable[[AsyncConnection[Any]], Awaitable[object]],
+) -> AsyncIterator[Stage]:
     async with (
         await AsyncConnection.connect(
             database_url, autocommit=True, row_factory=dict_row
         ) as connection,
         dashboard(database_url) as api,
     ):
-        await fill(connection)
+        await filling(connection)
         recorder = Recorder(BuiltPages(SOURCE), api, connection)
         async with serving(recorder) as url:
             context = await browser.new_context(
@@ -129,6 +148,32 @@ async def test_everything_that_its_pages_do(stage: Stage) -> None:
             json.dumps(found, ensure_ascii=False) for found in stage.recorder.requests
         )
         RECORDED.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+async def test_its_pages_show_workflows_of_riverui_itself(own_stage: Stage) -> None:
+    page = own_stage.page
+    await own_stage.go("/workflows", "Order 42")
+    for tab in ("Active", "Inactive", "All"):
+        await page.get_by_label("Tabs").get_by_role("link", name=tab, exact=True).click()
+        await expect(page).to_have_url(
+            re.compile(r"workflows" if tab == "All" else f"state={tab.lower()}")
+        )
+    await expect(page.locator("#root")).to_contain_text("Order 42")
+    await own_stage.go("/workflows/01JD_ORDER", "Order 42")
+    root = page.locator("#root")
+    for task in ("read", "charge", "pack", "ship"):
+        await expect(root).to_contain_text(task)
+    await expect(root).to_contain_text("Order 42")
+    await page.get_by_role("button", name="Cancel").first.click()
+    await expect(page.get_by_text("Workflow cancellation requested")).to_be_visible()
+    row = await (
+        await own_stage.connection.execute(
+            "select state::text as state from river_job where metadata->>'task' = 'ship'"
+        )
+    ).fetchone()
+    assert row == {"state": "cancelled"}
+    assert not own_stage.watch.problems
+    assert not [each for each in own_stage.recorder.requests if each["status"] >= 400]
 
 
 async def lists(stage: Stage) -> None:

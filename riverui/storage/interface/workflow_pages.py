@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from riverui.domain.jobs import JobTextRow
@@ -40,6 +40,12 @@ class WorkflowPageExecutor(Protocol):
     ) -> TaskPlace | None:
         """Return the place of a job, or of the task of that name, in its workflow, with `most`
         neighbours on either side; None where there is no such task.
+        """
+        ...
+
+    async def workflow_failed_dep_list(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """Return by workflow how many of its tasks were cancelled as one that they waited for has
+        failed, up to a cap.
         """
         ...
 

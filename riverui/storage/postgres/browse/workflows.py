@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from riverui.domain.jobs import FINALIZED, JobTextRow
@@ -18,6 +18,7 @@ from riverui.domain.workflow_pages import (
     WorkflowPageRow,
     WorkflowTaskRow,
 )
+from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.browse.job_texts import JOB_TEXT_COLUMNS, TASK_LIMITS, job_text_row
 from riverui.storage.postgres.job_list.filters import is_storable
 from riverui.storage.postgres.statements import Statements
@@ -70,7 +71,7 @@ class WorkflowPages(Statements):
         searched = bool(params.kind or params.match)
         more = first.looked_at == window
         after = ""
-        if len(rows) == params.limit and (searched or more):
+        if rows and len(rows) == params.limit and (searched or more):
             after = rows[-1].id
         elif searched and more:
             after = first.last_seen
@@ -138,6 +139,13 @@ class WorkflowPages(Statements):
             deps=[_neighbour(row) for row in deps.records()],
             dependents=[_neighbour(row) for row in dependents.records()],
         )
+
+    async def workflow_failed_dep_list(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """Return by workflow how many of its tasks were cancelled as one that they waited for has
+        failed, up to a cap.
+        """
+        values = {"ids": array_literals.texts(list(ids)), "cap": _CAP}
+        return dict(await self._rows("workflow_failed_dep_list", values))
 
     async def workflow_page_job_list(self, id: str) -> Sequence[JobTextRow]:
         """Return the jobs of a workflow by id, 10,000 at most."""

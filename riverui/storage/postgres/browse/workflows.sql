@@ -149,3 +149,19 @@ where j.id = any(array(
   limit :limit::bigint
 ))
 order by j.id;
+
+-- name: workflow_failed_dep_list
+-- Cancelled tasks that waited for one that has failed.
+select w.id, (
+    select count(*) from (
+      select t.name from /* schema */riverui_workflow_task t
+      where t.workflow_id = w.id and t.state = 'cancelled'
+      limit :cap::bigint
+    ) t
+    where exists (
+      select from /* schema */riverui_workflow_edge e
+      join /* schema */riverui_workflow_task d on d.workflow_id = e.workflow_id and d.name = e.dependency
+      where e.workflow_id = w.id and e.task = t.name and d.state in ('cancelled', 'deleted', 'discarded')
+    )
+  ) as failed_deps
+from unnest(:ids::text::text[]) as w (id);

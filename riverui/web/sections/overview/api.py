@@ -8,6 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.errors import BadRequest, DatabaseUnavailable
+from riverui.storage.interface.own_tables import OWN_TABLES
+from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.storage.interface.workflows import WORKFLOW_TABLES, WORKFLOWS
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter
@@ -34,7 +36,7 @@ class Names(Model, frozen=True, kw_only=True):
 
 
 class Extensions(Model, frozen=True, kw_only=True):
-    """Which of River Pro's tables there are."""
+    """What River Pro's tables are there for, or riverui's own."""
 
     durable_periodic_jobs: bool
     has_producer_table: bool
@@ -50,7 +52,7 @@ class Extensions(Model, frozen=True, kw_only=True):
             has_producer_table="river_producer" in tables,
             has_sequence_table="river_job_sequence" in tables,
             producer_queries="river_producer" in tables,
-            workflow_queries=tables >= WORKFLOW_TABLES,
+            workflow_queries=tables >= WORKFLOW_TABLES or WORKFLOW_TABLE.name in tables,
         )
 
 
@@ -88,6 +90,8 @@ async def features(request: Request) -> Response:
     if WORKFLOWS in board.driver.capabilities:
         async with board.driver.reading() as executor:
             tables = frozenset(await WORKFLOWS.on(executor).pro_tables())
+            if OWN_TABLES in board.driver.capabilities:
+                tables |= await OWN_TABLES.on(executor).own_table_list()
     return serializers.reply(
         Features(
             extensions=Extensions.of(tables), job_list_hide_args_by_default=board.config.hide_args

@@ -26,12 +26,11 @@ from riverui.web.sections.workflows.models import (
     WorkflowRetry,
     Workflows,
 )
+from riverui.web.sections.workflows.readers import readers, workflow_and_tasks
 from riverui.web.sections.workflows.required import (
     GROUP,
     LIMIT,
     WORKFLOW,
-    need_workflows,
-    workflow_of,
 )
 
 log = logging.getLogger("riverui.actions")
@@ -45,8 +44,8 @@ async def workflows(request: Request) -> Response:
     if state not in _STATES:
         raise BadRequest("`state` must be active or inactive, or be left out.")
     async with dashboard(request).driver.reading() as executor:
-        pro = await need_workflows(executor)
-        rows = await pro.workflow_list(
+        reader, *_ = await readers(executor)
+        rows = await reader.workflow_list(
             after=requests.first(request, "after"), active=_STATES[state], limit=limit
         )
     return serializers.reply(Workflows(data=[WorkflowListed.of(row) for row in rows]))
@@ -55,14 +54,9 @@ async def workflows(request: Request) -> Response:
 async def workflow(request: Request) -> Response:
     """Answer one workflow with all its tasks."""
     async with dashboard(request).driver.reading() as executor:
-        pro = await need_workflows(executor)
-        found = await workflow_of(request, pro)
-        rows = await pro.workflow_task_list(found.id)
-    tasks = actions.tasks(rows)
+        found, tasks = await workflow_and_tasks(executor, request.path_params["id"])
     by_name = {task.name: task for task in tasks}
-    models = [
-        workflow_waits.task_model(row, task, by_name) for row, task in zip(rows, tasks, strict=True)
-    ]
+    models = [workflow_waits.task_model(task.job, task, by_name) for task in tasks]
     return serializers.reply(Workflow(id=found.id, name=found.name, tasks=models))
 
 
@@ -71,7 +65,7 @@ async def cancel(request: Request) -> Response:
     board, workflow_id = dashboard(request), request.path_params["id"]
     await requests.payload(request)
     async with board.driver.reading() as executor:
-        await need_workflows(executor)
+        await readers(executor)
     rows = await actions.cancel(board.driver, workflow_id, time_limit=board.config.action_timeout)
     _note(request, "cancel", rows)
     return serializers.reply(Cancelled(cancelled_jobs=[JobMinimal.of(row) for row in rows]))
@@ -82,7 +76,7 @@ async def retry(request: Request) -> Response:
     board, workflow_id = dashboard(request), request.path_params["id"]
     asked = await requests.read(request, WorkflowRetry)
     async with board.driver.reading() as executor:
-        await need_workflows(executor)
+        await readers(executor)
     rows = await actions.retry(
         board.driver,
         workflow_id,
