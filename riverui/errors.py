@@ -217,7 +217,7 @@ class ResumableError(RiveruiError):
     """The steps of a resumable job do not match."""
 
 
-class SignalRefused(RiveruiError, ValueError):
+class SignalRefused(BadRequest, ValueError):
     """The workflow does not take this signal."""
 
 

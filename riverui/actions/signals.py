@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from riverui.domain.stored_json import UnreadableJson, read_json
+from riverui.domain.stored_json import UnreadableJson, read_json, write_json
 from riverui.domain.waits import MOST_KEY, Wait
 from riverui.domain.workflows import SignalRow
 from riverui.errors import (
@@ -32,6 +33,7 @@ MOST_SOURCE = 10_000
 """Bytes of what tells where a signal comes from."""
 MOST_LISTED = 1_000
 """Signals in one page of them."""
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class SignalPage(NamedTuple):
@@ -111,7 +113,7 @@ async def page(
 
 async def _task(waits: WaitExecutor, id: str, task: str) -> tuple[WaitRow, Wait]:
     row = await waits.workflow_wait_get(id, task)
-    if row is None:
+    if row is None or row.wait == "null":
         raise NotFound(f"Workflow {id[:128]!r} has no task {task[:200]!r} that waits for signals.")
     return row, wait_of(row)
 
@@ -151,6 +153,10 @@ def _check_json(what: str, text: str, most: int) -> None:
             f"A signal's {what} may take {most:,} bytes of JSON; this one takes {size:,}."
         )
     try:
-        read_json(text)
-    except UnreadableJson as error:
-        raise SignalRefused(f"The signal's {what} cannot be kept: {error}") from None
+        value = read_json(text)
+        if "\\u" in text:
+            write_json(value).encode()
+    except (UnreadableJson, UnicodeEncodeError) as error:
+        raise SignalRefused(f"The signal's {what} cannot be kept: {error}"[:300]) from None
+    if _NUL.search(text):
+        raise SignalRefused(f"The signal's {what} has a NUL, which Postgres cannot keep.")

@@ -27,6 +27,8 @@ class WaitDiagnosis(NamedTuple):
     """Whether the expression is true now."""
     results: Mapping[str, TermResult]
     """By term; empty where the wait cannot be evaluated."""
+    required: Mapping[str, int]
+    """How many signals terms need, by term."""
     signals: Mapping[str, SignalCount]
     """What has arrived, by key."""
     fires: Mapping[str, datetime | None]
@@ -45,12 +47,12 @@ async def diagnose(
     found = await signals.need(executor)
     row = await found.workflow_wait_get(id, task)
     known = await found.workflow_wait_facts([(id, task)]) if row else []
-    if row is None or not known:
+    if row is None or row.wait == "null" or not known:
         raise NotFound(f"Workflow {id[:128]!r} has no task {task[:200]!r} with a wait.")
     facts = known[0]
     deps = await found.workflow_wait_dep_list([(id, task)])
     phase = _PHASES.get(row.state, "resolved")
-    nothing = WaitDiagnosis(row, facts, deps, phase, False, {}, {}, {}, 0, False, "")
+    nothing = WaitDiagnosis(row, facts, deps, phase, False, {}, {}, {}, {}, 0, False, "")
     try:
         wait = signals.wait_of(row)
     except WaitInvalid as error:
@@ -63,6 +65,7 @@ async def diagnose(
     return nothing._replace(
         over=seen.over,
         results=seen.results,
+        required={term.name: term.required_count for term in wait.signal_terms},
         signals=seen.progress.signals,
         fires=seen.fires,
         scanned=seen.scanned,

@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from riverui.actions.expressions import Expressions
 from riverui.actions.health import health_report
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot, PartsPilot
@@ -127,6 +128,7 @@ def build_app(
         driver=MeasuredDriver(driver, metrics.transacted),
         environment=render.environment(),
         error_groups=ErrorGroups(driver, config, limits.errors, clock=clock),
+        expressions=Expressions(),
         figures=figures,
         health=KeptReading(
             partial(health_report, driver, figures, usual=figures.stored, marks=marks),

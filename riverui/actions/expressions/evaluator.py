@@ -12,7 +12,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing.spawn import get_executable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -151,6 +150,9 @@ class Expressions:
         return answer
 
     def _start(self) -> subprocess.Popen[bytes]:
+        # Where Python is embedded, programs tell multiprocessing where it is.
+        from multiprocessing.spawn import get_executable
+
         executable = get_executable() or sys.executable
         try:
             self._process = process = subprocess.Popen(  # noqa: S603

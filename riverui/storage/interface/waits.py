@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from riverui.domain.workflows import SignalRow
+from riverui.domain.workflows import SignalRow, WorkflowRow
 from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.own_tables import OwnTable
 
@@ -55,7 +55,7 @@ class WaitRow(NamedTuple):
     state: str
     """See TaskState."""
     wait: str
-    """JSON."""
+    """JSON; null for a task without one."""
     progress: str
     """JSON: what was found of it."""
     changes: int
@@ -91,6 +91,8 @@ class WaitDep(NamedTuple):
     ended_at: datetime | None
     output: str | None
     """JSON; None where there is none, or too much."""
+    job_state: str | None
+    """None where the job is gone."""
 
 
 class WaitUpdate(NamedTuple):
@@ -133,8 +135,12 @@ class WaitExecutor(Protocol):
         """
         ...
 
+    async def own_workflow_get(self, id: str) -> WorkflowRow | None:
+        """Return one of riverui's own workflows, or None."""
+        ...
+
     async def workflow_wait_get(self, id: str, task: str) -> WaitRow | None:
-        """Return a task that has a wait, or None."""
+        """Return a task, or None."""
         ...
 
     async def workflow_wait_claim(self, *, lease: timedelta, limit: int) -> Sequence[WaitRow]:

@@ -9,6 +9,7 @@ from itsdangerous import URLSafeTimedSerializer
 from jinja2 import Environment
 from starlette.requests import HTTPConnection
 
+from riverui.actions.expressions import Expressions
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot
 from riverui.domain.health import HealthReport
@@ -53,6 +54,8 @@ class Dashboard:
     environment: Environment
     error_groups: ErrorGroups
     """Tells which failed jobs have the same error."""
+    expressions: Expressions
+    """Evaluates conditions of waits."""
     figures: FigureReader
     """Tells what was done over time."""
     health: KeptReading[HealthReport]
@@ -103,6 +106,7 @@ class Dashboard:
         await self.counts.close()
         await self.error_groups.close()
         await self.figures.close()
+        self.expressions.close()
 
     def has_table(self, name: str) -> bool:
         """Return whether a table of riverui's own is known to be there; True for no name."""

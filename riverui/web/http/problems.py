@@ -28,6 +28,8 @@ from riverui.errors import (
     RiveruiError,
     SchemaMissing,
     SchemaTooOld,
+    SignalAttemptMismatch,
+    SignalConflict,
     SignInNeeded,
     StandbyLacks,
     TooBusy,
@@ -68,6 +70,8 @@ _WORDS: Mapping[type[Exception], _Words] = {
     TooBusy: _Words(status=503, kind="timeout", title="The dashboard is too busy"),
     TooManyAttempts: _Words(status=429, kind="unauthorized", title="Too many attempts"),
     JobRunning: _Words(status=400, kind="conflict", title="The job is running"),
+    SignalAttemptMismatch: _Words(status=409, kind="conflict", title="Another attempt"),
+    SignalConflict: _Words(status=409, kind="conflict", title="Another signal is in the way"),
     UniqueConflict: _Words(status=409, kind="conflict", title="Another active job is in the way"),
     LoginRefused: _Words(
         status=503,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from riverui.domain.workflows import SignalRow
+from riverui.domain.workflows import SignalRow, WorkflowRow
 from riverui.errors import SchemaMissing
 from riverui.storage.interface.waits import (
     MISSING,
@@ -93,8 +93,13 @@ class Waits(Statements):
         )
         return [_signal(row) for row in rows.records()]
 
+    async def own_workflow_get(self, id: str) -> WorkflowRow | None:
+        """Return one of riverui's own workflows, or None."""
+        row = await self._row("own_workflow_get", {"id": id}) if is_storable(id) else None
+        return None if row is None else WorkflowRow(**row._asdict())
+
     async def workflow_wait_get(self, id: str, task: str) -> WaitRow | None:
-        """Return a task that has a wait, or None."""
+        """Return a task, or None."""
         if not is_storable(id) or not is_storable(task):
             return None
         row = await self._row("workflow_wait_get", {"id": id, "task": task}, columns=_COLUMNS)

@@ -62,13 +62,16 @@ order by u.id /* desc */;
 s.id < :cursor_id::bigint;
 
 -- part: wait_columns (workflow_wait_get.columns)
-t.workflow_id, t.name, t.job_id, t.state, t.wait::text as wait, t.wait_progress::text as progress,
+t.workflow_id, t.name, t.job_id, t.state, coalesce(t.wait::text, 'null') as wait, t.wait_progress::text as progress,
 t.wait_changes as changes, t.wait_due_at as due_at;
+
+-- name: own_workflow_get
+select w.id, w.name, w.attempt from /* schema */riverui_workflow w where w.id = :id::text;
 
 -- name: workflow_wait_get
 select /* columns: */ t.job_id /* :columns */
 from /* schema */riverui_workflow_task t
-where t.workflow_id = :id::text and t.name = :task::text and t.wait is not null;
+where t.workflow_id = :id::text and t.name = :task::text;
 
 -- name: workflow_wait_claim
 with due as materialized (
@@ -111,10 +114,11 @@ join /* schema */riverui_workflow_task t on t.workflow_id = u.id and t.name = u.
 -- name: workflow_wait_dep_list
 -- An output counts by its size; those beyond the size of all together are left out.
 select p.workflow_id, p.task, p.name, p.state, p.ended_at,
+  p.job_state,
   case when sum(coalesce(octet_length(p.output), 0)) over (partition by p.workflow_id, p.task order by p.name)
     <= :size::bigint then p.output end as output
 from (
-  select e.workflow_id, e.task, d.name, d.state, d.ended_at,
+  select e.workflow_id, e.task, d.name, d.state, d.ended_at, j.state::text as job_state,
     case when pg_column_size(j.metadata) <= :size::bigint and jsonb_typeof(j.metadata) = 'object'
       then (j.metadata -> 'output')::text end as output
   from unnest(:ids::text::text[], :names::text::text[]) as u (id, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.workflows import api, index, show
+from riverui.web.sections.workflows import api, index, show, signals_api
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
@@ -25,4 +25,5 @@ SECTION = Section(
         ),
     ),
     api=api.ENDPOINTS,
+    rights={signals_api.RIGHT: "send signals to workflows"},
 )

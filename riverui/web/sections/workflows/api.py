@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from riverui.web.sections.workflows import periodic_jobs, task_waits, workflows
+from riverui.web.sections.workflows import periodic_jobs, signals_api, task_waits, workflows
 
 ENDPOINTS = (
     *periodic_jobs.ENDPOINTS,
     *workflows.ENDPOINTS,
     *task_waits.ENDPOINTS,
+    signals_api.ENDPOINT,
     workflows.SHOW,
 )
 """The section's part of the API."""

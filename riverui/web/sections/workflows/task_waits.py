@@ -15,11 +15,12 @@ from riverui.actions import workflows as actions
 from riverui.domain.jobs import JobState
 from riverui.domain.workflows import SignalRow, Task, WorkflowRow
 from riverui.errors import BadRequest, NotFound
+from riverui.storage.interface import Executor
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter
 from riverui.web.api.models import Id, NeededText
 from riverui.web.http.context import dashboard
-from riverui.web.sections.workflows import workflow_waits
+from riverui.web.sections.workflows import own_waits, workflow_waits
 from riverui.web.sections.workflows.models import (
     Scope,
     Signal,
@@ -33,6 +34,7 @@ from riverui.web.sections.workflows.required import (
     task_of,
     workflow_of,
 )
+from riverui.web.sections.workflows.signal_sources import SignalSource
 from riverui.web.sections.workflows.wait_models import (
     DepDiagnosis,
     Diagnostics,
@@ -67,9 +69,10 @@ async def signals(request: Request) -> Response:
         raise BadRequest("`desc` must be true or false.")
     descending = _BOOLEANS.get(desc, True)
     async with dashboard(request).driver.reading() as executor:
-        pro = await need_workflows(executor)
-        found = await workflow_of(request, pro)
-        task = await task_of(pro, found, asked["task_name"])
+        source = await own_waits.source(executor, request.path_params["id"], asked["task_name"])
+        if source is None:
+            source = await _pro_source(request, executor, asked["task_name"])
+        found, task, signal_list = source
         keys = _keys(found, task, asked["key"], asked["term_name"])
         attempt, evidence = _whole(request, "workflow_attempt", found.attempt, least=1), None
         if scope == "evidence":
@@ -80,7 +83,7 @@ async def signals(request: Request) -> Response:
                     "Use diagnostics or signal history instead."
                 )
             attempt = evidence.workflow_attempt
-        rows = await pro.workflow_signal_list(
+        rows = await signal_list(
             found.id,
             attempt=attempt,
             keys=keys,
@@ -104,8 +107,14 @@ async def signals(request: Request) -> Response:
 
 
 async def diagnostics(request: Request) -> Response:
-    """Answer what a task waits for and what has arrived. Expressions are not evaluated."""
+    """Answer what a task waits for and what has arrived. Expressions are evaluated for riverui's
+    own workflows alone.
+    """
     async with dashboard(request).driver.reading() as executor:
+        name = requests.first(request, "task_name")
+        own = await own_waits.source(executor, request.path_params["id"], name)
+        if own is not None:
+            return serializers.reply(await own_waits.diagnostics(request, executor, own))
         pro = await need_workflows(executor)
         found = await workflow_of(request, pro)
         tasks = {task.name: task for task in actions.tasks(await pro.workflow_task_list(found.id))}
@@ -136,6 +145,12 @@ async def diagnostics(request: Request) -> Response:
             workflow_attempt=found.attempt,
         )
     )
+
+
+async def _pro_source(request: Request, executor: Executor, name: str) -> SignalSource:
+    pro = await need_workflows(executor)
+    found = await workflow_of(request, pro)
+    return SignalSource(found, await task_of(pro, found, name), pro.workflow_signal_list)
 
 
 def _keys(found: WorkflowRow, task: Task, key: str, term_name: str) -> list[str]:
@@ -264,7 +279,8 @@ ENDPOINTS = (
         diagnostics,
         Description(
             group=GROUP,
-            summary="What a task waits for and what has arrived; expressions are not evaluated.",
+            summary="What a task waits for and what has arrived; expressions are evaluated for"
+            " riverui's own workflows alone.",
             answer=Diagnostics,
             parameters=(WORKFLOW, _TASK),
             fails=(404, 501),

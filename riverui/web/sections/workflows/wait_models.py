@@ -11,7 +11,7 @@ from riverui.web.api.models import EXAMPLE_TIME, Count, Id, Model, Time
 
 Json = dict[str, Any]
 """A JSON object of River Pro's, given as it stands."""
-Phase = Literal["not_started", "waiting", "resolved"]
+Phase = Literal["not_started", "waiting", "resolved", "unknown"]
 
 
 class TermResult(Model, frozen=True, kw_only=True):
