@@ -16,6 +16,7 @@ from riverui.domain.waits import AnyTerm, SignalTerm, Term, TimerTerm, Wait, tas
 from riverui.engine.client import Client
 from riverui.engine.features.waits.service import WaitEvaluator
 from riverui.engine.features.workflows.workflow import Workflow
+from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import record_output
@@ -45,6 +46,13 @@ class Step:
     output: Any = None
 
 
+@dataclass
+class Fails:
+    """The args of a task that fails."""
+
+    kind: ClassVar[str] = "fails"
+
+
 class Lobby(Playground):
     """A playground with the tables of workflows, and a look at the waits when a test says so."""
 
@@ -56,11 +64,16 @@ class Lobby(Playground):
         )
         self.evaluator = WaitEvaluator(context, interval=timedelta(seconds=1))
         self.workers.work(Step)(self.step)
+        self.workers.work(Fails)(self.fail)
 
     async def step(self, job: Job[Step]) -> None:
         """Record the output that the args say."""
         if job.args.output is not None:
             record_output(job.args.output)
+
+    async def fail(self, job: Job[Fails]) -> None:
+        """Fail."""
+        raise ArithmeticError("no")
 
     async def waiting(self, wait: Wait, *, name: str = "") -> Workflow:
         """Return a workflow of one task that waits."""
@@ -470,36 +483,43 @@ async def test_a_look_that_was_never_finished_is_made_again(lobby: Lobby, client
     await lobby.until(found)
 
 
-async def test_a_cancelled_task_waits_no_more(lobby: Lobby, client: Client) -> None:
+async def test_a_cancelled_workflow_waits_no_more(lobby: Lobby, client: Client) -> None:
     workflow = await lobby.waiting(UNTIL_APPROVED)
-    await lobby.rows(
-        "with t as (update riverui_workflow_task set state = 'cancelled' returning 1)"
-        " select 1 from t"
-    )
+    await client.workflow_cancel(workflow.id)
     await client.workflow_signal(workflow.id, "approval", {"amount": 3})
     assert await lobby.look() == 0
-    assert (await lobby.task(workflow))["job_state"] == "pending"
+    row = await lobby.task(workflow)
+    assert (row["state"], row["job_state"]) == ("cancelled", "cancelled")
 
 
-async def test_a_new_attempt_waits_anew_and_keeps_earlier_signals(
-    lobby: Lobby, client: Client
-) -> None:
-    workflow = await lobby.waiting(UNTIL_APPROVED)
+async def test_a_new_attempt_waits_anew_and_keeps_earlier_signals(lobby: Lobby) -> None:
+    client = await lobby.start()
+    workflow = client.workflow()
+    fine = workflow.add("fine", Step(), wait=UNTIL_APPROVED)
+    workflow.add("ship", Fails(), InsertOpts(max_attempts=1), deps=[fine], wait=UNTIL_APPROVED)
+    jobs = await workflow.insert()
     await client.workflow_signal(workflow.id, "approval", {"amount": 3})
     assert await lobby.look() == 1
-    await lobby.rows(
-        "with w as (update riverui_workflow set attempt = 2, retried_at = now() returning 1),"
-        " t as (update riverui_workflow_task set state = 'wait' returning 1),"
-        " j as (update river_job set state = 'pending' returning 1) select 1 from w"
-    )
-    async with lobby.driver.transaction() as tx:
-        await tx.workflow_wait_reset(workflow.id)  # type: ignore[attr-defined]
+    await lobby.in_state(jobs[0].job.id, "completed")
+
+    async def waits() -> bool:
+        return bool((await lobby.task(workflow))["state"] == "wait")
+
+    await lobby.until(waits)
+    assert await lobby.look() == 1
+    await lobby.in_state(jobs[1].job.id, "discarded")
+    before = await lobby.task(workflow, "fine")
+    await client.workflow_retry(workflow.id, "failed_only")
+    assert (await lobby.task(workflow, "fine"))["metadata"] == before["metadata"]
     assert "river:workflow_wait_state" not in (await lobby.task(workflow))["metadata"]
+    await lobby.until(waits)
     assert await lobby.look() == 0
     assert (await lobby.task(workflow))["state"] == "wait"
     assert await client.workflow_signal_latest(workflow.id, "ship", "approval") is None
     earlier = await client.workflow_signal_latest(workflow.id, "ship", "approval", attempt=1)
     assert earlier is not None
+    with pytest.raises(SignalAttemptMismatch):
+        await client.workflow_signal(workflow.id, "approval", {"amount": 4}, attempt=1)
     await client.workflow_signal(workflow.id, "approval", {"amount": 4}, attempt=2)
     assert await lobby.look() == 1
     kept = (await lobby.task(workflow))["metadata"]["river:workflow_wait_state"]["result"]

@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from riverui import create_app
 from riverui.domain.waits import SignalTerm, Term, TimerTerm, Wait
 from riverui.engine.client import Client
-from riverui.engine.features.workflows.builder import Workflow
+from riverui.engine.features.workflows.workflow import Workflow
 from riverui.storage.interface import Driver
 from riverui.storage.migrations import migrate
 from riverui.web.auth.rights import READ_ONLY, Access

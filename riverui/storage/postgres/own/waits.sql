@@ -162,17 +162,11 @@ where t.workflow_id = u.id and t.name = u.name and t.wait_due_at = u.lease and t
 returning t.job_id;
 
 -- name: workflow_wait_reset
-with reset as (
-  update /* schema */riverui_workflow_task t
-  set wait_due_at = 'epoch', wait_progress = '{}', wait_changes = t.wait_changes + 1
-  where t.workflow_id = :id::text and t.wait is not null
-  returning t.job_id
-)
-update /* schema */river_job j
-set metadata = j.metadata - 'river:workflow_wait_state'
-from reset r
-where j.id = r.job_id and jsonb_typeof(j.metadata) = 'object' and j.metadata ? 'river:workflow_wait_state'
-returning j.id;
+-- Tasks that are not worked again keep what their jobs tell of their waits.
+update /* schema */riverui_workflow_task t
+set wait_due_at = 'epoch', wait_progress = '{}', wait_changes = t.wait_changes + 1
+where t.workflow_id = :id::text and t.wait is not null
+returning t.job_id;
 
 -- name: workflow_signal_delete_many
 delete from /* schema */riverui_workflow_signal s
