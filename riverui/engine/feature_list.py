@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from riverui.engine.config import ClientConfig
 from riverui.engine.features.concurrency.feature import ConcurrencyLimits
@@ -10,10 +10,13 @@ from riverui.engine.features.dead_letters import DeadLetters
 from riverui.engine.features.fair_shares import FairShares
 from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
 from riverui.engine.features.rate_limits import RateLimits
+from riverui.engine.features.retention import QueueRetention
 from riverui.engine.features.sequences.feature import Sequences
 from riverui.engine.features.waits.feature import WorkflowWaits
 from riverui.engine.features.workflows.feature import Workflows
+from riverui.engine.lead.retention import Retention
 from riverui.engine.pilot import Feature
+from riverui.errors import ConfigError
 
 
 def features_of(config: ClientConfig) -> tuple[Feature, ...]:
@@ -29,6 +32,9 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
     if config.queues:
         yield ConcurrencyLimits()
     yield RateLimits(config)
+    retentions = {name: queue.retention for name, queue in config.queues.items()}
+    if own := {name: kept for name, kept in retentions.items() if kept != Retention()}:
+        yield _retention(config, own)
     yield Workflows(
         beside_pro=config.workflows_beside_pro, retention=config.workflow_retention_period
     )
@@ -39,3 +45,15 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
     if config.dead_letter.enabled:
         # The innermost: finished jobs are removed by its statement.
         yield DeadLetters(config.dead_letter)
+
+
+def _retention(config: ClientConfig, queues: Mapping[str, Retention]) -> QueueRetention:
+    """Return what keeps queues for periods of their own; ConfigError for a queue that the client's
+    own QueueRetention has too.
+    """
+    for feature in config.features:
+        if isinstance(feature, QueueRetention) and (twice := feature.queues.keys() & queues):
+            raise ConfigError(
+                f"queues: {min(twice)!r} has retention periods here, and in QueueRetention too."
+            )
+    return QueueRetention(queues)

@@ -430,6 +430,7 @@ def _only_completes(end: JobEnd) -> bool:
     change = end.change
     return (
         change.state is JobState.COMPLETED
+        and not change.ephemeral
         and change.finalized_at is not None
         and change.of_attempt == end.job.attempt
         and (change.attempt, change.error, change.scheduled_at, change.metadata) == _NOTHING

@@ -8,6 +8,7 @@ from datetime import timedelta
 from riverui.domain.concurrency import ConcurrencyConfig
 from riverui.domain.fair_shares import FairShare
 from riverui.domain.rate_limits import RateLimit
+from riverui.engine.lead.retention import Retention
 from riverui.engine.setting_checks import check_number, check_span
 from riverui.errors import ConfigError
 
@@ -32,6 +33,14 @@ class QueueConfig:
     """How fast jobs may begin, in all clients together; it needs a table of riverui's own."""
     fair_share: FairShare | None = None
     """Deals the jobs in turn to the keys of a partition, instead of the oldest first."""
+    ephemeral: bool = False
+    """Removes jobs of this queue when they have gone well, instead of completing them."""
+    cancelled_job_retention_period: timedelta | None = None
+    """The client's unless given, as the others: how long the leader, where it has this queue, keeps
+    finished jobs of it. NO_LIMIT keeps them for ever.
+    """
+    completed_job_retention_period: timedelta | None = None
+    discarded_job_retention_period: timedelta | None = None
 
     def __post_init__(self) -> None:
         if self.rate_limit is not None and not isinstance(self.rate_limit, RateLimit):
@@ -44,3 +53,16 @@ class QueueConfig:
         for name in ("fetch_cooldown", "fetch_poll_interval"):
             if getattr(self, name) is not None:
                 check_span(name, getattr(self, name), least=_MILLISECOND)
+        for state in ("cancelled", "completed", "discarded"):
+            name = f"{state}_job_retention_period"
+            if getattr(self, name) is not None:
+                check_span(name, getattr(self, name), or_no_limit=True)
+
+    @property
+    def retention(self) -> Retention:
+        """How long finished jobs of this queue are kept, as far as it has periods of its own."""
+        return Retention(
+            cancelled=self.cancelled_job_retention_period,
+            completed=self.completed_job_retention_period,
+            discarded=self.discarded_job_retention_period,
+        )

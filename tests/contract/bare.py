@@ -25,6 +25,7 @@ class BareExecutor:
         self.job_first_available = inner.job_first_available
         self.job_begin = inner.job_begin
         self.job_complete_many = inner.job_complete_many
+        self.job_delete_completed_many = inner.job_delete_completed_many
         self.job_set_state_many = inner.job_set_state_many
         self.job_cancel_requested = inner.job_cancel_requested
         self.job_update = inner.job_update

@@ -24,6 +24,7 @@ GUIDE = (
     "workflows",
     "workflow-waits",
     "sequences",
+    "ephemeral-jobs",
     "operating",
     "extending",
     "testing",

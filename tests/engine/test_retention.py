@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.engine.config import NO_LIMIT, ClientConfig
+from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
 from riverui.engine.features.retention import QueueRetention
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.engine.lead.retention import Retention
@@ -126,3 +126,49 @@ def test_what_cannot_be_kept(queues: Any, words: str) -> None:
 def test_periods_that_make_no_sense(period: Any) -> None:
     with pytest.raises(ConfigError, match=r"^discarded must be"):
         Retention(discarded=period)
+
+
+# Periods that stand with the queues
+
+
+async def test_a_queue_s_own_periods_hold_and_the_rest_is_the_client_s(
+    play: Playground, connection: AsyncConnection[Any], driver: Driver
+) -> None:
+    now = Ticking().now()
+    for queue in ("mail", "other"):
+        for state in STATES:
+            await job(connection, state, queue=queue, finalized_at=now - 2 * DAY)
+    mail = QueueConfig(
+        max_workers=1,
+        cancelled_job_retention_period=NO_LIMIT,
+        discarded_job_retention_period=HOUR,
+    )
+    client = play.make(queues={"mail": mail, "other": QueueConfig(max_workers=1)})
+    (retention,) = [one for one in client.pilot.features if isinstance(one, QueueRetention)]
+    assert retention.queues == {"mail": Retention(cancelled=NO_LIMIT, discarded=HOUR)}
+    assert client.pilot.queues_excluded_from_cleaning == ("mail",)
+    assert await cleaned(driver, retention, config=client.config) == 2
+    assert await left(connection) == {("mail", "cancelled"), *(("other", one) for one in STATES)}
+
+
+async def test_queues_without_periods_need_no_service(play: Playground) -> None:
+    client = play.make(queues={"mail": QueueConfig(max_workers=1)})
+    assert not [one for one in client.pilot.features if isinstance(one, QueueRetention)]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_queue_s_periods_are_checked(state: str) -> None:
+    name = f"{state}_job_retention_period"
+    settings: dict[str, Any] = {name: -HOUR}
+    with pytest.raises(ConfigError, match=f"{name} must be not negative, or NO_LIMIT"):
+        QueueConfig(max_workers=1, **settings)
+
+
+def test_one_queue_has_its_periods_in_one_place(play: Playground) -> None:
+    mail = QueueConfig(max_workers=1, completed_job_retention_period=HOUR)
+    twice = QueueRetention({"mail": Retention(completed=DAY)})
+    with pytest.raises(ConfigError, match="'mail' has retention periods here, and in QueueRet"):
+        play.make(queues={"mail": mail}, features=[twice])
+    other = QueueRetention({"audit": Retention(completed=DAY)})
+    client = play.make(queues={"mail": mail}, features=[other])
+    assert client.pilot.queues_excluded_from_cleaning == ("audit", "mail")

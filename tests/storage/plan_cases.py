@@ -545,6 +545,23 @@ def _engine() -> Iterator[tuple[str, Case]]:
             4 * 1000,
         ),
         "dead letters back": (lambda x: x.dead_job_restore_many([1, 2, 3]), set(), 0),
+        "remove the completed": (
+            lambda x: x.job_delete_completed_many(some, of_attempts=[1] * 1000),
+            {PKEY},
+            2 * 1000,
+        ),
+        "remove the completed at attempts": (
+            lambda x: x.job_delete_completed_many(some, of_attempts=some),
+            {PKEY},
+            2 * 1000,
+        ),
+        "remove and tell": (
+            lambda x: x.job_set_state_many(
+                [JobSetStateParams(n, JobState.COMPLETED, now, ephemeral=True) for n in some]
+            ),
+            {PKEY},
+            4 * 1000,
+        ),
         "sequences go on": (lambda x: x.sequence_advance(keys), {PKEY}, 4 * 500 + 2 * 1000),
         "sequences looked at": (lambda x: x.sequence_look(after="", limit=500), {PKEY}, 500),
         "sequences of jobs": (lambda x: x.sequence_key_get_many(some), {PKEY}, 1000),

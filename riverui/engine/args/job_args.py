@@ -10,8 +10,8 @@ Args are an instance of a dataclass, a pydantic model or a msgspec struct with a
         retries: int = 3
 
 What else their class may say, all of it optional: `insert_opts()`, how such jobs are inserted;
-`kind_aliases`, older kinds that a worker takes as well; `hooks` and `plugins`, for these jobs
-alone.
+`kind_aliases`, older kinds that a worker takes as well; `ephemeral = True`, to have these jobs
+removed when they have gone well; `hooks` and `plugins`, for these jobs alone.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ __all__ = [
     "Unique",
     "decoder",
     "encode",
+    "ephemeral_of",
     "hooks_of",
     "insert_opts_of",
     "kind_aliases_of",
@@ -264,6 +265,11 @@ def has_insert_opts(cls: type) -> bool:
 def kind_aliases_of(cls: type) -> tuple[str, ...]:
     """Return other kinds whose jobs have these args, from before the kind was renamed."""
     return tuple(_said(cls, "kind_aliases"))
+
+
+def ephemeral_of(cls: type) -> bool:
+    """Return whether jobs with these args are removed when they have gone well."""
+    return _said(cls, "ephemeral") is True
 
 
 @per_type

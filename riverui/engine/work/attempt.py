@@ -71,6 +71,7 @@ class Attempt:
         "completed_at",
         "done",
         "ended_at",
+        "ephemeral",
         "job",
         "log",
         "overdue",
@@ -104,6 +105,8 @@ class Attempt:
         """What asked it to end first, timeouts apart."""
         self.completed_at: datetime | None = None
         """When it completed its job by itself, in a transaction that may have been undone."""
+        self.ephemeral = False
+        """Whether the job is removed if it goes well."""
         self.timed_out = False
         self.working = False
         """From its first step on; before, nothing has to be interrupted."""

@@ -31,6 +31,7 @@ from riverui.errors import (
     RiveruiError,
     SchemaMissing,
 )
+from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobSetStateParams
 
 T = TypeVar("T")
@@ -116,7 +117,10 @@ class Completer:
         """Take in that an attempt went well, and there is nothing else to tell."""
         if self._by_feature and self._pilot.wants_end(attempt.row):
             # Features are shown every end alike.
-            self.settle(attempt, completed(attempt.row, attempt.ended_at, None))
+            self.settle(
+                attempt,
+                completed(attempt.row, attempt.ended_at, None, ephemeral=attempt.ephemeral),
+            )
             return
         plain, job_id = self._plain, attempt.row.id
         if self._changes or job_id in plain:
@@ -278,9 +282,13 @@ class Completer:
         else:
             ended_at = [attempt.ended_at for attempt in attempts]
         of_attempts = [attempt.row.attempt for attempt in attempts]
-        written = await (connection or self._connection).call(
-            lambda executor: executor.job_complete_many(ids, ended_at, of_attempts=of_attempts)
-        )
+        connection = connection or self._connection
+        if any(attempt.ephemeral for attempt in attempts):
+            written = await _remove(connection, attempts, ended_at)
+        else:
+            written = await connection.call(
+                lambda executor: executor.job_complete_many(ids, ended_at, of_attempts=of_attempts)
+            )
         if self.tallies is not None:
             self.tallies.completed(attempts, ended_at, written)
         return written
@@ -293,7 +301,11 @@ class Completer:
             )
         else:
             params = [ended.params for _, ended in changes]
-            rows = await self._connection.call(lambda executor: executor.job_set_state_many(params))
+            # Removing some and changing others are two statements.
+            removes = any(each.ephemeral for each in params)
+            connection = self._connection
+            call = connection.call_in_transaction if removes else connection.call
+            rows = await call(lambda executor: executor.job_set_state_many(params))
         if self.tallies is not None:
             self.tallies.ended(changes, rows)
         return rows
@@ -355,6 +367,38 @@ def _seconds_before_retry(error: Exception, failures: int, backoff: Backoff) -> 
         # process.
         failures -= 1
     return min(backoff(failures), _LONGEST_PAUSE) if failures else 0.0
+
+
+async def _remove(
+    connection: DedicatedConnection, attempts: Sequence[Attempt], ended_at: Sequence[datetime]
+) -> Sequence[int]:
+    """Remove the ephemeral jobs of attempts that went well, and complete the others; return the ids
+    of those that were still running.
+    """
+    removed = [attempt for attempt in attempts if attempt.ephemeral]
+    kept = [
+        (attempt, at)
+        for attempt, at in zip(attempts, ended_at, strict=True)
+        if not attempt.ephemeral
+    ]
+    ids = [attempt.row.id for attempt in removed]
+    of_attempts = [attempt.row.attempt for attempt in removed]
+
+    async def remove(executor: Executor) -> Sequence[int]:
+        return await executor.job_delete_completed_many(ids, of_attempts=of_attempts)
+
+    if not kept:
+        return await connection.call(remove)
+
+    async def both(executor: Executor) -> Sequence[int]:
+        written = await executor.job_complete_many(
+            [attempt.row.id for attempt, _ in kept],
+            [at for _, at in kept],
+            of_attempts=[attempt.row.attempt for attempt, _ in kept],
+        )
+        return [*written, *await remove(executor)]
+
+    return await connection.call_in_transaction(both)
 
 
 class _OutOfTime(Exception):

@@ -172,4 +172,5 @@ def completion_of(job: Job[Any], now: datetime) -> JobSetStateParams:
         state=JobState.COMPLETED,
         finalized_at=now,
         metadata=attempt.metadata(),
+        ephemeral=own is not None and own.ephemeral,
     )

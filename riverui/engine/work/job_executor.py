@@ -104,9 +104,12 @@ class JobExecutor:
         assert config.workers is not None
         self._workers = config.workers
 
-    def attempt(self, row: JobRow, slots: Slots) -> Attempt:
-        """Return an attempt at a job, to be started."""
-        return Attempt(row, self._workers.get(row.kind), slots)
+    def attempt(self, row: JobRow, slots: Slots, *, ephemeral: bool = False) -> Attempt:
+        """Return an attempt at a job, to be started; `ephemeral` where its queue is."""
+        unit = self._workers.get(row.kind)
+        attempt = Attempt(row, unit, slots)
+        attempt.ephemeral = ephemeral or (unit is not None and unit.ephemeral)
+        return attempt
 
     def start(self, attempts: Sequence[Attempt]) -> None:
         """Begin to work jobs from the next turn of the event loop on, in as many turns as they
@@ -230,7 +233,7 @@ class JobExecutor:
     async def _outcome(self, attempt: Attempt, error: BaseException | None) -> Outcome:
         row, now = attempt.row, attempt.ended_at
         if error is None:
-            return outcome.completed(row, now, attempt.metadata())
+            return outcome.completed(row, now, attempt.metadata(), ephemeral=attempt.ephemeral)
         if snooze := outcome.find(error, JobSnooze):
             attempt.update(outcome.SNOOZES, str(outcome.next_snoozes(row)))
             return outcome.snoozed(row, now, attempt.metadata(), snooze.duration)

@@ -45,7 +45,9 @@ class Outcome(NamedTuple):
     event: EventKind
 
 
-def completed(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
+def completed(
+    row: JobRow, now: datetime, metadata: str | None, *, ephemeral: bool = False
+) -> Outcome:
     """Return the outcome of an attempt that went well."""
     params = JobSetStateParams(
         id=row.id,
@@ -53,6 +55,7 @@ def completed(row: JobRow, now: datetime, metadata: str | None) -> Outcome:
         state=JobState.COMPLETED,
         finalized_at=now,
         metadata=metadata,
+        ephemeral=ephemeral,
     )
     return Outcome(params, EventKind.JOB_COMPLETED)
 

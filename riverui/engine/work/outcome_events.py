@@ -90,7 +90,11 @@ class OutcomeEvents:
             self._logger.warning("subscribers missed %s events: %s", len(batch), error)
             return
         for row in rows:
-            self._tell(row, batch[row.id], EventKind.JOB_FAILED)
+            self._tell(row, batch.pop(row.id), EventKind.JOB_FAILED)
+        for attempt in batch.values():
+            # One that completed itself and is ephemeral is gone.
+            if attempt.ephemeral and attempt.completed_at is not None:
+                self._events.publish(_completion(attempt, self._clock()))
 
     def _tell(self, row: JobRow, attempt: Attempt, wanted: EventKind) -> None:
         """Publish what became of a job, by its row; `wanted` tells what being available again

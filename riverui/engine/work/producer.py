@@ -100,6 +100,7 @@ class Producer:
         self._logger: logging.Logger = client.logger
         self.look_again = False
         """Whether the queue was paused or resumed before its row was read, or after."""
+        self._ephemeral = queue.ephemeral
         self._max_workers = queue.max_workers
         self._most_characters = limits.fetch_characters
         self._most_rows = limits.fetch_rows
@@ -521,7 +522,7 @@ class Producer:
         cause = self._stop_cause or self._held_back
         if cause is None and not self._choice.sure:
             cause = Cause.SILENT
-        attempts = [executor.attempt(row, self) for row in rows]
+        attempts = [executor.attempt(row, self, ephemeral=self._ephemeral) for row in rows]
         if batch is not None:
             for attempt in attempts:
                 attempt.batch, attempt.slot_given_up = batch, True

@@ -19,7 +19,7 @@ from typing import (
 )
 
 from riverui.domain.jobs import AttemptError, JobRow, JobState
-from riverui.engine.args.job_args import decoder, kind_aliases_of, kind_of
+from riverui.engine.args.job_args import decoder, ephemeral_of, kind_aliases_of, kind_of
 from riverui.engine.work.worker_settings import BatchSettings, batch_settings, check_settings
 from riverui.errors import ConfigError
 
@@ -280,6 +280,8 @@ class WorkUnit:
     """JSON text to args; ValueError where it does not fit."""
     batch: BatchSettings | None = None
     """How its jobs are gathered, where they are worked together."""
+    ephemeral: bool = False
+    """Whether its jobs are removed when they have gone well."""
 
 
 class Workers:
@@ -291,39 +293,58 @@ class Workers:
     def __repr__(self) -> str:
         return f"<Workers: {', '.join(self._units) or 'none'}>"
 
-    def add(self, worker: Worker[Any], *, args_type: type[Any] | None = None) -> None:
+    def add(
+        self,
+        worker: Worker[Any],
+        *,
+        args_type: type[Any] | None = None,
+        ephemeral: bool | None = None,
+    ) -> None:
         """Register a worker under its args' kind and aliases; ConfigError where one is taken or
         unusable.
 
         `args_type` is needed only where the worker's class does not name it as `Worker[ArgsType]`.
+        `ephemeral` jobs are removed when they have gone well; None leaves it to their args.
         """
         if not isinstance(worker, Worker):
             raise ConfigError(f"{worker!r} is not a Worker: add an instance of a subclass.")
-        self._register(worker, args_type or _args_type(type(worker)))
+        self._register(worker, args_type or _args_type(type(worker)), ephemeral)
 
     @overload
     def work(
-        self, args_type: type[A], *, timeout: timedelta | None = None
+        self,
+        args_type: type[A],
+        *,
+        timeout: timedelta | None = None,
+        ephemeral: bool | None = None,
     ) -> Callable[[Callable[[Job[A]], R]], Callable[[Job[A]], R]]: ...
 
     @overload
     def work(self, function: F, /) -> F: ...
 
     @overload
-    def work(self, *, timeout: timedelta | None = None) -> Callable[[F], F]: ...
+    def work(
+        self, *, timeout: timedelta | None = None, ephemeral: bool | None = None
+    ) -> Callable[[F], F]: ...
 
-    def work(self, args_type: Any = None, *, timeout: timedelta | None = None) -> Any:
+    def work(
+        self,
+        args_type: Any = None,
+        *,
+        timeout: timedelta | None = None,
+        ephemeral: bool | None = None,
+    ) -> Any:
         """Register a plain function, async or not, as the worker of its args' kind; for use as a
         decorator.
 
         `@workers.work` and `@workers.work(timeout=…)` take the type of args from the function's
         annotation, `job: Job[ArgsType]`; `@workers.work(ArgsType)` needs none. ConfigError where
-        there is neither.
+        there is neither. `ephemeral` is as in `add`.
         """
 
         def register(function: F) -> F:
             found = _annotated_args_type(function) if args_type is None else args_type
-            self._register(_Function(function, timeout), found)
+            self._register(_Function(function, timeout), found, ephemeral)
             return function
 
         if args_type is None or isinstance(args_type, type) or get_origin(args_type) is not None:
@@ -340,6 +361,7 @@ class Workers:
         by_args: bool | Sequence[str] = False,
         poll_interval: timedelta = BatchWorker.poll_interval,
         timeout: timedelta | None = None,
+        ephemeral: bool | None = None,
     ) -> Callable[[Callable[[Sequence[Job[A]]], R]], Callable[[Sequence[Job[A]]], R]]:
         """Register a plain function, async or not, as the worker of batches of its args' kind; for
         use as a decorator.
@@ -358,7 +380,7 @@ class Workers:
                 poll_interval=poll_interval,
                 timeout=timeout,
             )
-            self._register(worker, args_type)
+            self._register(worker, args_type, ephemeral)
             return function
 
         return register
@@ -372,7 +394,7 @@ class Workers:
         """Every kind and alias."""
         return tuple(self._units)
 
-    def _register(self, worker: Worker[Any], args_type: type[Any]) -> None:
+    def _register(self, worker: Worker[Any], args_type: type[Any], ephemeral: bool | None) -> None:
         kinds = (kind_of(args_type), *kind_aliases_of(args_type))
         check_settings(worker, _name(worker))
         # All or none, so the checks come first.
@@ -385,6 +407,8 @@ class Workers:
         if isinstance(worker, BatchWorker):
             run, batch = worker.work_many, batch_settings(worker, args_type, _name(worker))
         is_async = _is_async(run)
+        if ephemeral is None:
+            ephemeral = ephemeral_of(args_type)
         for kind in kinds:
             self._units[kind] = WorkUnit(
                 kind=kind,
@@ -393,6 +417,7 @@ class Workers:
                 is_async=is_async,
                 decode=decode,
                 batch=batch,
+                ephemeral=ephemeral,
             )
 
 

@@ -86,10 +86,18 @@ class WorkExecutor(Protocol):
         """
         ...
 
+    async def job_delete_completed_many(
+        self, ids: Sequence[int], *, of_attempts: Sequence[int]
+    ) -> Sequence[int]:
+        """Remove those of the jobs that still run at that attempt, which has gone well; return
+        their ids.
+        """
+        ...
+
     async def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
         """End attempts as River's JobSetStateIfRunningMany does; return the rows as they are
         afterwards, by id, whether or not they were running. Missing ones are left out. One
-        change a job.
+        change a job. Ephemeral ones that went well are removed, and returned as completed.
         """
         ...
 

@@ -94,6 +94,8 @@ class JobSetStateParams(NamedTuple):
     """Only where the job is still at this attempt, its metadata too; None for whichever. A job that
     was rescued and is worked again is not ended by its first worker.
     """
+    ephemeral: bool = False
+    """Removes the job instead of making it completed."""
 
 
 class JobRescueParams(NamedTuple):

@@ -35,7 +35,6 @@ from riverui.storage.interface.waits import WAITS, SignalInserted, SignalInsertP
 from riverui.storage.options import Watch
 from riverui.storage.postgres.client_timeout import hang_up
 from riverui.storage.postgres.engine.job_insert import insert_many, insert_many_fast
-from riverui.storage.postgres.engine.job_rows import job_rows
 from riverui.storage.postgres.engine.job_work import set_state_many
 from riverui.storage.postgres.errors import refused, translate, translate_foreign
 from riverui.storage.postgres.foreign_transactions import sync_connection_of
@@ -98,7 +97,7 @@ class PostgresSyncExecutor:
 
     def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
         """Change running jobs; see SyncExecutor."""
-        return job_rows(self._drive(set_state_many(changes)))
+        return self._drive(set_state_many(changes))
 
     def workflow_tables(self) -> WorkflowTables:
         """Return which tables of workflows there are; see OwnWorkflowExecutor."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
-from riverui.domain.jobs import JobRow
+from riverui.domain.jobs import JobRow, JobState
 from riverui.domain.numbers import is_bigint
+from riverui.domain.stored_json import read_object
 from riverui.storage.interface.engine_params import (
     MAX_ATTEMPTED_BY,
     InsertResult,
@@ -26,7 +29,6 @@ from riverui.storage.postgres.engine.job_rows import (
     fetched_rows,
     job_rows,
 )
-from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statement, Statements, Steps
 from riverui.storage.sql import EMPTY, Fragment
 
@@ -130,11 +132,29 @@ class JobWork(Statements):
             values["attempts"] = attempts[0] if equal else array_literals.numbers(attempts)
         return (await self._prepared("job_complete_many", values, **slots)).values()
 
+    async def job_delete_completed_many(
+        self, ids: Sequence[int], *, of_attempts: Sequence[int]
+    ) -> Sequence[int]:
+        """Remove still running jobs that have gone well; return their ids."""
+        if not ids:
+            return []
+        equal = of_attempts.count(of_attempts[0]) == len(ids)
+        if not equal:
+            given = dict(zip(ids, of_attempts, strict=True))
+            ids = sorted(given)
+            of_attempts = [given[job_id] for job_id in ids]
+        values: dict[str, Any] = {
+            "ids": array_literals.numbers(ids),
+            "attempts": of_attempts[0] if equal else array_literals.numbers(of_attempts),
+        }
+        slot = _OF_ATTEMPT if equal else _OF_ATTEMPTS
+        return (await self._prepared("job_delete_completed_many", values, attempts=slot)).values()
+
     async def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
         """Change jobs as River's JobSetStateIfRunningMany does; return the rows as they are
-        afterwards, by id, without the missing ones.
+        afterwards, by id, without the missing ones. Ephemeral ones are removed.
         """
-        return job_rows(await self._drive(set_state_many(changes)))
+        return await self._drive(set_state_many(changes))
 
     async def job_cancel_requested(self, ids: Sequence[int]) -> Sequence[int]:
         """Return those of the running jobs that somebody asked to cancel."""
@@ -191,10 +211,21 @@ def _alike_values(alike: JobsAlike | None) -> dict[str, Any]:
     }
 
 
-def set_state_many(changes: Sequence[JobSetStateParams]) -> Steps[Rows]:
+def set_state_many(changes: Sequence[JobSetStateParams]) -> Steps[list[JobRow]]:
     """End attempts as River's JobSetStateIfRunningMany does; see
     EngineExecutor.job_set_state_many.
     """
+    kept = [change for change in changes if not change.ephemeral]
+    if len(kept) == len(changes):
+        return (yield from _set_state(kept))
+    gone = [change for change in changes if change.ephemeral]
+    rows = yield from _delete_ended(gone)
+    if kept:
+        rows += yield from _set_state(kept)
+    return sorted(rows, key=attrgetter("id"))
+
+
+def _set_state(changes: Sequence[JobSetStateParams]) -> Steps[list[JobRow]]:
     values = {
         "ids": array_literals.numbers([change.id for change in changes]),
         "states": array_literals.texts([change.state for change in changes]),
@@ -205,14 +236,39 @@ def set_state_many(changes: Sequence[JobSetStateParams]) -> Steps[Rows]:
         "metadata": array_literals.optional_texts([change.metadata for change in changes]),
         "of_attempts": array_literals.numbers([change.of_attempt for change in changes]),
     }
-    return (
-        yield Statement(
-            Fragment(
-                "job_set_state_many",
-                values,
-                columns=JOB_COLUMNS,
-                errors=JOB_ERRORS,
-                metadata=JOB_METADATA,
+    return job_rows(
+        (
+            yield Statement(
+                Fragment(
+                    "job_set_state_many",
+                    values,
+                    columns=JOB_COLUMNS,
+                    errors=JOB_ERRORS,
+                    metadata=JOB_METADATA,
+                )
             )
         )
     )
+
+
+def _delete_ended(changes: Sequence[JobSetStateParams]) -> Steps[list[JobRow]]:
+    """Remove ephemeral jobs, and return them as if they were completed; others as they are."""
+    of_id = {change.id: change for change in changes}
+    values = {
+        "ids": array_literals.numbers(of_id),
+        "of_attempts": array_literals.numbers([change.of_attempt for change in of_id.values()]),
+    }
+    fragment = Fragment("job_delete_ended_many", values, columns=JOB_COLUMNS)
+    rows = job_rows((yield Statement(fragment)))
+    for place, row in enumerate(rows):
+        change = of_id[row.id]
+        if row.state is JobState.RUNNING and change.of_attempt in (None, row.attempt):
+            # It ran when the statement came, so it is gone.
+            metadata = row.metadata
+            if change.metadata is not None:
+                told = read_object(metadata) | read_object(change.metadata)
+                metadata = json.dumps(told, ensure_ascii=False)
+            rows[place] = row._replace(
+                state=change.state, finalized_at=change.finalized_at, metadata=metadata
+            )
+    return rows

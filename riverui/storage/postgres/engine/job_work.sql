@@ -125,6 +125,13 @@ set state = 'completed',
 where j.id = any(:ids::bigint[]) and (j.state = 'running') is true /* attempts */
 returning j.id;
 
+-- name: job_delete_completed_many
+-- The same for ephemeral jobs, which go.
+-- Slot: attempts, as above.
+delete from /* schema */river_job j
+where j.id = any(:ids::bigint[]) and (j.state = 'running') is true /* attempts */
+returning j.id;
+
 -- part: job_finalized_at_once (job_complete_many.finalized_at)
 :finalized_at::timestamptz;
 
@@ -190,6 +197,27 @@ select /* columns: */ j.id /* :columns */
 from /* schema */river_job j
 join given g on g.id = j.id
 where not exists (select from changed x where x.id = j.id)
+order by id;
+
+-- name: job_delete_ended_many
+-- Ephemeral jobs of which something is to be told, their rows as they were. What is not running, or at another attempt
+-- by now, stays as it is.
+with given as materialized (
+  select u.id, u.of_attempt from unnest(:ids::bigint[], :of_attempts::int[]) as u (id, of_attempt)
+),
+gone as (
+  delete from /* schema */river_job j
+  using given g
+  where j.id = g.id and (j.state = 'running') is true and (g.of_attempt is null or j.attempt = g.of_attempt)
+  returning /* columns: */ j.id /* :columns */
+)
+select /* columns: */ j.id /* :columns */
+from gone j
+union all
+select /* columns: */ j.id /* :columns */
+from /* schema */river_job j
+join given g on g.id = j.id
+where not exists (select from gone x where x.id = j.id)
 order by id;
 
 -- name: job_row_get
