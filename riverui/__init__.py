@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         JobListResult,
     )
     from riverui.engine.lead.dead_letter_config import DeadLetterConfig
+    from riverui.engine.lead.durable_periodic_config import DurablePeriodicJobsConfig
     from riverui.engine.lead.periodic import PeriodicJob
     from riverui.engine.lead.retention import Retention
     from riverui.engine.sync_client import SyncClient
@@ -111,6 +112,7 @@ __all__ = [
     "DeadLetterListParams",
     "DeadLetterListResult",
     "DoInner",
+    "DurablePeriodicJobsConfig",
     "Encryption",
     "ErrorResult",
     "Event",
@@ -226,6 +228,7 @@ _PLACES = {
         "JobDeleteManyParams JobListCursor JobListOrder JobListParams JobListResult"
     ),
     "engine.lead.dead_letter_config": "DeadLetterConfig",
+    "engine.lead.durable_periodic_config": "DurablePeriodicJobsConfig",
     "engine.lead.periodic": "PeriodicJob",
     "engine.lead.retention": "Retention",
     "engine.work.resumable": (

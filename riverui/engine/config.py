@@ -10,6 +10,7 @@ from datetime import timedelta
 from riverui.domain.names import is_kind, is_queue_name
 from riverui.engine.hooks import Extensions, Hook, Middleware, Plugin
 from riverui.engine.lead.dead_letter_config import DeadLetterConfig
+from riverui.engine.lead.durable_periodic_config import DurablePeriodicJobsConfig
 from riverui.engine.lead.periodic import PeriodicJob, Schedule
 from riverui.engine.lead.retention import Retention
 from riverui.engine.pilot import Feature
@@ -43,6 +44,10 @@ class ClientConfig:
     queues: Mapping[str, QueueConfig] = field(default_factory=dict)
     workers: Workers | None = None
     periodic_jobs: Sequence[PeriodicJob] = ()
+    durable_periodic_jobs: DurablePeriodicJobsConfig = field(
+        default_factory=DurablePeriodicJobsConfig
+    )
+    """Keeps when those with an id come next; off unless given."""
     schema: str | None = None
     id: str | None = None
     """Up to 100 characters, unique in the schema; None makes one of host name and time."""
@@ -186,6 +191,8 @@ class ClientConfig:
                 raise ConfigError(f"features must hold instances of features, not {feature!r}.")
             if type(feature) in map(type, self.features[:at]):
                 raise ConfigError(f"features: {type(feature).__name__} is given twice.")
+        if not isinstance(self.durable_periodic_jobs, DurablePeriodicJobsConfig):
+            raise ConfigError("durable_periodic_jobs must be a DurablePeriodicJobsConfig.")
         if not isinstance(self.dead_letter, DeadLetterConfig):
             raise ConfigError("dead_letter must be a DeadLetterConfig.")
         if self.leader_election_disabled and self.periodic_jobs:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from riverui.engine.config import ClientConfig
 from riverui.engine.features.concurrency.feature import ConcurrencyLimits
 from riverui.engine.features.dead_letters import DeadLetters
+from riverui.engine.features.durable_periodic import DurablePeriodicJobs
 from riverui.engine.features.fair_shares import FairShares
 from riverui.engine.features.known_kinds import FetchOnlyKnownKinds
 from riverui.engine.features.rate_limits import RateLimits
@@ -42,6 +43,8 @@ def _own(config: ClientConfig) -> Iterator[Feature]:
     yield Sequences(
         interval=config.sequence_scheduler_interval, beside_pro=config.sequences_beside_pro
     )
+    if config.durable_periodic_jobs.enabled:
+        yield DurablePeriodicJobs()
     if config.dead_letter.enabled:
         # The innermost: finished jobs are removed by its statement.
         yield DeadLetters(config.dead_letter)

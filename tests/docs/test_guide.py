@@ -32,6 +32,7 @@ GUIDE = (
     "concurrency-limits",
     "fair-shares",
     "rate-limits",
+    "durable-periodic-jobs",
 )
 _BLOCK = re.compile(r"^(<!-- not run[^\n]*\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

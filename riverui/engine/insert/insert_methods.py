@@ -194,13 +194,17 @@ class InsertMethods:
         return self._pipeline.builder.prepare(args, insert_opts)
 
     async def insert_requests(
-        self, requests: Sequence[InsertRequest], *, numbered: Callable[[int], None] | None = None
+        self,
+        requests: Sequence[InsertRequest],
+        *,
+        numbered: Callable[[int], None] | None = None,
+        beside: Callable[[Executor], Awaitable[None]] | None = None,
     ) -> Sequence[InsertResult]:
         """Insert what `prepare_insert` returned, as insert_many does.
 
         `numbered` is called with the number of the transaction before it is committed, so that
         whoever misses the answer can ask what became of it (TRANSACTION_STATUS, where the database
-        has it).
+        has it). `beside` does something else in that transaction.
         """
         if numbered is None:
             return await self._pipeline.insert_requests(requests, self._send)
@@ -213,6 +217,8 @@ class InsertMethods:
                 return await insert(batch, queues)
 
             results = await self._pipeline.insert_requests(requests, send)
+            if beside is not None:
+                await beside(executor)
             if TRANSACTION_STATUS in executor.capabilities:
                 numbered(await TRANSACTION_STATUS.on(executor).transaction_id())
         for queues, notified in woken:

@@ -23,6 +23,10 @@ from riverui.storage.interface.capabilities import Capability, Offering
 from riverui.storage.interface.clients import CLIENTS, ClientExecutor
 from riverui.storage.interface.dead_jobs import DEAD_JOBS, DeadJobExecutor
 from riverui.storage.interface.driver import Driver, Executor, Transaction
+from riverui.storage.interface.durable_periodic import (
+    DURABLE_PERIODIC,
+    DurablePeriodicExecutor,
+)
 from riverui.storage.interface.engine import EngineExecutor
 from riverui.storage.interface.error_groups import (
     ERROR_GROUPS,
@@ -71,6 +75,7 @@ __all__ = [
     "CAPABILITIES",
     "CLIENTS",
     "DEAD_JOBS",
+    "DURABLE_PERIODIC",
     "ERRORS",
     "ERROR_GROUPS",
     "ESTIMATES",
@@ -105,6 +110,7 @@ __all__ = [
     "ClientExecutor",
     "DeadJobExecutor",
     "Driver",
+    "DurablePeriodicExecutor",
     "EngineExecutor",
     "ErrorExecutor",
     "ErrorGroupExecutor",
@@ -170,6 +176,7 @@ CAPABILITIES: tuple[Capability[Any], ...] = (
     ERRORS,
     ERROR_GROUPS,
     DEAD_JOBS,
+    DURABLE_PERIODIC,
     SEQUENCES,
     MIGRATIONS,
     BENCHMARKS,

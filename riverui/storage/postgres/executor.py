@@ -36,6 +36,7 @@ from riverui.storage.postgres.figures.figures import FigureStatements
 from riverui.storage.postgres.job_list.select import JobSelect
 from riverui.storage.postgres.own.clients import Clients
 from riverui.storage.postgres.own.dead_jobs import DeadJobs
+from riverui.storage.postgres.own.durable_periodic import DurablePeriodic
 from riverui.storage.postgres.own.error_groups import ErrorGroups
 from riverui.storage.postgres.own.limits import Limits
 from riverui.storage.postgres.own.marks import Marks
@@ -84,6 +85,7 @@ class OptionalOperations(
     Clients,
     Limits,
     DeadJobs,
+    DurablePeriodic,
     Operations,
     Sequences,
     OwnWorkflows,
@@ -134,6 +136,7 @@ if TYPE_CHECKING:
         interface.ErrorGroupExecutor,
         interface.ClientExecutor,
         interface.DeadJobExecutor,
+        interface.DurablePeriodicExecutor,
         interface.Executor,
         interface.ExplanationExecutor,
         interface.FigureExecutor,
@@ -157,4 +160,4 @@ if TYPE_CHECKING:
         interface.WorkflowPageExecutor,
     ]:
         """Type checkers see here that the executor has what its capabilities promise."""
-        return (executor,) * 27
+        return (executor,) * 28

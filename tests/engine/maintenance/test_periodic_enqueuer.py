@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
@@ -25,7 +25,7 @@ from riverui.engine.lead.periodic import (
     PeriodicJobs,
 )
 from riverui.errors import DatabaseUnavailable
-from riverui.storage.interface import Driver
+from riverui.storage.interface import Driver, Executor
 from tests.engine.maintenance.conftest import NewServiceParts
 from tests.engine.ticking import Ticking, eventually, settled
 
@@ -349,7 +349,13 @@ class Losing:
         self.committed = committed
         self.tries = 0
 
-    async def insert(self, requests: Sequence[Any], *, numbered: Callable[[int], None]) -> object:
+    async def insert(
+        self,
+        requests: Sequence[Any],
+        *,
+        numbered: Callable[[int], None],
+        beside: Callable[[Executor], Awaitable[None]] | None,
+    ) -> object:
         self.tries += 1
         first = self.tries == 1
 
@@ -358,7 +364,7 @@ class Losing:
             if first and not self.committed:
                 raise DatabaseUnavailable
 
-        results = await self.client.insert_requests(requests, numbered=told)
+        results = await self.client.insert_requests(requests, numbered=told, beside=beside)
         if first:
             raise DatabaseUnavailable
         return results

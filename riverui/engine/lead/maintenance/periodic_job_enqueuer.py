@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from riverui.domain.durable_periodic import DurablePeriodicSave
 from riverui.domain.schedules import NEVER, PeriodicInterval, next_time
 from riverui.engine.hooks import Hook, settle
 from riverui.engine.insert.insert_opts import InsertOpts, InsertRequest
+from riverui.engine.lead.durable_plan import LOOK, DurablePlan, Overtaken
 from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.service import TIMEOUT, ServiceContext, run_round
 from riverui.engine.lead.periodic import PeriodicJob, PeriodicJobs
@@ -23,7 +25,7 @@ from riverui.errors import (
     QueryTimeout,
     SchemaMissing,
 )
-from riverui.storage.interface import TRANSACTION_STATUS
+from riverui.storage.interface import TRANSACTION_STATUS, Executor
 
 Prepare = Callable[[object, InsertOpts | None], InsertRequest]
 """Checks one job and makes the request of it."""
@@ -33,10 +35,24 @@ class InsertRequests(Protocol):
     """The client's usual way of inserting, in a transaction of its own."""
 
     def __call__(
-        self, requests: Sequence[InsertRequest], *, numbered: Callable[[int], None]
+        self,
+        requests: Sequence[InsertRequest],
+        *,
+        numbered: Callable[[int], None],
+        beside: Callable[[Executor], Awaitable[None]] | None,
     ) -> Awaitable[object]:
-        """Insert jobs; `numbered` is told the number of the transaction before it is committed."""
+        """Insert jobs; `numbered` is told the number of the transaction before it is committed,
+        and `beside` does something else in it.
+        """
         ...
+
+
+class _Waiting(NamedTuple):
+    """A job that was made and not inserted yet."""
+
+    request: InsertRequest
+    save: DurablePeriodicSave | None = None
+    """What is written with it, for a durable one."""
 
 
 _MARGIN = timedelta(milliseconds=100)
@@ -70,7 +86,7 @@ _AWAY = (
 
 class PeriodicJobEnqueuer:
     """Plans each job anew at the begin of a term; nothing of the plan outlives it, unless jobs are
-    unique.
+    unique or durable.
 
     What was due while the database was away is inserted late, and only once: a transaction whose
     answer was lost is asked about first. Intervals go by the time that passes, other schedules by
@@ -87,8 +103,11 @@ class PeriodicJobEnqueuer:
         prepare: Prepare,
         insert_requests: InsertRequests,
         hooks: Sequence[Hook] = (),
+        durable: DurablePlan | None = None,
     ) -> None:
         self._context = context
+        self._durable = durable
+        """The next runs that outlive the term; None where none do."""
         self._jobs = jobs
         self._prepare = prepare
         self._insert_requests = insert_requests
@@ -104,7 +123,7 @@ class PeriodicJobEnqueuer:
         it.
         """
         self._term: LeaderTerm | None = None
-        self._waiting: list[InsertRequest] = []
+        self._waiting: list[_Waiting] = []
         """Jobs made and not inserted yet, in order."""
 
     async def start(self, *, goes_on: bool = False) -> None:
@@ -117,6 +136,8 @@ class PeriodicJobEnqueuer:
             self._plan = {}
             self._reading = self._sent = None
             self._waiting = []
+            if self._durable is not None:
+                self._durable.reset()
         for hook in self._hooks:
             await settle(hook.periodic_jobs_start())
 
@@ -136,6 +157,8 @@ class PeriodicJobEnqueuer:
                     seconds = min((self._next() - self._context.clock()).total_seconds(), seconds)
                     if self._failing:
                         seconds = min(seconds, _AGAIN)
+                    if self._durable is not None:
+                        seconds = min(seconds, LOOK)
                 await wait(added, seconds, sleep=self._context.timing.sleep)
                 added.clear()
 
@@ -144,14 +167,78 @@ class PeriodicJobEnqueuer:
         how many.
         """
         jobs = self._jobs.by_handle()
+        if self._durable is not None:
+            jobs = await self._look(self._durable, jobs)
         self._plan = {handle: at for handle, at in self._plan.items() if handle in jobs}
         passed = self._mind_the_clock(jobs)
-        self._waiting += self._due(jobs, passed)
-        self._waiting += self._new(jobs)
-        return await self._insert()
+        # A stored next run may have come already.
+        new = self._new(jobs)
+        self._waiting += [*self._due(jobs, passed), *new]
+        inserted = await self._insert()
+        if self._durable is not None and not self._waiting:
+            # Behind the runs that come before.
+            await self._write(self._durable)
+        return inserted
 
     def _next(self) -> datetime:
         return min(self._plan.values(), default=NEVER)
+
+    async def _look(
+        self, durable: DurablePlan, jobs: Mapping[int, PeriodicJob]
+    ) -> Mapping[int, PeriodicJob]:
+        """Return the jobs as somebody has changed them, those left out whose next run is not known
+        yet; what was changed is planned anew.
+        """
+        try:
+            changed = await durable.look(jobs.values())
+        except _AWAY as error:
+            self._context.logger.warning("%s: next runs cannot be read: %s", self.name, error)
+            changed = ()
+        if not durable.loaded:
+            return {handle: job for handle, job in jobs.items() if job.id is None}
+        effective = {handle: durable.effective(job) for handle, job in jobs.items()}
+        if changed:
+            self._forget(changed)
+        now = self._context.clock()
+        for handle, job in effective.items():
+            if durable.paused(job):
+                self._plan[handle] = NEVER
+            elif job.id in changed and handle in self._plan:
+                self._plan[handle] = self._planned(job, now)
+            if (answer := durable.requested(job)) is not None:
+                requests = self._request(job, now)
+                self._waiting += [_Waiting(request, answer) for request in requests]
+        return effective
+
+    async def _write(self, durable: DurablePlan) -> None:
+        """Write next runs that no job is inserted for; the database may be away."""
+        try:
+            overtaken = await durable.write()
+        except _AWAY as error:
+            self._context.logger.warning("%s: next runs cannot be kept: %s", self.name, error)
+            return
+        if overtaken:
+            self._forget(overtaken)
+
+    def _forget(self, ids: Collection[str]) -> None:
+        """Leave out the waiting jobs of these durable ones: somebody else was at them."""
+        if self._sent is None:
+            self._waiting = [
+                each for each in self._waiting if each.save is None or each.save.id not in ids
+            ]
+
+    def _planned(self, job: PeriodicJob, now: datetime) -> datetime:
+        """Return when a job comes next: by its row, or else by its schedule, which is kept."""
+        durable = self._durable
+        if durable is None or job.id is None:
+            return self._after(job, now)
+        if durable.paused(job):
+            return NEVER
+        at = durable.first(job, now)
+        if at is None:
+            at = self._after(job, now)
+            durable.save(job, at, None)
+        return at
 
     def _mind_the_clock(self, jobs: Mapping[int, PeriodicJob]) -> datetime:
         """Move the plan where the wall clock was set; return up to which time of that clock time
@@ -184,12 +271,12 @@ class PeriodicJobEnqueuer:
             return self._after(job, now)
         return at
 
-    def _due(self, jobs: Mapping[int, PeriodicJob], passed: datetime) -> list[InsertRequest]:
+    def _due(self, jobs: Mapping[int, PeriodicJob], passed: datetime) -> list[_Waiting]:
         """Return jobs for every time of the plan that has come; but for one of those the clock was
         set across.
         """
         now = self._context.clock()
-        due: list[tuple[datetime, InsertRequest]] = []
+        due: list[tuple[datetime, _Waiting]] = []
         for handle, at in self._plan.items():
             job, made = jobs[handle], 0
             really = now if isinstance(job.schedule, PeriodicInterval) else passed
@@ -201,22 +288,38 @@ class PeriodicJobEnqueuer:
                         _named(job),
                         made,
                     )
-                    at = self._after(job, now)
+                    at = self._skip(job, at, self._after(job, now))
                     break
-                due += [(at, request) for request in self._request(job, at)]
+                following = self._after(job, at if at < really else max(at, now))
+                save = self._saved(job, at, following)
+                requests = self._request(job, at)
+                due += [(at, _Waiting(request, save)) for request in requests]
                 made += 1
-                at = self._after(job, at if at < really else max(at, now))
+                at = following if requests else self._skip(job, at, following)
             self._plan[handle] = at
-        return [request for _, request in sorted(due, key=lambda pair: pair[0])]
+        return [waiting for _, waiting in sorted(due, key=lambda pair: pair[0])]
 
-    def _new(self, jobs: Mapping[int, PeriodicJob]) -> list[InsertRequest]:
+    def _saved(
+        self, job: PeriodicJob, at: datetime, following: datetime
+    ) -> DurablePeriodicSave | None:
+        if self._durable is None or job.id is None:
+            return None
+        return DurablePeriodicSave(job.id, following, at)
+
+    def _skip(self, job: PeriodicJob, at: datetime, following: datetime) -> datetime:
+        """Have a durable job's next run kept though nothing is inserted at its time; return it."""
+        if self._durable is not None and job.id is not None:
+            self._durable.save(job, following, at)
+        return following
+
+    def _new(self, jobs: Mapping[int, PeriodicJob]) -> list[_Waiting]:
         now = self._context.clock()
-        requests = []
+        requests: list[_Waiting] = []
         for handle, job in jobs.items():
             if handle not in self._plan:
-                self._plan[handle] = self._after(job, now)
+                self._plan[handle] = self._planned(job, now)
                 if job.run_on_start:
-                    requests.extend(self._request(job, now))
+                    requests.extend(map(_Waiting, self._request(job, now)))
         return requests
 
     def _after(self, job: PeriodicJob, at: datetime) -> datetime:
@@ -265,6 +368,11 @@ class PeriodicJobEnqueuer:
                         continue
                     await self._send(batch)
                 inserted += len(batch)
+            except Overtaken as error:
+                self._forget(error.ids)
+                if self._durable is not None:
+                    self._durable.distrust(error.ids)
+                continue
             except _AWAY as error:
                 tries += 1
                 if tries == _ATTEMPTS or not isinstance(error, DatabaseUnavailable):
@@ -287,16 +395,19 @@ class PeriodicJobEnqueuer:
             self._context.logger.info("%s: all due jobs are inserted again", self.name)
         return inserted
 
-    async def _send(self, batch: Sequence[InsertRequest]) -> None:
+    async def _send(self, batch: Sequence[_Waiting]) -> None:
         def numbered(number: int) -> None:
             self._sent = number, len(batch)
 
         # Hooks may change what they are shown, and would change it again at another try.
         shown = [
             replace(request, metadata=deepcopy(request.metadata), tags=list(request.tags))
-            for request in batch
+            for request, _ in batch
         ]
-        await self._insert_requests(shown, numbered=numbered)
+        beside = None
+        if self._durable is not None:
+            beside = self._durable.beside([each.save for each in batch if each.save is not None])
+        await self._insert_requests(shown, numbered=numbered, beside=beside)
         self._sent = None
 
     async def _ask_after(self, number: int, count: int) -> int:

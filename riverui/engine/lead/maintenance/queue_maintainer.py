@@ -9,6 +9,7 @@ from typing import Protocol
 from riverui.engine.config import ClientConfig
 from riverui.engine.hooks import Hook
 from riverui.engine.insert.insert_opts import InsertOpts, InsertRequest
+from riverui.engine.lead.durable_plan import DurablePlan
 from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.job_cleaner import Cleaning, JobCleaner
 from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
@@ -38,9 +39,15 @@ class Inserts(Protocol):
         ...
 
     def insert_requests(
-        self, requests: Sequence[InsertRequest], *, numbered: Callable[[int], None] | None = None
+        self,
+        requests: Sequence[InsertRequest],
+        *,
+        numbered: Callable[[int], None] | None = None,
+        beside: Callable[[Executor], Awaitable[None]] | None = None,
     ) -> Awaitable[object]:
-        """Insert jobs in one transaction; `numbered` is told its number before it is committed."""
+        """Insert jobs in one transaction, and do `beside` in it; `numbered` is told its number
+        before it is committed.
+        """
         ...
 
     def notify_inserts(self, executor: Executor, queues: Iterable[str]) -> Awaitable[None]:
@@ -121,6 +128,9 @@ def queue_maintainer(
             prepare=inserts.prepare_insert,
             insert_requests=inserts.insert_requests,
             hooks=hooks,
+            durable=DurablePlan(config.durable_periodic_jobs, context)
+            if config.durable_periodic_jobs.enabled
+            else None,
         ),
         reindexer=Reindexer(context, config),
     )

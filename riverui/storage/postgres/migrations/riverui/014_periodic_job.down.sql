@@ -1,0 +1,1 @@
+drop table /* schema */riverui_periodic_job;

@@ -1,0 +1,75 @@
+"""Durable periodic jobs in `riverui_periodic_job`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from riverui.domain.durable_periodic import (
+    DurablePeriodicRow,
+    DurablePeriodicSave,
+    PeriodicChange,
+)
+from riverui.storage.postgres.job_list.filters import is_storable
+from riverui.storage.postgres.statements import Statements, instant
+from riverui.storage.sql import EMPTY, Fragment
+
+_COLUMNS = Fragment("durable_periodic_columns")
+
+
+class DurablePeriodic(Statements):
+    """Operations on durable periodic jobs."""
+
+    async def durable_periodic_list(
+        self, *, ids: Sequence[str] | None = None, limit: int
+    ) -> Sequence[DurablePeriodicRow]:
+        """Return periodic jobs by id: these, or all of them."""
+        values: dict[str, Any] = {"limit": limit}
+        slots = {"columns": _COLUMNS}
+        if ids is None:
+            slots["chosen"] = EMPTY
+        else:
+            values["ids"] = list(ids)
+        rows = await self._rows("durable_periodic_list", values, **slots)
+        return [DurablePeriodicRow(**row._asdict()) for row in rows.records()]
+
+    async def durable_periodic_save(self, saves: Sequence[DurablePeriodicSave]) -> Sequence[str]:
+        """Write down when jobs come next; return the ids that were saved."""
+        answered = [save for save in saves if save.run_requested_at is not None]
+        planned = [save for save in saves if save.run_requested_at is None]
+        saved: list[str] = []
+        if answered:
+            values: dict[str, Any] = {
+                "ids": [save.id for save in answered],
+                "requested": [save.run_requested_at for save in answered],
+            }
+            saved += (await self._rows("durable_periodic_answer", values)).values()
+        if planned:
+            values = {
+                "ids": [save.id for save in planned],
+                "next_runs": [instant(save.next_run_at) for save in planned],
+                "planned": [instant(save.planned_at) for save in planned],
+            }
+            saved += (await self._rows("durable_periodic_save", values)).values()
+        return saved
+
+    async def durable_periodic_touch(self, schedules: Mapping[str, str]) -> None:
+        """Say that a leader knows these jobs, and what schedules their program gives them."""
+        values = {"ids": list(schedules), "schedules": list(schedules.values())}
+        await self._rows("durable_periodic_touch", values)
+
+    async def durable_periodic_reap(self, *, unused_for: timedelta, changed_for: timedelta) -> int:
+        """Forget jobs that no leader has known for so long; return how many."""
+        values = {"unused": unused_for.total_seconds(), "changed": changed_for.total_seconds()}
+        return int((await self._rows("durable_periodic_reap", values)).value())
+
+    async def durable_periodic_change(
+        self, id: str, change: PeriodicChange, *, schedule: str = "", user: str = ""
+    ) -> DurablePeriodicRow | None:
+        """Do what a person asks, and return the row afterwards; None where there is none."""
+        if not all(map(is_storable, (id, schedule, user))):
+            return None
+        values = {"id": id, "change": change.value, "schedule": schedule, "username": user}
+        row = await self._row("durable_periodic_change", values, columns=_COLUMNS)
+        return None if row is None else DurablePeriodicRow(**row._asdict())
