@@ -224,3 +224,90 @@ async def test_a_job_shows_its_workflow(pages: httpx2.AsyncClient, own: Connecti
     assert "It waits for “pack” (running)" in page.one(class_="explain").text
     other = await factory.job(own, metadata={"workflow_id": "w1"})
     assert not (await shown(pages, f"/jobs/{other}")).all(id="workflow-title")
+
+
+async def states(own: Connection) -> dict[str, str]:
+    cursor = await own.execute(
+        "select metadata->>'task' as task, state::text as state from river_job order by id"
+    )
+    return {row["task"]: row["state"] for row in await cursor.fetchall()}
+
+
+async def test_a_workflow_is_cancelled_once_that_is_confirmed(
+    pages: httpx2.AsyncClient, own: Connection
+) -> None:
+    await workflow(own, DIAMOND, id="a/b", name="Order 42")
+    page = await shown(pages, "/workflows/~a%252Fb")
+    (button,) = (each for each in page.all("form") if each.text == "Cancel…")
+    address = button.attributes["action"]
+    asked = parse((await pages.post(address, data=dict(button.fields()))).text)
+    assert (await states(own))["ship"] == "pending"
+    ask = asked.one("form", class_="ask")
+    assert "2 tasks of 4 have not ended and are cancelled." in ask.text
+    assert "1 task of them runs and is asked to stop" in ask.text
+    answer = await pages.post(address, data=dict(ask.fields()))
+    assert answer.status_code == 303
+    told = await shown(pages, answer.headers["location"])
+    assert "1 task of Order 42 cancelled" in told.one(id="notices").text
+    assert "1 running task was asked to stop" in told.one(id="notices").text
+    assert (await states(own))["ship"] == "cancelled"
+
+
+FAILED = {
+    "read": ("completed", ()),
+    "charge": ("discarded", ("read",)),
+    "pack": ("completed", ("read",)),
+    "ship": ("cancelled", ("charge", "pack")),
+    "mail": ("completed", ("charge",)),
+}
+AFTER = {
+    "all": ["available", "pending", "pending", "pending", "pending"],
+    "failed_only": ["completed", "available", "completed", "pending", "completed"],
+    "failed_and_downstream": ["completed", "available", "completed", "pending", "pending"],
+}
+
+
+@pytest.mark.parametrize("mode", AFTER)
+async def test_a_retry_says_what_would_run_again_and_that_runs(
+    pages: httpx2.AsyncClient, own: Connection, mode: str
+) -> None:
+    await workflow(own, FAILED, id="w", name="Order 41")
+    page = await shown(pages, "/workflows/w")
+    (button,) = (each for each in page.all("form") if each.text == "Retry…")
+    asked = parse((await pages.post("/workflows/w/retry", data=dict(button.fields()))).text)
+    told = {
+        label.one("input").attributes["value"]: label.one(class_="wf-mode-counts").text
+        for label in asked.all("label", class_="wf-mode")
+    }
+    assert told == {
+        mode: f"{count} tasks run again: 1 at once, {count - 1} once others of them have completed"
+        for mode, count in (("failed_only", 2), ("failed_and_downstream", 3), ("all", 5))
+    }
+    sent = dict(asked.one("form", class_="ask").fields()) | {"mode": mode}
+    assert (await pages.post("/workflows/w/retry", data=sent | {"mode": "x"})).status_code == 400
+    answer = await pages.post("/workflows/w/retry", data=sent)
+    assert answer.status_code == 303, answer.text
+    assert list((await states(own)).values()) == AFTER[mode]
+    again = await shown(pages, "/workflows/w")
+    count = sum(state in ("available", "pending") for state in AFTER[mode])
+    assert f"{count} tasks of Order 41 run again" in again.one(id="notices").text
+    assert "attempt 2" in again.text
+
+
+async def test_an_active_workflow_is_not_retried(
+    pages: httpx2.AsyncClient, own: Connection
+) -> None:
+    await workflow(own, DIAMOND, id="w")
+    answer = await pages.post("/workflows/w/retry", data={"confirmed": "1", "mode": "all"})
+    assert answer.status_code == 400
+    assert (await states(own))["pack"] == "running"
+    assert (await pages.post("/workflows/x/cancel", data={"next": ""})).status_code == 404
+
+
+async def test_who_may_only_look_is_offered_nothing(
+    reader: httpx2.AsyncClient, own: Connection
+) -> None:
+    await workflow(own, DIAMOND, id="w")
+    page = await shown(reader, "/workflows/w")
+    assert not page.all("form", class_="job-actions")
+    assert (await reader.post("/workflows/w/cancel", data={"next": ""})).status_code == 403

@@ -21,6 +21,7 @@ from riverui.domain.workflow_pages import (
 from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface import WORKFLOW_PAGES
 from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
+from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only, url
 from riverui.web.sections.workflows import without_table
@@ -79,6 +80,8 @@ class WorkflowsShow:
     """The states that there are, to list those tasks alone."""
     newer_url: str
     older_url: str
+    verb: str
+    """What can be done to it, by this viewer: cancel, retry, or nothing."""
     final: bool
     """Whether nothing will change any more, so that live refresh may stop."""
     self_url: str
@@ -163,10 +166,16 @@ async def show(request: Request) -> Response:
             states=_states(graph, state, address),
             newer_url=address(**_from(first - _LISTED)) if first else "",
             older_url=address(**_from(first + _LISTED)) if first + _LISTED < len(tasks) else "",
+            verb=_verb(request, row),
             final=row.status != "active",
             self_url=address(**_from(first)),
         ),
     )
+
+
+def _verb(request: Request, row: WorkflowPageRow) -> str:
+    verb = "cancel" if row.status == "active" else "retry" if row.counts else ""
+    return verb if verb and access(request).may(f"jobs.{verb}") else ""
 
 
 async def read(request: Request, id: str) -> tuple[WorkflowPageRow, WorkflowGraph]:
