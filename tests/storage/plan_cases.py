@@ -443,6 +443,16 @@ def _engine() -> Iterator[tuple[str, Case]]:
             {FETCHING},
             2 * 1_000,
         ),
+        "few candidates of each key": (
+            lambda x: x.job_candidate_list(
+                JobFetchParams("me", "queue_1", 1_000),
+                [WHOLE, _BY_A],
+                window=1_000,
+                few=KeyRange(partition=_BY_A, per_key=3, keys=100),
+            ),
+            {FETCHING},
+            2 * 1_000,
+        ),
         "candidates by key": (
             # With the index of a partition: tests/storage/test_candidates.py.
             lambda x: x.job_candidate_list_by_key(

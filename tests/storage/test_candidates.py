@@ -16,6 +16,7 @@ from riverui.storage.interface.candidates import KeyRange
 from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.postgres.driver import PostgresDriver
 from tests.drivers import connect
+from tests.scale import scaled
 from tests.storage.conftest import NOW, SCHEMA, Make, Way
 
 BY_CUSTOMER = Partition(by_args=("customer_id",))
@@ -102,6 +103,24 @@ async def test_full_keys_are_passed_over_within_the_window(way: Way) -> None:
     assert len(full) == 5
 
 
+async def test_few_of_each_key(way: Way) -> None:
+    jobs = [await way.make.job(args={"customer_id": n % 3}) for n in range(9)]
+    early = await way.make.job(args={"customer_id": 2}, priority=1)
+    await way.make.connection.execute(b"update river_job set priority = 2 where id <> %s", [early])
+    few = KeyRange(partition=BY_CUSTOMER, per_key=2, keys=1)
+
+    async def found(window: int, **given: Any) -> list[int]:
+        rows = await way.executor.job_candidate_list(
+            fetch(), [WHOLE, BY_CUSTOMER], window=window, few=few, **given
+        )
+        return [candidate.id for candidate in rows]
+
+    assert await found(100) == [early, jobs[0], jobs[1], jobs[2], jobs[3], jobs[4]]
+    assert await found(2) == [early, jobs[0]]
+    full = {BY_CUSTOMER: {'{"customer_id": 0}'}}
+    assert await found(100, full=full) == [early, jobs[1], jobs[2], jobs[4]]
+
+
 async def test_by_key(driver: PostgresDriver, make: Make) -> None:
     jobs = {
         customer: [await make.job(args={"customer_id": customer}) for _ in range(3)]
@@ -156,6 +175,34 @@ async def test_the_index_serves(database_url: str, make: Make) -> None:
         assert sum(node["Actual Rows"] * node["Actual Loops"] for node in nodes) <= 4 * 100
         await executor.partition_index_drop(BY_CUSTOMER)
         assert await executor.partition_index_list() == frozenset()
+    await driver.close()
+
+
+async def test_ten_jobs_behind_a_million(database_url: str, make: Make) -> None:
+    """In the full form of the tests; behind 30,000 in the quick one."""
+    many = scaled(30_000, 1_000_000)
+    seen: list[tuple[str, str, Any]] = []
+    driver = connect(database_url, watch=lambda *statement: seen.append(statement))
+    await make.rows(
+        "insert into river_job (kind, args, queue) select 'k', jsonb_build_object('customer_id',"
+        f" case when i <= {many} then 'big' else 'small' end), 'default'"
+        f" from generate_series(1, {many} + 10) i returning null"
+    )
+    async with driver.session(timeout=timedelta(minutes=1)) as executor:
+        await executor.partition_index_create(BY_CUSTOMER)
+        await make.connection.execute("analyze river_job")
+        for after, keys, rows in (("", 2, 20), ('{"customer_id": "big"}', 1, 10)):
+            seen.clear()
+            page = await executor.job_candidate_list_by_key(
+                fetch(),
+                [BY_CUSTOMER],
+                keys=KeyRange(partition=BY_CUSTOMER, per_key=10, keys=keys, after=after),
+            )
+            assert len(page.candidates) == rows
+            ((_, text, values),) = seen
+            nodes = [node for node in await _explain(make, text, values) if "Index Name" in node]
+            assert {node["Index Name"] for node in nodes} == {BY_CUSTOMER.index_name}
+            assert sum(node["Actual Rows"] * node["Actual Loops"] for node in nodes) <= rows + 4
     await driver.close()
 
 

@@ -7,7 +7,7 @@ others have; where not, among the first waiting jobs of the queue.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -86,22 +86,23 @@ class ShareChooser(Chooser):
 
     def looked(self, page: KeyPage | None) -> None:
         """Take note of whether all keys were looked at."""
-        self._last = None
-        self._longest = 0
+        self._last, self._longest = None, 0
         if page is None:
+            # All of the first waiting jobs were, however many keys these have.
             self._asked = replace(self._asked, after="")
-            return
-        self._last = page.last_key
-        counts = Counter(candidate.keys[self.partition] for candidate in page.candidates)
-        self._longest = max(counts.values(), default=0)
+        else:
+            self._last = page.last_key
         if not self._asked.after:
-            self._keys = len(counts) if self._whole else None
+            self._keys = 0 if self._whole else None
 
     async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
         """Return those of the candidates whose turn it is."""
         waiting: defaultdict[str, list[Candidate]] = defaultdict(list)
         for candidate in candidates:
             waiting[candidate.keys[self.partition]].append(candidate)
+        self._longest = max(map(len, waiting.values()))
+        if self._whole:
+            self._keys = len(waiting)
         dealt = self._ring.deal(waiting, room, lambda candidate: True, whole=self._whole)
         self._dealt, self._filled = len(dealt), len(dealt) >= room
         return dealt

@@ -411,6 +411,8 @@ class CandidateFetch:
             ids = (*params.except_ids, *(candidate.id for candidate in chosen))
             asked = params._replace(except_ids=ids)
             full = _full(list(self._chosen))
+            if WHOLE in full:
+                break
             page: KeyPage | None = None
             if await self._has_index(executor, keys.partition):
                 page = await executor.job_candidate_list_by_key(
@@ -420,7 +422,11 @@ class CandidateFetch:
             else:
                 self._tell_window(keys.partition)
                 candidates = await executor.job_candidate_list(
-                    asked._replace(limit=_WINDOW), partitions, window=_WINDOW, full=full
+                    asked._replace(limit=_WINDOW),
+                    partitions,
+                    window=_WINDOW,
+                    full=full,
+                    few=keys,
                 )
             dealer.looked(page)
             chosen += await self._choose(candidates, room - len(chosen))
@@ -458,8 +464,8 @@ class CandidateFetch:
         if not self._told_window:
             self._told_window = True
             self._logger.info(
-                "queue %s: jobs of full partitions may stand before others; without an index by %s,"
-                " only the first %s waiting jobs are looked at",
+                "queue %s: many jobs of one partition may stand before others; without an index by"
+                " %s, only the first %s waiting jobs are looked at (riverui partition-index)",
                 self._queue,
                 partition.words,
                 f"{_WINDOW:,}",

@@ -60,9 +60,10 @@ class CandidateExecutor(Protocol):
         *,
         window: int,
         full: Full | None = None,
+        few: KeyRange | None = None,
     ) -> Sequence[Candidate]:
         """Return up to `params.limit` jobs in the order in which they would be fetched, out of the
-        first `window` waiting ones.
+        first `window` waiting ones; of each key only the first `few.per_key`.
         """
         ...
 

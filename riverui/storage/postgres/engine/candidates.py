@@ -33,10 +33,16 @@ class Candidates(Statements):
         *,
         window: int,
         full: Full | None = None,
+        few: KeyRange | None = None,
     ) -> Sequence[Candidate]:
         """Return jobs in the order in which they would be fetched; see CandidateExecutor."""
-        values = {**_which(params), "window": window, "limit": params.limit}
-        rows = await self._rows("job_candidate_list", values, **_slots(params, partitions, full))
+        values = {**_which(params), "window": window, "limit": params.limit, "per_key": 1}
+        slots = _slots(params, partitions, full)
+        if few is not None:
+            values["per_key"] = few.per_key
+            place = 1 + list(partitions).index(few.partition)
+            slots["place"] = Fragment("candidate_place", {"by": place})
+        rows = await self._rows("job_candidate_list", values, **slots)
         return _candidates(rows, partitions)
 
     async def job_candidate_list_by_key(

@@ -4,17 +4,24 @@
 -- In the fetching index's order, which nothing sorts: rows are looked at one after the other until there are enough.
 select w.id, w.kind, w.keys
 from (
-  select j.id, j.kind, j.priority, j.scheduled_at, array[/* keys: */ ''::text /* :keys */]::text[] as keys
-  from /* schema */river_job j
-  where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= coalesce(:now::timestamptz, now())
-    /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
-    /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
-  order by j.priority, j.scheduled_at, j.id
-  limit :window::bigint
+  select v.*, /* place: */ 1 /* :place */ as place
+  from (
+    select j.id, j.kind, j.priority, j.scheduled_at, array[/* keys: */ ''::text /* :keys */]::text[] as keys
+    from /* schema */river_job j
+    where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= coalesce(:now::timestamptz, now())
+      /* kinds: */ and (j.kind = any(:kinds::text[])) is true /* :kinds */
+      /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
+    order by j.priority, j.scheduled_at, j.id
+    limit :window::bigint
+  ) v
 ) w
-where true /* not_full */
+where w.place <= :per_key::bigint /* not_full */
 order by w.priority, w.scheduled_at, w.id
 limit :limit::bigint;
+
+-- part: candidate_place (job_candidate_list.place)
+-- Among the jobs of its key.
+row_number() over (partition by (v.keys)[:by::int] order by v.priority, v.scheduled_at, v.id);
 
 -- part: candidate_not_full (job_candidate_list.not_full)
 and (w.keys)[:place::int] <> all(:full::text[]);
