@@ -44,6 +44,7 @@ from tests.storage.plan_case import (
     Call,
     Case,
 )
+from tests.storage.wait_plans import wait_cases
 from tests.storage.workflow_plans import workflow_cases
 
 ROWS = 200_000
@@ -682,4 +683,5 @@ CASES = {
     **client_cases(ROWS),
     **figure_cases(),
     **workflow_cases(),
+    **wait_cases(),
 }

@@ -15,6 +15,11 @@ insert into riverui_workflow_task (workflow_id, name, job_id, waits_for, state)
 select 'many', 'task-' || n, n, 0, 'staged' from generate_series(1, {TASKS}) n;
 insert into riverui_workflow_edge (workflow_id, dependency, task)
 select 'many', 'task-1', 'task-' || n from generate_series(2, {TASKS}) n;
+insert into riverui_workflow (id) values ('waits');
+insert into riverui_workflow_task (workflow_id, name, job_id, state, wait)
+select 'waits', 'task-' || n, 50000 + n, 'wait', '{{}}' from generate_series(1, 100) n;
+insert into riverui_workflow_edge (workflow_id, dependency, task)
+select 'waits', 'task-1', 'task-' || n from generate_series(2, 100) n;
 insert into riverui_workflow (id, name) select 'few-' || n, '' from generate_series(1, 1000) n;
 analyze riverui_workflow, riverui_workflow_task, riverui_workflow_edge
 """

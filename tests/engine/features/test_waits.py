@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from multiprocessing import set_executable
+from multiprocessing.spawn import get_executable
 from typing import Any, ClassVar
 
 import psycopg
 import pytest
+from psycopg.rows import tuple_row
 
 from riverui.domain.waits import AnyTerm, SignalTerm, Term, TimerTerm, Wait, task_finalized_at
 from riverui.engine.client import Client
@@ -30,8 +35,9 @@ from riverui.errors import (
     SignalUndeclared,
     WaitInvalid,
 )
-from riverui.storage.interface import Driver
+from riverui.storage.interface import WAITS, Driver
 from riverui.storage.migrations import migrate
+from tests.drivers import connect
 from tests.engine.conftest import Playground
 
 APPROVED = SignalTerm("approved", "approval", "payload.amount > 2", "Approved")
@@ -556,3 +562,49 @@ async def test_without_the_migration_it_is_said(
     )
     evaluator = WaitEvaluator(context, interval=timedelta(seconds=1))
     assert await evaluator.run_once() == 0
+
+
+async def test_only_what_is_due_is_read(lobby: Lobby, client: Client) -> None:
+    """However many tasks wait, a look at those that are due is one into an index."""
+    workflow = await lobby.waiting(UNTIL_APPROVED)
+    await lobby.look()
+    await lobby.connection.execute(
+        "insert into riverui_workflow_task (workflow_id, name, job_id, state, wait, wait_due_at)"
+        " select 'w' || n, 't', -n, 'wait', '{}', now() + interval '1 hour'"
+        " from generate_series(1, 20000) n"
+    )
+    await lobby.connection.execute("analyze riverui_workflow_task")
+    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    seen: list[tuple[str, str, Any]] = []
+    watching = connect(lobby.database_url, watch=lambda *told: seen.append(told))
+    try:
+        async with watching.autocommit() as executor:
+            waits = WAITS.on(executor)
+            assert len(await waits.workflow_wait_claim(lease=timedelta(hours=1), limit=100)) == 1
+    finally:
+        await watching.close()
+    text, values = next(told[1:] for told in seen if told[0] == "workflow_wait_claim")
+    raw = psycopg.AsyncRawCursor(lobby.connection, row_factory=tuple_row)
+    explained = await raw.execute(f"explain (analyze, format json) {text}".encode(), values)
+    found = json.dumps(await explained.fetchall())
+    assert "riverui_workflow_task_wait" in found
+    assert "Seq Scan" not in found
+    assert set(re.findall(r'"Rows Removed by Filter": (\d+)', found)) <= {"0"}
+
+
+async def test_where_cel_cannot_run_it_is_told_on_the_task(lobby: Lobby, client: Client) -> None:
+    workflow = await lobby.waiting(UNTIL_APPROVED)
+    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    before = get_executable()
+    set_executable("/bin/false")
+    try:
+        assert await lobby.look() == 0
+        found = await client.workflow_wait_diagnose(workflow.id, "ship")
+    finally:
+        set_executable(before)
+    row = await lobby.task(workflow)
+    assert "install `riverui[workflows]`" in row["wait_progress"]["error"]
+    assert "install `riverui[workflows]`" in found.eval_error
+    assert row["wait_due_at"] > datetime.now(UTC)
+    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    assert await lobby.look() == 1

@@ -29,6 +29,8 @@ _UNREADABLE = timedelta(minutes=5)
 """Until a wait is looked at again that cannot be evaluated here: somebody has to mend it first."""
 _GATHERED = 16_000_000
 """Bytes of signals that are held at once; waits beyond are looked at in the next batch."""
+_UNWRITTEN_SECONDS = 1.0
+"""Until what was found of the first waits is written, though others are being looked at."""
 _TABLE_ROUNDS = 30
 """Rounds until it is asked again whether the table is there."""
 
@@ -84,7 +86,9 @@ class WaitEvaluator:
     async def _look(self, rows: Sequence[WaitRow]) -> tuple[int, int]:
         """Look at waits; return how many were looked at, and how many are over."""
         gathered, updates, left = await self._gather(rows)
+        looked, staged = len(updates) + len(gathered), 0
         over: set[int] = set()
+        written_at = self._context.now()
         for row, found in gathered:
             try:
                 look = await waits.look(self._expressions, found)
@@ -94,18 +98,28 @@ class WaitEvaluator:
             updates.append(_update(row, look))
             if look.over:
                 over.add(row.job_id)
-        if updates:
-            async with self._context.transaction() as tx:
-                part, own = WAITS.on(tx), OWN_WORKFLOWS.on(tx)
-                await own.workflow_lock_by_job(sorted(each.row.job_id for each in updates))
-                written = await part.workflow_wait_update_many(updates)
-                over &= set(written)
-                if over:
-                    await own.workflow_stage(sorted(over))
+            if self._context.now() - written_at > _UNWRITTEN_SECONDS:
+                # Those that were quick do not wait for slow ones.
+                staged += await self._write(updates, over)
+                updates, over, written_at = [], set(), self._context.now()
+        staged += await self._write(updates, over)
         if left:
             async with self._context.executor() as executor:
                 await WAITS.on(executor).workflow_wait_due(left)
-        return len(updates), len(over)
+        return looked, staged
+
+    async def _write(self, updates: Sequence[WaitUpdate], over: set[int]) -> int:
+        """Write what was found, and let tasks be worked; return how many."""
+        if not updates:
+            return 0
+        async with self._context.transaction() as tx:
+            own = OWN_WORKFLOWS.on(tx)
+            await own.workflow_lock_by_job(sorted(each.row.job_id for each in updates))
+            written = await WAITS.on(tx).workflow_wait_update_many(updates)
+            ready = sorted(over.intersection(written))
+            if ready:
+                await own.workflow_stage(ready)
+        return len(ready)
 
     async def _gather(
         self, rows: Sequence[WaitRow]

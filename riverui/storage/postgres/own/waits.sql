@@ -74,10 +74,11 @@ from /* schema */riverui_workflow_task t
 where t.workflow_id = :id::text and t.name = :task::text;
 
 -- name: workflow_wait_claim
+-- By now(): an index cannot be asked for what clock_timestamp() says.
 with due as materialized (
   select o.workflow_id, o.name
   from /* schema */riverui_workflow_task o
-  where o.state = 'wait' and o.wait_due_at <= clock_timestamp()
+  where o.state = 'wait' and o.wait_due_at <= now()
   order by o.wait_due_at
   limit :limit::bigint
   for no key update skip locked
@@ -149,7 +150,8 @@ jobs as (
   update /* schema */river_job j
   set metadata = j.metadata || jsonb_build_object('river:workflow_wait_state', c.state::jsonb)
   from changed c
-  where j.id = c.job_id and c.state is not null and (j.state = 'pending') is true
+  where j.id = c.job_id and j.id = any(array(select o.job_id from changed o where o.state is not null))
+    and c.state is not null and (j.state = 'pending') is true
     and jsonb_typeof(j.metadata) = 'object'
 )
 select c.job_id from changed c order by c.job_id;
