@@ -12,4 +12,5 @@ import "./copy.js";
 import "./preferences.js";
 import "./suggest.js";
 import "./charts.js";
+import "./workflow-graph.js";
 import "./keys.js";

@@ -1,0 +1,112 @@
+"""The graph of a workflow under the hand, and its pages for everybody."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.conftest import LOOP, NewPage, Site
+from tests.browser.test_accessibility import axe_violations
+from tests.own_tables import OWN_TABLES
+from tests.workflows import DIAMOND, fan, workflow
+
+pytestmark = [pytest.mark.browser, LOOP]
+
+CHAIN = {f"step-{n:02}": ("completed", [f"step-{n - 1:02}"] if n else []) for n in range(25)}
+
+
+async def scrolled(page: Page) -> float:
+    found = await page.locator("#wf-canvas").evaluate("canvas => canvas.scrollLeft")
+    return float(found)
+
+
+async def test_a_click_on_a_task_shows_it_beside_the_graph(site: Site, new_page: NewPage) -> None:
+    await site.connection.execute(OWN_TABLES)
+    await workflow(site.connection, DIAMOND, id="w", name="Order 42")
+    page = await new_page()
+    await page.goto(f"{site.url}/workflows")
+    await page.get_by_role("link", name="Order 42").click()
+    await page.evaluate("window.stays = true")
+    await page.locator(".wf-box", has_text="ship").click()
+    await expect(page.locator("#wf-task")).to_contain_text("It waits for pack (running).")
+    await expect(page).to_have_url(re.compile(r"\?task=ship$"))
+    await page.locator("#wf-task").get_by_role("link", name="pack").click()
+    await expect(page.locator("#task-title")).to_contain_text("pack")
+    assert await page.evaluate("window.stays")
+    await page.go_back()
+    await expect(page.locator("#task-title")).to_contain_text("ship")
+
+
+async def test_the_graph_is_dragged_and_sized(site: Site, new_page: NewPage) -> None:
+    await site.connection.execute(OWN_TABLES)
+    await workflow(site.connection, CHAIN, id="w")
+    page = await new_page(viewport={"width": 1280, "height": 800})
+    await page.goto(f"{site.url}/workflows/w")
+    canvas, graph = page.locator("#wf-canvas"), page.locator(".wf-graph")
+    box = await canvas.bounding_box()
+    assert box
+    x, y = box["x"] + box["width"] / 2, box["y"] + 30
+    await page.mouse.move(x, y)
+    await page.mouse.down()
+    await page.mouse.move(x - 300, y, steps=4)
+    await page.mouse.up()
+    assert await scrolled(page) == 300
+    await expect(page.locator("#wf-task")).to_have_count(0)
+    before = await graph.get_attribute("width")
+    await page.keyboard.down("Control")
+    await page.mouse.wheel(0, -200)
+    await page.keyboard.up("Control")
+    await expect(graph).not_to_have_attribute("width", str(before))
+    larger = await graph.get_attribute("width")
+    assert int(larger or 0) > int(before or 0)
+    # A refresh, and a task that is selected, leave size and place as they are.
+    place = await scrolled(page)
+    await page.keyboard.press(".")
+    await expect(page.locator(".htmx-request")).to_have_count(0)
+    await expect(graph).to_have_attribute("width", str(larger))
+    assert await scrolled(page) == place
+    # A size that is chosen by its link counts again.
+    await (
+        page.get_by_role("navigation", name="Zoom")
+        .get_by_role("link", name="50 %", exact=True)
+        .click()
+    )
+    await expect(graph).not_to_have_attribute("width", str(larger))
+    await page.goto(f"{site.url}/workflows/w?task=step-24")
+    await expect(page.locator(".wf-box.on")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("color_scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_the_pages_suit_everybody(
+    site: Site, new_page: NewPage, color_scheme: str, width: int
+) -> None:
+    await site.connection.execute(OWN_TABLES)
+    await fan(site.connection, 500, id="fan", name="Scan of 500 pages")
+    await workflow(site.connection, DIAMOND, id="w", name="o" * 300)
+    page = await new_page(
+        viewport={"width": width, "height": 800},
+        color_scheme=color_scheme,
+        reduced_motion="reduce",
+    )
+    for path in ("", "/fan?task=page-0007", "/w?task=ship", "?match=nothing"):
+        await page.goto(f"{site.url}/workflows{path}")
+        assert await axe_violations(page) == [], path
+        wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert not wide, path
+
+
+async def test_without_javascript_links_and_forms_do_it_all(site: Site, new_page: NewPage) -> None:
+    await site.connection.execute(OWN_TABLES)
+    await workflow(site.connection, DIAMOND, id="w", name="Order 42")
+    page = await new_page(java_script_enabled=False)
+    await page.goto(f"{site.url}/workflows/w")
+    await page.locator(".wf-box", has_text="ship").click()
+    await expect(page.locator("#wf-task")).to_contain_text("It waits for pack")
+    await page.get_by_role("link", name="150 %").click()
+    await expect(page).to_have_url(re.compile("task=ship&zoom=150"))
+    await page.get_by_role("button", name="Cancel…").click()
+    await page.get_by_role("button", name="Cancel 2 tasks").click()
+    await expect(page.locator("#notices")).to_contain_text("1 task of Order 42 cancelled")
