@@ -5,7 +5,7 @@ from __future__ import annotations
 from riverui.actions.queues import QUEUE_VERBS
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.queues import api, index, pause, show
+from riverui.web.sections.queues import api, index, limits, pause, show
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
@@ -16,6 +16,7 @@ SECTION = Section(
     routes=(
         GuardedRoute("GET", "/queues", "queues.index", "queues.read", index.index),
         *pause.ROUTES,
+        *limits.ROUTES,
         GuardedRoute("GET", "/queues/{name:river_queue}", "queues.show", "queues.read", show.show),
     ),
     api=api.ENDPOINTS,

@@ -27,6 +27,7 @@ from riverui.web.search.figure_addresses import (
     with_window,
 )
 from riverui.web.sections.queues.index import COUNT_CAP, line, queue_minutes, short_name
+from riverui.web.sections.queues.limits import QueueLimits, limits_of
 from riverui.web.view.chart_cards import ChartCard, chart_cards
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.queue_table import QueueLine
@@ -60,6 +61,7 @@ class QueuesShow:
     kinds: tuple[KindLine, ...]
     failures: tuple[JobListRow, ...]
     failures_url: str
+    limits: QueueLimits
     errors_url: str
     """Its failed jobs by their errors; empty where there are none."""
     self_url: str
@@ -116,6 +118,7 @@ async def show(request: Request) -> Response:
             if failures
             else "",
             failures_url=jobs_url(request, (of_queue,), FAILED),
+            limits=await limits_of(request, row.queue),
             self_url=address(window),
             problem=problem,
         ),

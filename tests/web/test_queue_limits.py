@@ -1,0 +1,161 @@
+"""The limits of a queue on its page, and the form that sets them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+
+from riverui import create_app
+from riverui.web.auth.rights import Access
+from riverui.web.config import DashboardConfig
+from tests.factory import queue
+from tests.own_tables import OWN_TABLES
+from tests.web.html import Element, parse
+from tests.web.stand_ins import browser
+
+LIMITS = {"global_limit": 10, "local_limit": 3, "partition": {"by_args": ["a"], "by_kind": True}}
+
+
+async def get(client: httpx2.AsyncClient, path: str) -> Element:
+    answer = await client.get(path)
+    assert answer.status_code == 200, answer.text[:2000]
+    return parse(answer.text)
+
+
+async def metadata(connection: AsyncConnection[Any], name: str = "hooks") -> Any:
+    rows = await connection.execute("select metadata from river_queue where name = %s", [name])
+    row = await rows.fetchone()
+    assert row is not None
+    return row["metadata"] if isinstance(row, dict) else row[0]
+
+
+def card(page: Element) -> str:
+    return " ".join(page.one("section", aria_labelledby="limits-title").text.split())
+
+
+async def test_a_queue_without_limits_offers_to_set_some(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await queue(connection, "hooks")
+    page = await get(client, "/queues/hooks")
+    assert "As many at once as its clients have workers." in card(page)
+    form = await get(client, "/queue-limits?name=hooks")
+    assert form.one("input", name="global_limit").attributes["value"] == ""
+    assert not form.all("button", name="remove")
+
+
+async def test_limits_are_set_and_removed_and_all_else_stays(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await queue(connection, "hooks", metadata={"team": "mail"})
+    posted = {"name": "hooks", "global_limit": "10", "local_limit": "3", "by_args": "b, a,b"}
+    answer = await client.post("/queue-limits", data={**posted, "by_kind": "1"})
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/queues/hooks"
+    stands = LIMITS | {"partition": {"by_args": ["a", "b"], "by_kind": True}}
+    assert await metadata(connection) == {"team": "mail", "concurrency": stands}
+
+    page = await get(client, "/queues/hooks")
+    told = card(page)
+    assert "10 at once in all clients, 3 in each client, for each value of kind and a, b" in told
+    assert "Set here" in told
+    form = await get(client, "/queue-limits?name=hooks")
+    assert form.one("input", name="by_args").attributes["value"] == "a, b"
+    assert "checked" in form.one("input", name="by_kind").attributes
+
+    answer = await client.post("/queue-limits", data={"name": "hooks", "remove": "1"})
+    assert answer.status_code == 303
+    assert await metadata(connection) == {"team": "mail"}
+
+
+@pytest.mark.parametrize(
+    ("posted", "words"),
+    [
+        ({}, "Give at least one limit"),
+        ({"global_limit": "0"}, "Give at least one limit"),
+        ({"global_limit": "-1"}, "All clients together: a whole number"),
+        ({"local_limit": "ten"}, "Each client: a whole number"),
+        ({"global_limit": "9999999999"}, "from 0 (no limit) on"),
+        ({"global_limit": "1", "by_args": "a", "all_args": "1"}, "not both"),
+        ({"global_limit": "1", "by_args": "a\u0007b"}, "is no name of an arg"),
+        ({"global_limit": "1", "by_args": ",".join(map(str, range(11)))}, "at most 10 names"),
+    ],
+)
+async def test_what_is_no_limit_is_told_and_kept_in_the_form(
+    client: httpx2.AsyncClient,
+    connection: AsyncConnection[Any],
+    posted: dict[str, str],
+    words: str,
+) -> None:
+    await queue(connection, "hooks")
+    answer = await client.post("/queue-limits", data={"name": "hooks", **posted})
+    assert answer.status_code == 400
+    page = parse(answer.text)
+    assert words in page.one(id="limits-problem").text
+    assert page.one("input", name="by_args").attributes["value"] == posted.get("by_args", "")
+    assert await metadata(connection) == {}
+
+
+async def test_slots_and_rates_are_told_as_far_as_there_are_tables(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await connection.execute(OWN_TABLES)
+    await queue(connection, "hooks")
+    await connection.execute(
+        "insert into riverui_producer (client_id, queue, max_workers, concurrency)"
+        " values ('a', 'hooks', 5, %s), ('b', 'hooks', 5, %s), ('c', 'hooks', 5, '{\"x\": 1}')",
+        [json.dumps(LIMITS), json.dumps(LIMITS | {"local_limit": 4})],
+    )
+    await connection.execute(
+        "insert into riverui_limit (queue, key, taken, leases, wanted)"
+        " values ('hooks', %s, 7, '{}', true)",
+        ['{"a": "<b>"}'],
+    )
+    await connection.execute(
+        "insert into riverui_rate (queue, key, full_at, limited_to, per, burst, pace, spent_at)"
+        " values ('hooks', '', now() - interval '1 h', 90, '1 minute', 10, 0.5, now())"
+    )
+    told = card(await get(client, "/queues/hooks"))
+    assert "As its clients are configured." in told
+    assert "Its clients keep to different limits." in told
+    assert '{"a": "<b>"} others wait 7 of 10' in told
+    assert "1.5/s 10 of 10" in told
+
+
+@pytest.mark.parametrize("found", ["5", "[]", '{"global_limit": "x"}', '{"partition": 3}'])
+async def test_what_cannot_be_read_is_told_and_can_be_removed(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any], found: str
+) -> None:
+    await queue(connection, "hooks", metadata={"concurrency": json.loads(found)})
+    assert "must be" in card(await get(client, "/queues/hooks"))
+    form = await get(client, "/queue-limits?name=hooks")
+    assert form.one("button", name="remove")
+
+
+async def test_only_who_may_change_limits_is_offered_to(
+    database_url: str, connection: AsyncConnection[Any]
+) -> None:
+    await queue(connection, "hooks", metadata={"concurrency": LIMITS})
+    reader = Access(user="reader", rights=frozenset({"queues.read", "jobs.read"}))
+    app = create_app(database_url, authenticate=lambda _: reader, config=DashboardConfig())
+    async with browser(app) as client:
+        page = await get(client, "/queues/hooks")
+        assert "10 at once in all clients" in card(page)
+        assert not [link for link in page.all("a") if "queue-limits" in link.attributes["href"]]
+        assert (await client.get("/queue-limits?name=hooks")).status_code == 403
+        posted = await client.post("/queue-limits", data={"name": "hooks", "remove": "1"})
+        assert posted.status_code == 403
+    assert await metadata(connection) == {"concurrency": LIMITS}
+
+
+async def test_a_queue_that_is_not_there(client: httpx2.AsyncClient) -> None:
+    for name in ("gone", "", "a/b"):
+        path = f"/queue-limits?name={quote(name, safe='')}"
+        assert (await client.get(path)).status_code == 404
+    posted = {"name": "gone", "global_limit": "1"}
+    assert (await client.post("/queue-limits", data=posted)).status_code == 404
