@@ -76,6 +76,8 @@ class WaitFacts(NamedTuple):
     """The workflow's."""
     started_at: datetime
     """When the last of the task's dependencies ended, or when the task began without any."""
+    job_state: str | None
+    """Of the task's job; None where that is gone."""
     now: datetime
 
 

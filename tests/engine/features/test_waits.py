@@ -498,6 +498,29 @@ async def test_a_cancelled_workflow_waits_no_more(lobby: Lobby, client: Client) 
     assert (row["state"], row["job_state"]) == ("cancelled", "cancelled")
 
 
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ("update river_job set state = 'cancelled', finalized_at = now()", "cancelled"),
+        ("delete from river_job", "deleted"),
+    ],
+)
+async def test_a_job_that_another_client_has_ended_holds_no_workflow_open(
+    lobby: Lobby, client: Client, change: str, state: str
+) -> None:
+    await lobby.waiting(UNTIL_APPROVED)
+    assert await lobby.look() == 0
+    await lobby.connection.execute(change.encode())
+    await lobby.connection.execute("update riverui_workflow_task set wait_due_at = now()")
+    await lobby.look()
+    (row,) = await lobby.rows(
+        "select t.state, w.ended_at from riverui_workflow_task t"
+        " join riverui_workflow w on w.id = t.workflow_id"
+    )
+    assert row["state"] == state
+    assert row["ended_at"] is not None
+
+
 async def test_a_new_attempt_waits_anew_and_keeps_earlier_signals(lobby: Lobby) -> None:
     client = await lobby.start()
     workflow = client.workflow()

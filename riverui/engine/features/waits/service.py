@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from riverui.actions import signals, waits
+from riverui.actions import signals, waits, workflow_jobs
 from riverui.actions.expressions import Expressions
+from riverui.domain.jobs import FINALIZED
 from riverui.domain.waits import Wait, evidence, time_text
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.errors import ExpressionsUnavailable, WaitInvalid
@@ -22,8 +23,8 @@ second or two.
 _LEASE = timedelta(minutes=1)
 """Until a wait is due again whose look was never finished, as its leader died."""
 _AGAIN = timedelta(hours=1)
-"""Until a wait is looked at without a reason: the safety net for signals that did not make it
-due, as their transactions saw an older state of the database.
+"""Until a wait is looked at without a reason: the safety net for signals that did not make it due,
+as their transactions saw an older state of the database, and for jobs that others cancelled.
 """
 _UNREADABLE = timedelta(minutes=5)
 """Until a wait is looked at again that cannot be evaluated here: somebody has to mend it first."""
@@ -31,6 +32,8 @@ _GATHERED = 16_000_000
 """Bytes of signals that are held at once; waits beyond are looked at in the next batch."""
 _UNWRITTEN_SECONDS = 1.0
 """Until what was found of the first waits is written, though others are being looked at."""
+_ENDED = {None, *FINALIZED}
+"""States of jobs that are not to be worked any more; None where the job is gone."""
 _TABLE_ROUNDS = 30
 """Rounds until it is asked again whether the table is there."""
 
@@ -103,6 +106,11 @@ class WaitEvaluator:
                 staged += await self._write(updates, over)
                 updates, over, written_at = [], set(), self._context.now()
         staged += await self._write(updates, over)
+        # Jobs that another client has cancelled or deleted: their tasks have ended.
+        strays = [row.job_id for row, found in gathered if found.facts.job_state in _ENDED]
+        if strays:
+            async with self._context.transaction() as tx:
+                await workflow_jobs.settle(tx, strays)
         if left:
             async with self._context.executor() as executor:
                 await WAITS.on(executor).workflow_wait_due(left)

@@ -107,7 +107,7 @@ select t.workflow_id, t.name, w.name as workflow_name, w.attempt, w.created_at,
       where e.workflow_id = t.workflow_id and e.task = t.name
     )
   ) as started_at,
-  clock_timestamp() as now
+  (select j.state::text from /* schema */river_job j where j.id = t.job_id) as job_state, clock_timestamp() as now
 from unnest(:ids::text::text[], :names::text::text[]) as u (id, name)
 join /* schema */riverui_workflow w on w.id = u.id
 join /* schema */riverui_workflow_task t on t.workflow_id = u.id and t.name = u.name;
