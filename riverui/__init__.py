@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from riverui.domain.queues import QueueRow
     from riverui.domain.rate_limits import RateLimit
     from riverui.domain.schedules import CronSchedule, NeverSchedule, PeriodicInterval, Schedule
+    from riverui.domain.sealed_args import ArgsKeys
     from riverui.domain.waits import SignalTerm, Term, TimerTerm, Wait, task_finalized_at
     from riverui.engine.args.job_args import JobArgs, JsonArgs, Unique
     from riverui.engine.client import AsyncClient, Client, client_from_context
@@ -98,6 +99,7 @@ __version__ = "0.1.0"
 __all__ = [
     "NO_LIMIT",
     "Access",
+    "ArgsKeys",
     "AsyncClient",
     "AttemptError",
     "BatchError",
@@ -203,6 +205,7 @@ _PLACES = {
     "domain.partitions": "PartitionConfig",
     "domain.queues": "QueueRow",
     "domain.rate_limits": "RateLimit",
+    "domain.sealed_args": "ArgsKeys",
     "domain.schedules": "CronSchedule NeverSchedule PeriodicInterval Schedule",
     "domain.waits": "SignalTerm Term TimerTerm Wait task_finalized_at",
     "engine.args.job_args": "JobArgs JsonArgs Unique",

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from riverui.cli.healthcheck import ask_health
-from riverui.cli.server_config import redact_keys, serve_config
+from riverui.cli.server_config import encryption_keys, redact_keys, serve_config
 from riverui.cli.settings import (
     SETTINGS,
     choose,
@@ -63,6 +63,7 @@ def serve(environ: Mapping[str, str], /, **flags: Any) -> int:
         api_timeout=values.span("api_timeout"),
         charts=values.switch("charts"),
         cors_origins=values.words("cors_origins"),
+        encryption_keys=encryption_keys(values),
         env_color=values.text("env_color"),
         env_name=values.text("env_name"),
         hide_args=values.switch("hide_args"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from riverui.cli.settings import Values
+from riverui.domain.sealed_args import ArgsKeys, keys_of
 from riverui.errors import ConfigError
 from riverui.web.config import REDACT_KEYS, ServeConfig
 
@@ -46,3 +47,18 @@ def redact_keys(values: Values) -> tuple[str, ...]:
     """Return the names of keys to redact, the usual ones where none are set."""
     names = values.words("redact_keys")
     return () if names == ("none",) else names or REDACT_KEYS
+
+
+def encryption_keys(values: Values) -> ArgsKeys | None:
+    """Return the keys that open encrypted args, None where no file is named; ConfigError where it
+    cannot be used.
+    """
+    name = values.text("encryption_keys")
+    if not name:
+        return None
+    try:
+        return keys_of(Path(name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the file of encryption keys {name} cannot be read: {error}") from None
+    except ConfigError as error:
+        raise ConfigError(f"the file of encryption keys {name}: {error}") from None

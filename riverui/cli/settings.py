@@ -234,6 +234,18 @@ SETTINGS = (
         ),
     ),
     Setting(
+        name="encryption_keys",
+        group="Access",
+        env="RIVERUI_ENCRYPTION_KEYS_FILE",
+        flag="--encryption-keys-file",
+        metavar="FILE",
+        default_words="encrypted args stay closed",
+        help=(
+            "File of keys, each 32 bytes in base64 on a line of its own: who has the right"
+            " encrypted.read can open encrypted args."
+        ),
+    ),
+    Setting(
         name="secret_key",
         group="Access",
         env="RIVERUI_SECRET_KEY",

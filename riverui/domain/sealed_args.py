@@ -51,6 +51,13 @@ class SealedArgs(NamedTuple):
     bytes: int | None
     """How many are sealed; None where the text was cut."""
 
+    @property
+    def words(self) -> str:
+        """Return it as it is told in lists."""
+        if self.bytes is None:
+            return "sealed"
+        return f"sealed: {self.bytes:,} {'byte' if self.bytes == 1 else 'bytes'}"
+
 
 def sealed_args(text: str, size: int | None = None) -> SealedArgs | None:
     """Return what is known of sealed args, None for all others; `size` is that of the whole text
@@ -65,6 +72,12 @@ def sealed_args(text: str, size: int | None = None) -> SealedArgs | None:
     length = len(value) if whole else size - found.start(1) - 2  # type: ignore[operator]
     padding = len(value) - len(value.rstrip("=")) if whole else 0
     return SealedArgs(max(length * 3 // 4 - padding, 0))
+
+
+def told_args(text: str) -> str:
+    """Return args as a list shows them: in a word where they are sealed."""
+    sealed = sealed_args(text)
+    return text if sealed is None else sealed.words
 
 
 def is_sealed(text: str) -> bool:

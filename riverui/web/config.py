@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from riverui.domain.sealed_args import ArgsKeys
 from riverui.errors import ConfigError
 
 ENV_COLORS = ("red", "amber", "green", "blue", "violet", "grey")
@@ -69,6 +70,8 @@ class DashboardConfig:
     """Counts are exact up to this many jobs."""
     search_window: int = 50_000
     """Rows that one search step may examine when no index serves the filter."""
+    encryption_keys: ArgsKeys | None = None
+    """Opens encrypted args for viewers with the right to; None opens them for nobody."""
     charts: bool = True
     """Gathers figures over time out of the rows of jobs while somebody looks at them."""
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from riverui.actions.new_jobs import NewJob, NewJobUnique
+from riverui.domain.sealed_args import is_sealed
 from riverui.engine.args.decoding import parse
 from riverui.engine.args.gojson import Unfit
 from riverui.engine.args.job_args import JsonArgs, kind_of
@@ -48,7 +49,8 @@ class JobInserter:
 
     def _request(self, job: NewJob) -> InsertRequest:
         """Return the job as a client would prepare it; JobRefused where it cannot be inserted."""
-        unit = self._unit(job.kind)
+        # Encrypted args are of no type before they are opened.
+        unit = None if is_sealed(job.args) else self._unit(job.kind)
         try:
             metadata = parse(job.metadata)
             args = self._args(job) if unit is None else _typed(unit, job.args)

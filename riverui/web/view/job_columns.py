@@ -13,6 +13,7 @@ from operator import attrgetter
 import msgspec
 
 from riverui.domain.jobs import JobListRow, JobShowRow, JobState, JobTextRow
+from riverui.domain.sealed_args import sealed_args
 from riverui.storage.interface.params import JobOrder
 from riverui.web.view.format import beyond_calendar, duration, escaped, plain
 from riverui.web.view.page_context import PageContext
@@ -77,11 +78,21 @@ def _kinds(rows: Rows, context: PageContext) -> list[str]:
 
 
 def _args(rows: Rows, context: PageContext) -> list[str]:
+    lock = context.icons.icon("lock")
     return [
-        f"<div><code {_tip(row.args_preview) if preview else ''}>"
-        f"<bdi>{escaped(preview)}</bdi></code>{_tags(row.tags) if row.tags else ''}</div>"
+        f"<div>{_sealed(preview, lock) if sealed_args(row.args_preview) else _code(row, preview)}"
+        f"{_tags(row.tags) if row.tags else ''}</div>"
         for row, preview in zip(rows, args_previews(rows), strict=True)
     ]
+
+
+def _code(row: JobListRow, preview: str) -> str:
+    tip = _tip(row.args_preview) if preview else ""
+    return f"<code {tip}><bdi>{escaped(preview)}</bdi></code>"
+
+
+def _sealed(words: str, lock: str) -> str:
+    return f'<span class="sealed">{lock}{escaped(words)}</span>'
 
 
 def _whens(rows: Rows, context: PageContext) -> list[str]:

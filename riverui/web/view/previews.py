@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from riverui.domain.jobs import JobListRow
+from riverui.domain.sealed_args import told_args
 
 _CHARS = 280
 """Characters of a preview: what fits a wide screen."""
@@ -32,12 +33,12 @@ def args_previews(rows: Sequence[JobListRow]) -> list[str]:
 
     Among the rows of a kind, values that differ from row to row come before those that are all the
     same, then ids and short values before long ones. Args that are no object, or were cut, stay as
-    they are.
+    they are; encrypted ones are told as sealed.
     """
-    previews = [row.args_preview for row in rows]
+    previews = [told_args(row.args_preview) for row in rows]
     kinds: defaultdict[str, list[tuple[int, dict[str, str]]]] = defaultdict(list)
     for place, row in enumerate(rows):
-        if leaves := _leaves(row.args_preview):
+        if previews[place] is row.args_preview and (leaves := _leaves(row.args_preview)):
             kinds[row.kind].append((place, leaves))
     for members in kinds.values():
         paths = _by_telling([leaves for _, leaves in members])

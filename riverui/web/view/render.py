@@ -18,6 +18,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from riverui import __version__
+from riverui.domain.jobs import JsonText
+from riverui.domain.sealed_args import sealed_args, told_args
 from riverui.web.assets import TEMPLATES
 from riverui.web.auth.access import access as who
 from riverui.web.http.context import dashboard
@@ -188,9 +190,11 @@ def environment() -> Environment:
         "number": shown.number,
         "percent": shown.percent,
         "plain": shown.plain,
+        "sealed": _sealed,
         "setting": shown.setting,
         "short": shown.short,
         "size": shown.size,
+        "told_args": told_args,
         "trace": long_text.trace,
         "visible": shown.visible,
         "word": shown.word,
@@ -221,6 +225,12 @@ def environment() -> Environment:
         "workflow_graph": _workflow_graph,
     }
     return env
+
+
+def _sealed(args: JsonText) -> str:
+    """Return what is told of args that are encrypted; empty for all others."""
+    found = sealed_args(args.text, args.size)
+    return "" if found is None else found.words
 
 
 async def load_templates(env: Environment) -> None:

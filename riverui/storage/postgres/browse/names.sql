@@ -119,6 +119,7 @@ paths as (
 )
 select distinct path
 from paths
-where path ilike :pattern::text and path not in ('output', 'river:log') and jsonb_typeof(value) <> 'object'
+where path ilike :pattern::text and path not in ('output', 'river:log', 'river_encrypt')
+  and jsonb_typeof(value) <> 'object'
 order by path
 limit :limit::bigint;

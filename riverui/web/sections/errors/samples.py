@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from riverui.domain.jobs import JobListRow
+from riverui.domain.sealed_args import sealed_args, told_args
 from riverui.domain.stored_json import read_json
 
 _ABSENT = object()
@@ -26,7 +27,7 @@ def samples(rows: Sequence[JobListRow]) -> tuple[tuple[Sample, ...], tuple[str, 
     """Return the jobs with the args in which they differ, and the names of the args in which they
     do not. Args of one job alone, and those that are no object, are told whole.
     """
-    found = [_object(row.args_preview) for row in rows]
+    found = [None if sealed_args(row.args_preview) else _object(row.args_preview) for row in rows]
     objects = [args for args in found if args is not None]
     same: tuple[str, ...] = ()
     if len(objects) > 1:
@@ -37,7 +38,10 @@ def samples(rows: Sequence[JobListRow]) -> tuple[tuple[Sample, ...], tuple[str, 
             if all(args.get(key, _ABSENT) == value for args in others)
         )
     return tuple(
-        Sample(row=row, args=row.args_preview if args is None or not same else _text(args, same))
+        Sample(
+            row=row,
+            args=told_args(row.args_preview) if args is None or not same else _text(args, same),
+        )
         for row, args in zip(rows, found, strict=True)
     ), same
 

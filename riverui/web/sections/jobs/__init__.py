@@ -12,6 +12,7 @@ from riverui.web.sections.jobs import (
     compare,
     index,
     new,
+    opened,
     search,
     show,
     suggest,
@@ -29,6 +30,7 @@ SECTION = Section(
         *chosen.ROUTES,
         *bulk.ROUTES,
         *compare.ROUTES,
+        *opened.ROUTES,
         GuardedRoute("GET", "/jobs/search", "jobs.search", "jobs.read", search.step),
         GuardedRoute("GET", "/jobs/{id:river_bigint}", "jobs.show", "jobs.read", show.show),
         GuardedRoute(
@@ -43,6 +45,7 @@ SECTION = Section(
     rights={
         **{verb.right: verb.allows for verb in JOB_VERBS.values()},
         new.RIGHT: "insert jobs",
+        show.DECRYPT: "see the encrypted arguments of jobs, where this dashboard has their key",
         "jobs.read": "see jobs, their arguments, errors and logs",
     },
     shortcuts=(

@@ -14,6 +14,7 @@ from riverui.domain.clock import duration
 from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.json_diff import JsonDiff, json_diff
 from riverui.domain.numbers import is_bigint
+from riverui.domain.sealed_args import sealed_args
 from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface.params import Field, JobFilter, JobOrder, JobPageParams, Op, Term
 from riverui.web.http.context import dashboard
@@ -41,6 +42,10 @@ class JobsCompare:
     """What differs besides: its name, that of the other one, that of this one."""
     args: JsonDiff | None
     metadata: JsonDiff | None
+    sealed: tuple[str, str] | None
+    """What is told of the args of the other one and of this one, where any are encrypted: then they
+    are not compared.
+    """
     cut: bool
     """Whether args or metadata are longer than what was compared."""
     job_url: str
@@ -59,6 +64,7 @@ async def show(request: Request) -> Response:
     good = int(text) if text else await _last_good(request, job)
     other = await _job(request, good) if good is not None else None
     redaction = Redaction(dashboard(request).config.redact_keys)
+    sealed = _sealed(other, job) if other else None
 
     def diff(before: str, after: str) -> JsonDiff:
         return json_diff(redaction.text(before), redaction.text(after))
@@ -69,7 +75,8 @@ async def show(request: Request) -> Response:
             job=job,
             other=other,
             facts=_facts(other, job) if other else (),
-            args=diff(other.args.text, job.args.text) if other else None,
+            args=diff(other.args.text, job.args.text) if other and not sealed else None,
+            sealed=sealed,
             metadata=diff(other.metadata.text, job.metadata.text) if other else None,
             cut=other is not None
             and not all(
@@ -79,6 +86,15 @@ async def show(request: Request) -> Response:
             other_url=url(request, "jobs.show", id=other.id) if other else "",
         ),
     )
+
+
+def _sealed(before: JobShowRow, after: JobShowRow) -> tuple[str, str] | None:
+    """Return what is told of the args of both, None where none are encrypted."""
+    found = [sealed_args(job.args.text, job.args.size) for job in (before, after)]
+    if found == [None, None]:
+        return None
+    first, second = ("not sealed" if one is None else one.words for one in found)
+    return first, second
 
 
 async def _job(request: Request, job_id: int) -> JobShowRow:

@@ -85,6 +85,8 @@ class FilterForm:
     """Names and values of what a form besides the text has to send along: state, order, limit and
     columns, each where it is not the one that the list has by itself.
     """
+    by_args: bool = False
+    """Whether it asks for args, which no search finds where they are encrypted."""
 
     @property
     def filtered(self) -> bool:
@@ -262,6 +264,7 @@ def _filter_form(request: Request, listing: Listing) -> FilterForm:
         ),
         clear_url=list_url(request, listing, listing.query(q="")),
         hidden=tuple(listing.pairs(q="")),
+        by_args=bool(search.fields()["args"]),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ from riverui.actions import new_jobs as actions
 from riverui.actions.new_jobs import JobInserter, NewJob
 from riverui.domain.jobs import JobShowRow
 from riverui.domain.numbers import is_bigint
+from riverui.domain.sealed_args import is_sealed
 from riverui.errors import BadRequest, DatabaseError, JobRefused, NotFound, NotSupported
 from riverui.storage.interface.engine_params import InsertResult
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams
@@ -37,6 +38,8 @@ RIGHT = "jobs.insert"
 """The right that it takes."""
 _PREFILLED = 100_000
 """Characters of args that the form begins with: more is not edited in a browser."""
+_MOST_SEALED = 2_000_000
+"""Characters of encrypted args that are taken over from another job."""
 _MOST_KINDS = 100
 """Kinds and queues that the form suggests."""
 
@@ -102,7 +105,8 @@ async def create(request: Request) -> Response:
         return await _newest(request, filled)
     like = _like(fields)
     try:
-        job = new_form.read(filled, _redaction(request), datetime.now(UTC))
+        meant = await _with_sealed_args(request, filled, like)
+        job = new_form.read(meant, _redaction(request), datetime.now(UTC))
         result = await insert(request, engine, job, like=like)
     except JobRefused as refused:
         page = await _page(
@@ -122,6 +126,8 @@ async def check(request: Request) -> Response:
     engine, fields = inserter(request), await form(request)
     filled = new_form.posted(fields)
     problem = ""
+    if filled.args == new_form.TAKEN_OVER:
+        return respond(request, JobsNewCheck(problem=problem))
     try:
         actions.check(engine, NewJob(kind=filled.kind or "any_kind", args=filled.args))
     except JobRefused as refused:
@@ -234,6 +240,22 @@ async def _job(request: Request, job_id: int) -> JobShowRow:
     if job is None:
         raise NotFound(f"Job not found: {job_id}.")
     return job
+
+
+async def _with_sealed_args(request: Request, filled: NewJobForm, like: int | None) -> NewJobForm:
+    """Return the form with the encrypted args of the job that it was filled in from, where these
+    are meant. JobRefused where that has none.
+    """
+    if filled.args != new_form.TAKEN_OVER:
+        return filled
+    need(request, "jobs.read")
+    job = None
+    if like is not None and is_bigint(like):
+        async with dashboard(request).driver.reading() as executor:
+            job = await executor.job_get(like, cut=_MOST_SEALED)
+    if job is None or not job.args.complete or not is_sealed(job.args.text):
+        raise JobRefused("There are no encrypted args to take over: write the args.", field="args")
+    return replace(filled, args=job.args.text)
 
 
 def _like(fields: Form) -> int | None:

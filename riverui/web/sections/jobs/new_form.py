@@ -10,6 +10,7 @@ from datetime import datetime
 from riverui.actions.new_jobs import NewJob, NewJobUnique
 from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.json_text import indented
+from riverui.domain.sealed_args import sealed_args
 from riverui.errors import BadRequest, JobRefused
 from riverui.web.http.forms import Form
 from riverui.web.search import time_terms
@@ -19,6 +20,8 @@ COUNTED = (JobState.AVAILABLE, JobState.PENDING, JobState.RUNNING, JobState.SCHE
 """States in which a unique job always counts, as in River."""
 CHOSEN = (JobState.COMPLETED, JobState.RETRYABLE, JobState.CANCELLED, JobState.DISCARDED)
 """States of which the form asks whether a unique job counts in them."""
+TAKEN_OVER = "[sealed args, taken over as they are]"
+"""Stands in the form for encrypted args of the job that it was filled in from."""
 _DEFAULT_STATES = frozenset({"completed", "retryable"})
 """Those of them that count unless told, as in River."""
 _SPAN = re.compile(r"(?:in +)?\+?((?:[0-9]+(?:\.[0-9]+)?[smhdw])+)", re.IGNORECASE)
@@ -59,7 +62,14 @@ def posted(fields: Form) -> NewJobForm:
 def like(job: JobShowRow, redaction: Redaction) -> tuple[NewJobForm, tuple[str, ...]]:
     """Return the form for a job like another, and what of that one is not taken over, in words."""
     args, notes = "{}", []
-    if not job.args.complete:
+    sealed = sealed_args(job.args.text, job.args.size)
+    if sealed is not None:
+        args = TAKEN_OVER
+        notes.append(
+            f"Its args are encrypted ({sealed.words}) and are taken over as they are, unless you"
+            " write others."
+        )
+    elif not job.args.complete:
         notes.append("Its args are too long to be edited here: begin with {}.")
     else:
         args = redaction.text(job.args.text)

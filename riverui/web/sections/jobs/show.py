@@ -17,12 +17,23 @@ from riverui.actions.explain import explain_row
 from riverui.actions.verbs import JobVerb
 from riverui.domain.explain import Explanation
 from riverui.domain.fingerprints import METADATA_KEY, error_signature
-from riverui.domain.jobs import CUT, FAILED, FINALIZED, MOST_NAME, WAITING, JobShowRow, JobState
+from riverui.domain.jobs import (
+    CUT,
+    FAILED,
+    FINALIZED,
+    MOST_NAME,
+    WAITING,
+    JobShowRow,
+    JobState,
+    JsonText,
+)
 from riverui.domain.numbers import is_bigint
+from riverui.domain.sealed_args import sealed_args
 from riverui.domain.stored_json import read_object
 from riverui.errors import DatabaseError, NotFound, QueryTimeout
 from riverui.storage.interface import DEAD_JOBS, EXPLANATIONS, Executor
 from riverui.storage.interface.params import Field, TextPiece
+from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.pieces import PIECE_BYTES, whole_text
 from riverui.web.http.urls import url
@@ -40,8 +51,20 @@ from riverui.web.view.timeline import JobAttempt, Step
 
 _RAW_FIELDS = ("args", "errors", "job", "metadata", "output")
 """What can be had as text; `job` is the whole row."""
+DECRYPT = "encrypted.read"
+"""The right to open encrypted args."""
 _ATTEMPT = re.compile(r"-?[0-9]{1,18}")
 """The number of an attempt; rows that others wrote may hold any bigint."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenedArgs:
+    """Encrypted args as they are opened for somebody."""
+
+    args: JsonText | None
+    """None where they could not be opened."""
+    problem: str
+    """Why not."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,6 +121,10 @@ class JobsShow:
     """Its place in a workflow; None for a job that is in none."""
     too_large: bool = False
     """Whether the row's JSON could not be read in time, and is left out."""
+    open_url: str = ""
+    """Where its args are opened, if they are encrypted and this viewer may open them here."""
+    opened: OpenedArgs | None = None
+    """What was encrypted, where this viewer has asked to open it."""
 
 
 async def show(request: Request) -> Response:
@@ -106,15 +133,22 @@ async def show(request: Request) -> Response:
     What is around it is read only where it may explain why the job stands still; the
     page is drawn without what of them cannot be read. Raises NotFound where there is no such job.
     """
-    board = dashboard(request)
-    job_id = _path_id(request)
-    queue = leader = served = explanation = None
+    job_id = path_id(request)
     try:
         job, too_large = await _job(request, job_id)
     except NotFound:
         if await _is_dead(request, job_id):
             return RedirectResponse(url(request, "dead_letters.show", id=job_id), status_code=302)
         raise
+    return await answer(request, job, too_large=too_large)
+
+
+async def answer(
+    request: Request, job: JobShowRow, *, too_large: bool = False, opened: OpenedArgs | None = None
+) -> Response:
+    """Answer with the page of a job that was read; one with opened args does not refresh itself."""
+    board = dashboard(request)
+    queue = leader = served = explanation = None
     name = job.queue
     explains = EXPLANATIONS in board.driver.capabilities
     if job.state in WAITING and explains:
@@ -141,6 +175,8 @@ async def show(request: Request) -> Response:
             workflow=await workflow_card(request, job),
             earlier=timeline.attempt_count(job) - len(attempts),
             too_large=too_large,
+            open_url=_open_url(request, job),
+            opened=opened,
             actions=action_notices.allowed(request, (job.state,)),
             stuck=stuck,
             waiting=waiting,
@@ -148,7 +184,7 @@ async def show(request: Request) -> Response:
             unread=tuple(
                 (what, error.public) for what, error in found if isinstance(error, DatabaseError)
             ),
-            final=job.state in FINALIZED,
+            final=job.state in FINALIZED or opened is not None,
             self_url=url(request, "jobs.show", id=job.id),
             back_url=url(request, "jobs.index") + f"?state={job.state.value}",
             kind_url=jobs_url(request, (query.equal(Field.KIND, job.kind),)),
@@ -172,6 +208,14 @@ async def show(request: Request) -> Response:
     )
 
 
+def _open_url(request: Request, job: JobShowRow) -> str:
+    """Return where this viewer can open the job's args; empty where that cannot be."""
+    able = dashboard(request).config.encryption_keys is not None and access(request).may(DECRYPT)
+    if not able or sealed_args(job.args.text) is None:
+        return ""
+    return url(request, "jobs.opened", id=job.id)
+
+
 def _error_url(request: Request, job: JobShowRow) -> str:
     """Return the address of the job's error group; empty where it has not failed, or its error is
     too long to be here whole.
@@ -192,7 +236,7 @@ async def raw(request: Request) -> Response:
 
     Raises NotFound where there is no such job or it has no such field.
     """
-    job_id, field = _path_id(request), request.path_params["field"]
+    job_id, field = path_id(request), request.path_params["field"]
     if field not in _RAW_FIELDS:
         raise NotFound
     missing = f"Job {job_id} not found, or it has no {field}."
@@ -204,7 +248,7 @@ async def log(request: Request) -> Response:
 
     Raises NotFound where there is no such job or attempt.
     """
-    job_id, attempt = _path_id(request), request.path_params["attempt"]
+    job_id, attempt = path_id(request), request.path_params["attempt"]
     if not _ATTEMPT.fullmatch(attempt):
         raise NotFound
     missing = f"Job {job_id} not found, or its attempt {attempt} has no log."
@@ -222,7 +266,7 @@ async def _job(request: Request, job_id: int) -> tuple[JobShowRow, bool]:
         async with driver.reading() as executor:
             job = await executor.job_get(job_id, lean=True)
     if job is None:
-        raise NotFound(_no_job(job_id))
+        raise NotFound(no_job(job_id))
     return job, too_large
 
 
@@ -244,15 +288,16 @@ async def _log_piece(job_id: int, attempt: int, executor: Executor, start: int) 
     return await executor.job_log_piece(job_id, attempt, start=start, size=PIECE_BYTES)
 
 
-def _path_id(request: Request) -> int:
+def path_id(request: Request) -> int:
     """Return the id in the address. Raises NotFound where no job can have it."""
     job_id: int = request.path_params["id"]
     if not is_bigint(job_id):
-        raise NotFound(_no_job(job_id))
+        raise NotFound(no_job(job_id))
     return job_id
 
 
-def _no_job(job_id: int) -> str:
+def no_job(job_id: int) -> str:
+    """Return that there is no such job, in words."""
     return (
         f"Job not found: {job_id}. It may have been deleted: River's cleaner removes completed and "
         "cancelled jobs after a day, and discarded ones after a week, unless configured otherwise."

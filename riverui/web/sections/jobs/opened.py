@@ -1,0 +1,71 @@
+"""The page of a job whose encrypted args are opened, for those with the right to."""
+
+from __future__ import annotations
+
+import logging
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from riverui.domain.jobs import JsonText
+from riverui.domain.sealed_args import sealed_args
+from riverui.errors import DecryptionError, NotFound
+from riverui.web.auth.access import access, need
+from riverui.web.http.context import dashboard
+from riverui.web.http.request_context import request_context
+from riverui.web.http.routes import GuardedRoute
+from riverui.web.http.urls import only, url
+from riverui.web.sections.jobs import show
+from riverui.web.sections.jobs.show import OpenedArgs
+
+log = logging.getLogger("riverui.actions")
+
+_MOST = 2_000_000
+"""Characters of encrypted args that are opened: ten times what a page shows of plain ones."""
+
+
+async def index(request: Request) -> Response:
+    """Answer with the page of a job and its args, and log who has opened them.
+
+    It does not refresh itself. Where this dashboard has no keys, or the args are not encrypted, it
+    leads to the page as it is. Raises NotFound where there is no such job,
+    and Forbidden for who may not see jobs at all.
+    """
+    only(request)
+    job_id = show.path_id(request)
+    closed = RedirectResponse(url(request, "jobs.show", id=job_id), status_code=302)
+    keys = dashboard(request).config.encryption_keys
+    if keys is None:
+        return closed
+    need(request, "jobs.read")
+    async with dashboard(request).driver.reading() as executor:
+        job = await executor.job_get(job_id, cut=_MOST)
+    if job is None:
+        raise NotFound(show.no_job(job_id))
+    if sealed_args(job.args.text, job.args.size) is None:
+        return closed
+    found, problem = None, ""
+    if not job.args.complete:
+        problem = "They are too large to be opened here."
+    else:
+        try:
+            text = str(keys.open(job.args.text))
+            found = JsonText(text=text, size=len(text))
+        except DecryptionError as error:
+            problem = str(error)
+    log.info(
+        "open args by %r: job %d of kind %r%s",
+        access(request).user,
+        job.id,
+        job.kind,
+        "" if found else ", in vain",
+    )
+    # What this viewer may see is drawn for nobody else.
+    request_context(request).shared = False
+    return await show.answer(request, job, opened=OpenedArgs(args=found, problem=problem))
+
+
+ROUTES = (
+    GuardedRoute("GET", "/jobs/{id:river_bigint}/opened", "jobs.opened", show.DECRYPT, index),
+)
+"""The page."""
