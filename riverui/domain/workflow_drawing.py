@@ -91,8 +91,6 @@ def draw(graph: WorkflowGraph, now: datetime, *, folding: bool = True) -> Workfl
         if dependency in place and task in place and dependency != task
     ]
     tasks = graph.tasks
-    longest = longest_way(_weights(tasks, now), edges)
-    critical = set(longest)
     groups = [[n] for n in range(len(tasks))]
     if len(tasks) > _FOLDED_FROM:
         groups = fold([task.kind for task in tasks], edges, least=_LEAST_FOLDED)
@@ -101,18 +99,20 @@ def draw(graph: WorkflowGraph, now: datetime, *, folding: bool = True) -> Workfl
         groups = [[n] for n in range(len(tasks))]
     left_out = sum(map(len, groups[MOST_BOXES:]))
     groups = groups[:MOST_BOXES]
-    lines = [*folded_edges(groups, _within(groups, edges))]
+    lines = [*folded_edges(groups, edges)]
+    weights = _weights(tasks, now)
+    # Of like tasks side by side the longest counts.
+    way = longest_way([max([weights[n] for n in group]) for group in groups], lines)
+    critical, steps = set(way), set(pairwise(way))
     heights = [
         _TALL if len(group) > 1 else _HEIGHT if len(groups) <= _SMALL else _LOW for group in groups
     ]
     spacing = Spacing() if len(groups) <= _SMALL else Spacing(gap=6.0)
     found = layout(heights, lines, spacing)
-    on_way = [not critical.isdisjoint(group) for group in groups]
     boxes = [
-        _box([tasks[n] for n in group], found, heights[at], at, on_way[at])
+        _box([tasks[n] for n in group], found, heights[at], at, at in critical)
         for at, group in enumerate(groups)
     ]
-    steps = _steps(groups, longest)
     return WorkflowDrawing(
         boxes=boxes,
         lines=[
@@ -126,20 +126,6 @@ def draw(graph: WorkflowGraph, now: datetime, *, folding: bool = True) -> Workfl
         foldable=foldable,
         left_out=left_out,
     )
-
-
-def _within(groups: Sequence[Sequence[int]], edges: Sequence[Edge]) -> list[Edge]:
-    drawn = {node for group in groups for node in group}
-    return [edge for edge in edges if edge[0] in drawn and edge[1] in drawn]
-
-
-def _steps(groups: Sequence[Sequence[int]], longest: Sequence[int]) -> set[Edge]:
-    group_of = {node: n for n, group in enumerate(groups) for node in group}
-    return {
-        (group_of[source], group_of[target])
-        for source, target in pairwise(longest)
-        if source in group_of and target in group_of
-    }
 
 
 def _box(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -68,15 +68,15 @@ def _drawn(view: GraphView, icons: Icons) -> Iterator[str]:
         f'{size} role="group" aria-label="Graph of {number(tasks)} tasks">'
         f'<clipPath id="wf-clip"><rect width="{drawing.box_width - 8:.0f}" height="70"/></clipPath>'
     )
+    chosen = next((n for n, box in enumerate(drawing.boxes) if _holds(box, view.selected)), -1)
     for line in sorted(drawing.lines, key=lambda line: line.critical):
-        yield _line(line, drawing.boxes, view.selected)
-    for box in drawing.boxes:
-        yield _box(box, view, icons)
+        yield _line(line, drawing.boxes[line.source], chosen)
+    for n, box in enumerate(drawing.boxes):
+        yield _box(box, view, icons, selected=n == chosen)
     yield "</svg>"
 
 
-def _line(line: TaskLine, boxes: Sequence[TaskBox], selected: str) -> str:
-    source, target = boxes[line.source], boxes[line.target]
+def _line(line: TaskLine, source: TaskBox, chosen: int) -> str:
     x, y = line.points[0]
     path = f"M{x:.0f} {y:.1f}"
     for n, (to_x, to_y) in enumerate(line.points[1:]):
@@ -90,7 +90,7 @@ def _line(line: TaskLine, boxes: Sequence[TaskBox], selected: str) -> str:
     classes = "wf-line"
     if line.critical:
         classes += " critical"
-    if selected and (_holds(source, selected) or _holds(target, selected)):
+    if chosen in (line.source, line.target):
         classes += " on"
     if source.counts.get("completed", 0) == len(source.tasks):
         classes += " met"
@@ -98,14 +98,13 @@ def _line(line: TaskLine, boxes: Sequence[TaskBox], selected: str) -> str:
 
 
 def _holds(box: TaskBox, name: str) -> bool:
-    return any(task.name == name for task in box.tasks)
+    return bool(name) and any(task.name == name for task in box.tasks)
 
 
-def _box(box: TaskBox, view: GraphView, icons: Icons) -> str:
+def _box(box: TaskBox, view: GraphView, icons: Icons, *, selected: bool) -> str:
     state = worst(box.counts)
     width, detailed = view.drawing.box_width, view.drawing.detailed
     first = box.tasks[0]
-    selected = bool(view.selected) and _holds(box, view.selected)
     classes = f"wf-box s-{state}"
     classes += " critical" if box.critical else ""
     classes += " many" if box.many else ""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from riverui.domain.jobs import FINALIZED, JobTextRow
+from riverui.domain.jobs import FINALIZED, JobState, JobTextRow
 from riverui.domain.workflow_pages import (
     DELETED,
     TASK_STATES,
@@ -40,6 +40,7 @@ _NAME_LENGTH = 200
 """Characters of a kind: a page shows no more."""
 _NEIGHBOURS = 5_000
 """Neighbours of a task that are counted."""
+_STATES = array_literals.texts([state.value for state in JobState])
 _ENDED = frozenset(state.value for state in FINALIZED) | {DELETED}
 
 
@@ -98,11 +99,11 @@ class WorkflowPages(Statements):
             return WorkflowGraph(tasks=(), edges=(), complete=True)
         found = await self._rows(
             "workflow_graph_task_list",
-            {"id": id, "limit": tasks + 1, "name_length": _NAME_LENGTH},
+            {"id": id, "limit": tasks + 1, "name_length": _NAME_LENGTH, "states": _STATES},
         )
         joined = await self._rows("workflow_graph_edge_list", {"id": id, "limit": edges + 1})
         return WorkflowGraph(
-            tasks=[_task(row) for row in found.records()[:tasks]],
+            tasks=list(map(WorkflowTaskRow._make, found[:tasks])),
             edges=[(dependency, task) for dependency, task in joined[:edges]],
             complete=len(found) <= tasks and len(joined) <= edges,
         )
@@ -177,24 +178,6 @@ def _workflow(row: Any, cap: int) -> WorkflowPageRow:
         retried_at=row.retried_at,
         counts=counts,
         counted=sum(counts.values()) <= cap,
-    )
-
-
-def _task(row: Any) -> WorkflowTaskRow:
-    state = _state(row.task_state, row.job_state)
-    return WorkflowTaskRow(
-        name=row.name,
-        job_id=row.job_id,
-        state=state,
-        kind=row.kind or "",
-        waits_for=row.waits_for,
-        waits_for_terms=row.task_state == "wait",
-        attempt=row.attempt or 0,
-        max_attempts=row.max_attempts or 0,
-        staged_at=row.staged_at,
-        attempted_at=row.attempted_at,
-        scheduled_at=row.scheduled_at,
-        ended_at=(row.finalized_at or row.ended_at) if state in _ENDED else None,
     )
 
 

@@ -68,8 +68,21 @@ and exists (
 );
 
 -- name: workflow_graph_task_list
-select t.name, t.job_id, t.state as task_state, t.waits_for, t.staged_at, t.ended_at, j.state::text as job_state,
-  left(j.kind, :name_length::int) as kind, j.attempt, j.max_attempts, j.attempted_at, j.scheduled_at, j.finalized_at
+-- In the order of WorkflowTaskRow. A state that a later River has added is shown as pending.
+select t.name, t.job_id,
+  case
+    when j.state::text = any(:states::text::text[]) then j.state::text
+    when j.state is not null then 'pending'
+    when t.state in ('cancelled', 'completed', 'discarded') then t.state
+    else 'deleted'
+  end as state,
+  coalesce(left(j.kind, :name_length::int), '') as kind, t.waits_for, t.state = 'wait' as waits_for_terms,
+  coalesce(j.attempt, 0) as attempt, coalesce(j.max_attempts, 0) as max_attempts, t.staged_at, j.attempted_at,
+  j.scheduled_at,
+  case
+    when j.state in ('cancelled', 'completed', 'discarded') then coalesce(j.finalized_at, t.ended_at)
+    when j.state is null then t.ended_at
+  end as ended_at
 from (
   select t.name, t.job_id, t.state, t.waits_for, t.staged_at, t.ended_at
   from /* schema */riverui_workflow_task t

@@ -35,6 +35,7 @@ _LISTED = 100
 """Tasks in a page of the list."""
 ZOOMS = {"fit": 0.0, "50": 0.5, "75": 0.75, "100": 1.0, "150": 1.5}
 """Scales of the graph by their names in addresses, in per cent."""
+_RANK = {state: n for n, state in enumerate(WORST_FIRST)}
 _FITTED = 1_800
 """Pixels of a graph's width up to which it is fitted in: wider ones could not be read."""
 
@@ -121,7 +122,7 @@ async def show(request: Request) -> Response:
 
     tasks = sorted(
         (task for task in graph.tasks if state in ("", task.state)),
-        key=lambda task: WORST_FIRST.index(task.state),
+        key=lambda task: _RANK[task.state],
     )
     lines = tuple(
         TaskLine(
@@ -190,7 +191,8 @@ async def read(request: Request, id: str) -> tuple[WorkflowPageRow, WorkflowGrap
 
 
 def _states(graph: WorkflowGraph, state: str, address: Callable[..., str]) -> tuple[Choice, ...]:
-    there = [name for name in WORST_FIRST if any(task.state == name for task in graph.tasks)]
+    found = {task.state for task in graph.tasks}
+    there = [name for name in WORST_FIRST if name in found]
     if len(there) < 2 and not state:
         return ()
     return tuple(
