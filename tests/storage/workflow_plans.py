@@ -1,10 +1,11 @@
-"""What the statements of workflow pages may read of river_job: see test_plans."""
+"""What the statements of workflows may read of river_job: see test_plans."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from riverui.domain.workflow_pages import WorkflowPageParams
+from riverui.domain.workflow_tasks import TaskState
 from tests.storage.plan_case import PKEY, Case
 
 TASKS = 1_000
@@ -20,6 +21,12 @@ insert into riverui_workflow_task (workflow_id, name, job_id, state, wait)
 select 'waits', 'task-' || n, 50000 + n, 'wait', '{{}}' from generate_series(1, 100) n;
 insert into riverui_workflow_edge (workflow_id, dependency, task)
 select 'waits', 'task-1', 'task-' || n from generate_series(2, 100) n;
+insert into riverui_workflow (id, name, open) values ('pending', 'Tasks that wait', {TASKS});
+insert into riverui_workflow_task (workflow_id, name, job_id, waits_for, state)
+select 'pending', 'task-' || n, 10000 + n, (n > 1)::int, case when n = 1 then 'staged' else 'waiting' end
+from generate_series(1, {TASKS}) n;
+insert into riverui_workflow_edge (workflow_id, dependency, task)
+select 'pending', 'task-1', 'task-' || n from generate_series(2, {TASKS}) n;
 insert into riverui_workflow (id, name) select 'few-' || n, '' from generate_series(1, 1000) n;
 analyze riverui_workflow, riverui_workflow_task, riverui_workflow_edge
 """
@@ -38,5 +45,17 @@ def workflow_cases() -> Mapping[str, Case]:
         "jobs of a workflow page": lambda x: x.workflow_page_job_list("many"),
         "place in a workflow": lambda x: x.workflow_place_get(id="many", name="task-1"),
         "place of a job": lambda x: x.workflow_place_get(job_id=7),
+        "ends of tasks": lambda x: x.workflow_task_end_many(
+            [(job_id, TaskState.COMPLETED) for job_id in (10_001, *range(1, 500))]
+        ),
+        "ends of tasks that have failed": lambda x: x.workflow_task_end_many(
+            [(10_001, TaskState.DISCARDED)]
+        ),
+        "tasks settled": lambda x: x.workflow_task_settle_many(range(10_001, 11_001)),
+        "tasks staged": lambda x: x.workflow_stage(range(10_001, 11_001)),
+        "tasks restaged": lambda x: x.workflow_task_restage_many(range(10_001, 11_001)),
+        "workflow reopened": lambda x: x.workflow_task_reopen("pending", "all", reset=False),
+        "stray tasks": lambda x: x.workflow_task_stray_list(after=0, limit=1_000),
+        "given stray tasks": lambda x: x.workflow_task_stray_get_many(range(10_001, 11_001)),
     }
     return {name: Case(call=call, indexes={PKEY}, reads=TASKS + 10) for name, call in calls.items()}
