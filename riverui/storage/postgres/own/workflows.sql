@@ -94,23 +94,27 @@ moved as (
   returning t.job_id, t.state
 ),
 /* :moved */
-jobs as (
+staged as (
   update /* schema */river_job j
-  set state = (
-      case when m.state = 'cancelled' then 'cancelled' when j.scheduled_at > now() then 'scheduled' else 'available' end
-    )::/* schema */river_job_state,
-    finalized_at = case when m.state = 'cancelled' then now() end,
-    scheduled_at = case when m.state = 'cancelled' then j.scheduled_at else greatest(j.scheduled_at, now()) end,
+  set state = (case when j.scheduled_at > now() then 'scheduled' else 'available' end)::/* schema */river_job_state,
+    scheduled_at = greatest(j.scheduled_at, now()),
     metadata = case
-      when jsonb_typeof(j.metadata) = 'object' then j.metadata || jsonb_build_object(
-        case when m.state = 'cancelled' then 'workflow_deps_failed_at' else 'workflow_staged_at' end, :at::text
-      )
+      when jsonb_typeof(j.metadata) = 'object'
+        then j.metadata || jsonb_build_object('workflow_staged_at', :at::text)
       else j.metadata
     end
-  from moved m
-  where j.id = m.job_id and m.state in ('cancelled', 'staged')
-    and j.id = any(array(select o.job_id from moved o)) and (j.state = 'pending') is true
+  where j.id = any(array(select m.job_id from moved m where m.state = 'staged')) and (j.state = 'pending') is true
   returning j.id, j.queue, j.state
+),
+cancelled as (
+  update /* schema */river_job j
+  set state = 'cancelled', finalized_at = now(),
+    metadata = case
+      when jsonb_typeof(j.metadata) = 'object'
+        then j.metadata || jsonb_build_object('workflow_deps_failed_at', :at::text)
+      else j.metadata
+    end
+  where j.id = any(array(select m.job_id from moved m where m.state = 'cancelled')) and (j.state = 'pending') is true
 ),
 workflows as (
   update /* schema */riverui_workflow w
@@ -133,13 +137,13 @@ notified as materialized (
     )
   )
   from (
-    select o.queue from jobs o where o.state = 'available' union select p.queue from parents p
+    select o.queue from staged o where o.state = 'available' union select p.queue from parents p
   ) q
 )
 select m.job_id, m.state, o.state::text as job_state
 from notified n
 left join moved m on true
-left join jobs o on o.id = m.job_id;
+left join staged o on o.id = m.job_id;
 
 -- part: workflow_moved_by_ends (workflow_stage.moved)
 -- How tasks have ended, and what follows for those that wait for them: `met` are the edges from tasks that have ended,
@@ -227,25 +231,36 @@ closed as (
   union all
   select f.workflow_id from fallen f
 ),
-changes as materialized (
-  select f.job_id, 0 as waits, true as failed from fallen f
-  union all
-  select o.job_id, o.waits, false from counted o
+sums as materialized (
+  select array_agg(c.job_id order by c.job_id) as job_ids, array_agg(c.waits order by c.job_id) as waits
+  from counted c
 ),
-moved as (
+fell as (
   update /* schema */riverui_workflow_task t
-  set waits_for = greatest(t.waits_for - c.waits, 0),
+  set state = 'cancelled', ended_at = clock_timestamp()
+  where t.job_id = any(array(select f.job_id from fallen f))
+  returning t.job_id, t.state
+),
+stepped as (
+  -- Without a join, which could compare each with each.
+  update /* schema */riverui_workflow_task t
+  set waits_for = greatest(t.waits_for - s.waits[width_bucket(t.job_id, s.job_ids)], 0),
     state = case
-      when c.failed then 'cancelled'
-      when t.waits_for > c.waits then 'waiting'
+      when t.waits_for > s.waits[width_bucket(t.job_id, s.job_ids)] then 'waiting'
       when t.wait is not null then 'wait'
       else 'staged'
     end,
-    staged_at = case when not c.failed and t.waits_for <= c.waits and t.wait is null then clock_timestamp() end,
-    ended_at = case when c.failed then clock_timestamp() end
-  from changes c
-  where t.job_id = c.job_id and t.job_id = any(array(select o.job_id from changes o))
+    staged_at = case
+      when t.waits_for <= s.waits[width_bucket(t.job_id, s.job_ids)] and t.wait is null then clock_timestamp()
+    end
+  from sums s
+  where t.job_id = any(s.job_ids)
   returning t.job_id, t.state
+),
+moved as (
+  select f.job_id, f.state from fell f
+  union all
+  select p.job_id, p.state from stepped p
 ),;
 
 -- part: workflow_resolved_before (workflow_moved_by_ends.resolved)
