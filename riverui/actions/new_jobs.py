@@ -11,6 +11,7 @@ from typing import Protocol
 from riverui.domain.jobs import JobState
 from riverui.domain.json_text import object_problem
 from riverui.domain.names import MOST_KIND_CHARACTERS, is_kind
+from riverui.domain.workflow_tasks import MARK
 from riverui.errors import JobRefused
 from riverui.storage.interface.engine_params import InsertResult
 
@@ -24,7 +25,7 @@ FROM = "riverui:from"
 """The metadata key that tells who inserted a job from the dashboard, and like which job."""
 _MOST_USER = 200
 """Characters of a user's name that are kept."""
-_RESERVED = ("river:", FROM)
+_RESERVED = ("river:", FROM, MARK)
 """How keys of metadata begin that River and riverui write themselves."""
 
 

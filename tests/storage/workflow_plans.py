@@ -23,7 +23,8 @@ insert into riverui_workflow_edge (workflow_id, dependency, task)
 select 'waits', 'task-1', 'task-' || n from generate_series(2, 100) n;
 insert into riverui_workflow (id, name, open) values ('pending', 'Tasks that wait', {TASKS});
 insert into riverui_workflow_task (workflow_id, name, job_id, waits_for, state)
-select 'pending', 'task-' || n, 10000 + n, (n > 1)::int, case when n = 1 then 'staged' else 'waiting' end
+select 'pending', 'task-' || n, 10000 + n, (n > 1)::int,
+  case when n = 1 then 'staged' else 'waiting' end
 from generate_series(1, {TASKS}) n;
 insert into riverui_workflow_edge (workflow_id, dependency, task)
 select 'pending', 'task-1', 'task-' || n from generate_series(2, {TASKS}) n;
