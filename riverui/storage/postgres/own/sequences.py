@@ -16,8 +16,10 @@ from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.statements import Statement, Statements, Steps
 from riverui.storage.sql import Fragment
 
-_LOOK = 20
-"""Jobs in line that are looked at for the next one: the first, unless those before it are gone."""
+_LOOK = 100
+"""Jobs in line that are looked at for the next one where the first is gone."""
+_MOST_LOOKS = 10
+"""Times that lines are looked at in a row: where more are gone, the leader goes on."""
 _MOST_TRIES = 100
 """Times that keys are claimed, each time some of them having come or gone just then: any more and
 something is wrong.
@@ -61,9 +63,18 @@ def put(heads: Sequence[tuple[str, int]], waiting: Sequence[tuple[str, int]]) ->
 
 def advance(keys: Collection[str], *, schema: str | None) -> Steps[Sequence[str]]:
     """Let the next jobs run; see SequenceExecutor."""
-    values = {"keys": array_literals.texts(sorted(keys)), "look": _LOOK, "schema": schema}
-    rows = yield Statement(Fragment("sequence_advance", values), prepare=True)
-    return rows.values()
+    changed: dict[str, None] = {}
+    left, look = sorted(keys), 1
+    for _ in range(_MOST_LOOKS):
+        values = {"keys": array_literals.texts(left), "look": look, "schema": schema}
+        rows = yield Statement(Fragment("sequence_advance", values), prepare=True)
+        found = rows.records()
+        changed.update(dict.fromkeys(row.seq_key for row in found))
+        left = [row.seq_key for row in found if row.more]
+        if not left:
+            break
+        look = _LOOK
+    return list(changed)
 
 
 class Sequences(Statements):

@@ -51,6 +51,7 @@ from unnest(:waiting_keys::text[], :waiting_ids::bigint[]) as w (seq_key, job_id
 -- Of each key whose head has ended for good, the first job that waits becomes the head: available, or scheduled while
 -- its time is ahead. What waits in another state, because somebody made it so, is the head as it is: a cancelled or
 -- discarded job halts the key unless it says otherwise. Jobs that are gone or completed are left out.
+-- Where all that was looked at of a line is out of it by now, there may be `more`.
 -- A key, or a next job, that another transaction holds is left to later. The comparison of the pending state is dressed
 -- up so that no plan looks for the job among all that are pending.
 with locked as materialized (
@@ -167,7 +168,8 @@ headed as (
   from settled x
   where s.seq_key = x.seq_key
 )
-select x.seq_key
+select x.seq_key,
+  x.head_id is null and x.held is not true and exists (select from line l where l.seq_key = x.seq_key) as more
 from settled x
 where (
   select count(

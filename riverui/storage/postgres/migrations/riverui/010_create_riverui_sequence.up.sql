@@ -3,8 +3,9 @@
 -- Whoever changes a head locks the key's row "for no key update". Whoever puts jobs behind it locks it "for key share",
 -- so that the row stays until these are there for all to see; only "for update", which waits for none of them to be
 -- under way, may it be removed.
+-- Keys are compared by their bytes, which costs a tenth of what a language's order does.
 create table /* schema */riverui_sequence (
-  seq_key text not null,
+  seq_key text collate "C" not null,
   head_id bigint,
   halted_at timestamptz,
   constraint riverui_sequence_pkey primary key (seq_key),
@@ -14,7 +15,7 @@ create table /* schema */riverui_sequence (
 create index riverui_sequence_dry on /* schema */riverui_sequence using btree (seq_key) where head_id is null;
 
 create table /* schema */riverui_sequence_job (
-  seq_key text not null,
+  seq_key text collate "C" not null,
   job_id bigint not null,
   constraint riverui_sequence_job_pkey primary key (seq_key, job_id)
 );
