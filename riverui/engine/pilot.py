@@ -167,7 +167,7 @@ class Feature:
     ) -> Sequence[JobRow]:
         """Write how attempts ended and return the rows afterwards, missing ones left out.
 
-        A job that is no longer running keeps its state. Up to 500 at a time; those of
+        A job that is no longer running keeps its state. Up to 2,000 at a time; those of
         `job_complete_tx` come one by one, in the caller's transaction.
         """
         return await do_inner(ends)
@@ -404,21 +404,30 @@ async def plain_set_state_if_running_many(
     executor: Executor, ends: Sequence[JobEnd]
 ) -> Sequence[JobRow]:
     """Write how attempts ended without any feature."""
-    if len(ends) == 1 or not all(map(_only_completes, ends)):
+    if len(ends) == 1:
         return await executor.job_set_state_many([end.change for end in ends])
     # Of jobs that have gone well and have nothing to tell, no row need come back.
-    at = [cast(datetime, end.change.finalized_at) for end in ends]
-    attempts = [end.job.attempt for end in ends]
-    written = frozenset(
-        await executor.job_complete_many([end.job.id for end in ends], at, of_attempts=attempts)
-    )
+    quick = [end for end in ends if _only_completes(end)]
+    removed = [end for end in quick if end.change.ephemeral]
+    kept = [end for end in quick if not end.change.ephemeral]
+    written = {
+        *await executor.job_complete_many(
+            [end.job.id for end in kept],
+            [cast(datetime, end.change.finalized_at) for end in kept],
+            of_attempts=[end.job.attempt for end in kept],
+        ),
+        *await executor.job_delete_completed_many(
+            [end.job.id for end in removed],
+            of_attempts=[end.job.attempt for end in removed],
+        ),
+    }
     rows = [
         end.job._replace(state=end.change.state, finalized_at=end.change.finalized_at)
-        for end in ends
+        for end in quick
         if end.job.id in written
     ]
-    if late := [end.change for end in ends if end.job.id not in written]:
-        rows += await executor.job_set_state_many(late)
+    if others := [end.change for end in ends if end.job.id not in written]:
+        rows += await executor.job_set_state_many(others)
     return rows
 
 
@@ -426,11 +435,10 @@ _NOTHING = (None, None, None, None)
 
 
 def _only_completes(end: JobEnd) -> bool:
-    """Return whether an end makes a job completed and writes nothing else."""
+    """Return whether an end makes a job completed, or removes it, and writes nothing else."""
     change = end.change
     return (
         change.state is JobState.COMPLETED
-        and not change.ephemeral
         and change.finalized_at is not None
         and change.of_attempt == end.job.attempt
         and (change.attempt, change.error, change.scheduled_at, change.metadata) == _NOTHING

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TypeVar, cast
 
-from riverui.domain.jobs import JobRow
+from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.events import Events
 from riverui.engine.limits import EngineLimits
@@ -417,11 +417,14 @@ def _take(source: dict[int, T], most: int) -> dict[int, T]:
 
 
 def _few_enough(changes: Iterable[tuple[Attempt, Outcome]], limits: EngineLimits) -> int:
-    """Return how many of the outcomes fit into one statement: at least one, however large."""
-    count = size = 0
-    for _, (params, _) in islice(changes, limits.changes):
+    """Return how many of the outcomes are written together: at least one, however large. Those that
+    went well and have nothing to tell are as quick to write as where no feature takes part.
+    """
+    count = others = size = 0
+    for _, (params, _) in islice(changes, limits.completions):
         size += len(params.metadata or "") + len(params.error or "")
-        if count and size > limits.changes_characters:
+        others += params.metadata is not None or params.state is not JobState.COMPLETED
+        if count and (size > limits.changes_characters or others > limits.changes):
             break
         count += 1
     return count

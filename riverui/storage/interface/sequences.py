@@ -86,8 +86,11 @@ class SequenceExecutor(Protocol):
         """Write which inserted jobs are at the head of claimed keys, and which wait behind."""
         ...
 
-    async def sequence_advance(self, keys: Collection[str]) -> Sequence[str]:
-        """Let the next job of each key run whose head has ended; return the keys that changed.
+    async def sequence_advance(
+        self, keys: Collection[str], *, over_ids: Collection[int] = ()
+    ) -> Sequence[str]:
+        """Let the next job of each key run whose head has ended; return the keys that changed. Jobs
+        of `over_ids` are known to be completed, or gone.
 
         What another transaction holds is left to `sequence_sweep`, so that this never waits.
         """

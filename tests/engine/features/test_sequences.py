@@ -26,6 +26,7 @@ from riverui.engine.insert.insert_opts import (
     SequenceOpts,
     UniqueOpts,
 )
+from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
 from riverui.engine.lead.maintenance.service import ServiceContext, Timing
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import JobEnd
@@ -33,7 +34,7 @@ from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx
 from riverui.engine.work.worker import Job, JobCancel, JobSnooze
 from riverui.errors import ConfigError, InsertError, RiveruiError, SchemaMissing, UniqueConflict
-from riverui.storage.interface.engine_params import JobSetStateParams
+from riverui.storage.interface.engine_params import JobFetchParams, JobSetStateParams
 from tests.engine.conftest import Playground, Task
 from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
@@ -92,6 +93,10 @@ class Lines(Playground):
         return not await self.rows(
             "select from river_job where state not in ('cancelled', 'completed', 'discarded')"
         )
+
+
+async def nothing(job: Job[Task]) -> None:
+    """Do nothing."""
 
 
 @pytest.fixture
@@ -469,6 +474,39 @@ async def test_an_outcome_written_twice_moves_one_job_on(lines: Lines) -> None:
         async with client.driver.transaction() as executor:
             await client.pilot.set_state_if_running_many(executor, [end])
     assert await lines.states() == ["completed", "available", "pending"]
+
+
+@pytest.mark.parametrize(
+    ("tries", "options", "after"),
+    [
+        (25, {}, ["retryable", "pending"]),
+        (1, {}, ["discarded", "pending"]),
+        (1, {"continue_on_discarded": True}, ["discarded", "available"]),
+    ],
+)
+async def test_a_job_whose_worker_died_holds_its_key_until_it_is_rescued(
+    lines: Lines, tries: int, options: dict[str, bool], after: list[str]
+) -> None:
+    client = lines.make(skip_unknown_job_check=True)
+    opts = InsertOpts(sequence=SequenceOpts(**options), max_attempts=tries)
+    await client.insert_many([InsertManyParams(Task(), opts)] * 2)
+    async with client.driver.transaction() as executor:
+        fetched = await executor.job_get_available(JobFetchParams("dead", "default", 10))
+    assert len(fetched) == 1
+    scheduler = lines.scheduler(client)
+    await scheduler.run_once()
+    assert await lines.states() == ["running", "pending"]
+
+    await lines.connection.execute(
+        "update river_job set attempted_at = now() - interval '9 days' where state = 'running'"
+    )
+    context = ServiceContext(
+        driver=client.driver, clock=lambda: datetime.now(UTC), logger=logging.getLogger("test")
+    )
+    lines.worker(nothing)
+    await JobRescuer(context, client.config, pilot=client.pilot).run_once()
+    await scheduler.run_once()
+    assert await lines.states() == after
 
 
 # Others in the same tables

@@ -91,14 +91,19 @@ class Sequences(Feature):
     ) -> Sequence[JobRow]:
         """Write how attempts ended; where a head has, the next job of its sequence may run."""
         rows = await do_inner(ends)
-        unfinished = {row.id for row in rows if row.state not in FINALIZED}
-        keys = {
-            key
-            for end in ends
-            if end.job.id not in unfinished and (key := sequence_key_of(end.job.metadata))
-        }
+        states = {row.id: row.state for row in rows}
+        keys: set[str] = set()
+        over: list[int] = []
+        for end in ends:
+            state = states.get(end.job.id)
+            if state is not None and state not in FINALIZED:
+                continue
+            if key := sequence_key_of(end.job.metadata):
+                keys.add(key)
+                if state is JobState.COMPLETED:
+                    over.append(end.job.id)
         if keys and SEQUENCE_TABLE.name in await self._tables.names(executor):
-            await SEQUENCES.on(executor).sequence_advance(keys)
+            await SEQUENCES.on(executor).sequence_advance(keys, over_ids=over)
         return rows
 
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:

@@ -61,12 +61,15 @@ def put(heads: Sequence[tuple[str, int]], waiting: Sequence[tuple[str, int]]) ->
     yield Statement(Fragment("sequence_put", values), prepare=True)
 
 
-def advance(keys: Collection[str], *, schema: str | None) -> Steps[Sequence[str]]:
+def advance(
+    keys: Collection[str], *, over_ids: Collection[int] = (), schema: str | None
+) -> Steps[Sequence[str]]:
     """Let the next jobs run; see SequenceExecutor."""
     changed: dict[str, None] = {}
     left, look = sorted(keys), 1
     for _ in range(_MOST_LOOKS):
         values = {"keys": array_literals.texts(left), "look": look, "schema": schema}
+        values["over_ids"] = array_literals.numbers(over_ids)
         rows = yield Statement(Fragment("sequence_advance", values), prepare=True)
         found = rows.records()
         changed.update(dict.fromkeys(row.seq_key for row in found))
@@ -90,9 +93,11 @@ class Sequences(Statements):
         """Write which inserted jobs are at the head of claimed keys, and which wait behind."""
         await self._drive(put(heads, waiting))
 
-    async def sequence_advance(self, keys: Collection[str]) -> Sequence[str]:
+    async def sequence_advance(
+        self, keys: Collection[str], *, over_ids: Collection[int] = ()
+    ) -> Sequence[str]:
         """Let the next job of each key run whose head has ended; return the keys that changed."""
-        return await self._drive(advance(keys, schema=self._schema))
+        return await self._drive(advance(keys, over_ids=over_ids, schema=self._schema))
 
     async def sequence_key_get_many(self, ids: Sequence[int]) -> Mapping[int, SequenceKey]:
         """Return the sequences of those jobs that are in one."""

@@ -49,8 +49,9 @@ from unnest(:waiting_keys::text[], :waiting_ids::bigint[]) as w (seq_key, job_id
 
 -- name: sequence_advance
 -- Of each key whose head has ended for good, the first job that waits becomes the head: available, or scheduled while
--- its time is ahead. What waits in another state, because somebody made it so, is the head as it is: a cancelled or
--- discarded job halts the key unless it says otherwise. Jobs that are gone or completed are left out.
+-- its time is ahead. Heads of which it is known that they are over, as they have just been completed, are not read.
+-- What waits in another state, because somebody made it so, is the head as it is: a cancelled or discarded job halts the
+-- key unless it says otherwise. Jobs that are gone or completed are left out.
 -- Where all that was looked at of a line is out of it by now, there may be `more`.
 -- A key, or a next job, that another transaction holds is left to later. The comparison of the pending state is dressed
 -- up so that no plan looks for the job among all that are pending.
@@ -76,7 +77,10 @@ heads as materialized (
     end as stands,
     j.state = 'pending' as waits
   from /* schema */river_job j
-  where j.id = any(array(select l.head_id from locked l))
+  where j.id = any(array(
+    select l.head_id from locked l
+    where not exists (select from unnest(:over_ids::bigint[]) as o (id) where o.id = l.head_id)
+  ))
 ),
 stood as materialized (
   select l.seq_key, l.head_id, l.halted_at, coalesce(h.stands, 'over') as stands, coalesce(h.waits, false) as waits

@@ -3,6 +3,7 @@
 -- Whoever changes a head locks the key's row "for no key update". Whoever puts jobs behind it locks it "for key share",
 -- so that the row stays until these are there for all to see; only "for update", which waits for none of them to be
 -- under way, may it be removed.
+-- So much of each page is free that all of its keys may get new heads at once without the index being written to.
 -- Keys are compared by their bytes, which costs a tenth of what a language's order does.
 create table /* schema */riverui_sequence (
   seq_key text collate "C" not null,
@@ -10,7 +11,7 @@ create table /* schema */riverui_sequence (
   halted_at timestamptz,
   constraint riverui_sequence_pkey primary key (seq_key),
   constraint riverui_sequence_lengths check (char_length(seq_key) between 1 and 200)
-) with (fillfactor = 70);
+) with (fillfactor = 45);
 
 create index riverui_sequence_dry on /* schema */riverui_sequence using btree (seq_key) where head_id is null;
 
