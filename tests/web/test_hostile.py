@@ -24,6 +24,7 @@ NASTY = (MARKUP, BIDI, TRAVERSAL)
 
 FOLLOWED = (
     "/figures/",
+    "/queue-limits?",
     "/kinds",
     "/jobs",
     "/queues",

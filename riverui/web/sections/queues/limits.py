@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import floor
 from typing import ClassVar
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from riverui.actions import queues as actions
 from riverui.domain.concurrency import ConcurrencyConfig, override_of
@@ -235,16 +235,22 @@ class QueuesLimits:
     queue: QueueRow
     form: LimitForm
     limits: QueueLimits
-    problem: str = ""
+    problem: str
     """Why nothing was changed."""
-    back_url: str = field(default="")
+    allowed: bool
+    """Whether the viewer may change limits; the page says so where not."""
+    back_url: str
 
 
 async def edit(request: Request) -> Response:
-    """Answer with the form, filled in with the limits that hold. NotFound without such a queue."""
+    """Answer with the form, filled in with the limits that hold; who may not change them is told
+    so. NotFound without such a queue; without a name it leads to all queues.
+    """
     only(request, "name")
-    page = await _page(request, request.query_params.get("name", ""))
-    return respond(request, page)
+    name = request.query_params.get("name")
+    if name is None:
+        return RedirectResponse(url(request, "queues.index"))
+    return respond(request, await _page(request, name))
 
 
 async def update(request: Request) -> Response:
@@ -277,7 +283,7 @@ async def update(request: Request) -> Response:
 
 
 ROUTES = (
-    GuardedRoute("GET", "/queue-limits", "queues.limits", RIGHT, edit),
+    GuardedRoute("GET", "/queue-limits", "queues.limits", "queues.read", edit),
     GuardedRoute("POST", "/queue-limits", "queues.set_limits", RIGHT, update),
 )
 
@@ -296,6 +302,7 @@ async def _page(
         form=filled,
         limits=limits,
         problem=problem,
+        allowed=access(request).may(RIGHT),
         back_url=url(request, "queues.show", name=queue.name),
     )
 

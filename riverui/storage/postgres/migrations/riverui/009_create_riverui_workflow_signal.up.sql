@@ -24,8 +24,8 @@ create index riverui_workflow_signal_key on /* schema */riverui_workflow_signal
 create unique index riverui_workflow_signal_idempotency_key on /* schema */riverui_workflow_signal
   using btree (workflow_id, attempt, idempotency_key) where idempotency_key is not null;
 
--- The worklist: a task that begins to wait is due, and so is one whose signal came or whose timer fires. All others cost
--- nothing.
+-- The worklist: a task that begins to wait is due, and so is one whose signal came or whose timer fires. All others
+-- cost nothing.
 alter table /* schema */riverui_workflow_task
   add column wait_due_at timestamptz not null default 'epoch',
   add column wait_changes bigint not null default 0,
