@@ -219,6 +219,13 @@ async def test_what_the_dashboard_sets_holds_at_once_and_until_it_is_removed(
     async def override(concurrency: str | None) -> None:
         async with client.driver.transaction() as transaction:
             await transaction.queue_set_concurrency("default", concurrency)
+        told = None if concurrency is None else {"local_limit": 0, **json.loads(concurrency)}
+
+        async def heard() -> bool:
+            rows = await limited.play.rows("select concurrency from riverui_producer")
+            return (rows[0]["concurrency"] if rows else None) == told
+
+        await limited.play.until(heard)
 
     await override('{"global_limit": 4, "partition": {"by_args": null, "by_kind": false}}')
     await limited.insert("wait", 20)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -39,6 +40,10 @@ from riverui.storage.interface.limits import LIMIT_TABLE, LeaseParams
 
 T = TypeVar("T")
 
+_APART = 8
+"""Candidates for each one chosen, of which any may be where clients choose at the same time: some
+eight of them seldom meet.
+"""
 _DEAD_SECONDS = 2.0
 """Between two looks whether a client was declared dead: what it had waits so long at most."""
 _IDLE_KEYS_SECONDS = 60.0
@@ -50,6 +55,8 @@ _KEEP_IDLE = timedelta(minutes=10)
 _LAST_SECONDS = 5.0
 """For which slots may take to go back at the end: without it they do when the client is forgotten.
 """
+_LATE_FETCHES = 20
+"""Fetches for which clients keep apart after two have asked for the same slot."""
 _MOST_IDLE_KEYS = 5_000
 """Keys that one statement forgets."""
 _MOST_KEYS_TOLD = 200
@@ -76,6 +83,8 @@ class QueueLimit(Chooser):
         """When each thing that is done now and then is to be done again (monotonic)."""
         self._jobs: dict[tuple[int, int], str] = {}
         """The key of each attempt, by id and attempt."""
+        self._late = 0
+        """Fetches in which jobs are chosen out of their order, as others choose the same."""
         self._left = left
         self._life: ClientLife | None = None
         """For which slots were borrowed."""
@@ -96,6 +105,8 @@ class QueueLimit(Chooser):
     @property
     def full(self) -> Collection[str]:
         """Keys of which no more jobs can run here now."""
+        if not self._begun:
+            return ()
         most = self._most_here
         full = [key for key, used in self._slots.used.items() if used >= most]
         return [*full, *self._slots.refused()] if self._global else full
@@ -157,9 +168,17 @@ class QueueLimit(Chooser):
         async with self._lock:
             if not await self._is_ready():
                 return ()
+            if self._late:
+                # Clients that fetch at once would ask for the same slots again.
+                front = list(candidates[: _APART * room])
+                random.shuffle(front)
+                candidates = [*front, *candidates[len(front) :]]
             picked, more = self._pick(candidates, room)
             if more and not await self._borrow(more):
                 return ()
+            self._late = max(self._late - 1, 0)
+            if any(self._slots.is_refused(key) for key in more):
+                self._late = _LATE_FETCHES
             chosen = []
             for candidate in picked:
                 key = candidate.keys[self.partition]
