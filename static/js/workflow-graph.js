@@ -5,6 +5,7 @@ const DRAGGED = 4; // pixels that make it no click
 
 let drag = null; // where the mouse was pressed, less what was scrolled then
 let dragged = false; // the click that ends it selects nothing
+let seen = ""; // the workflow that is shown
 let kept = null; // the size that a person made, and what the server gave
 
 const view = () => one(".wf-canvas");
@@ -18,9 +19,11 @@ function resize(size) {
   graph().setAttribute("height", Math.round(height * size));
 }
 
-/** Scrolls to the selected task. */
+/** Scrolls to the selected task, or at first to what is worst. */
 function reveal() {
-  const box = one(".wf-box.on")?.getBoundingClientRect();
+  const look = one(".wf-box.on") ?? (seen !== location.pathname && one(one(".wf-place")?.hash || "_"));
+  seen = location.pathname;
+  const box = look && look.getBoundingClientRect();
   if (!box) return;
   const frame = view().getBoundingClientRect();
   if (box.left < frame.left || box.right > frame.right) view().scrollLeft += box.x - frame.x - frame.width / 2;

@@ -43,7 +43,7 @@ async def test_the_graph_is_dragged_and_sized(site: Site, new_page: NewPage) -> 
     await site.connection.execute(OWN_TABLES)
     await workflow(site.connection, CHAIN, id="w")
     page = await new_page(viewport={"width": 1280, "height": 800})
-    await page.goto(f"{site.url}/workflows/w")
+    await page.goto(f"{site.url}/workflows/w?zoom=100")
     canvas, graph = page.locator("#wf-canvas"), page.locator(".wf-graph")
     box = await canvas.bounding_box()
     assert box

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 import httpx2
@@ -11,6 +12,8 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
+from riverui import Client, ClientConfig
+from riverui.storage.interface import Driver
 from tests import factory
 from tests.own_tables import OWN_TABLES
 from tests.web.html import Element, parse
@@ -190,6 +193,21 @@ async def test_names_out_of_jobs_are_never_markup(
         assert len(link.all("a", class_="on")) == 1
 
 
+async def test_links_lead_through_a_wide_graph(pages: httpx2.AsyncClient, own: Connection) -> None:
+    chain = {
+        f"s{n:02}": ("completed" if n < 20 else "pending", [f"s{n - 1:02}"] if n else [])
+        for n in range(25)
+    }
+    made = await workflow(own, chain, id="w")
+    page = await shown(pages, "/workflows/w")
+    places = page.one("nav", aria_label="Go to").all("a")
+    assert [(link.text, link.attributes["href"]) for link in places] == [
+        ("first pending", f"#task-{made['s20']}"),
+        ("first completed", f"#task-{made['s00']}"),
+    ]
+    assert not (await shown(pages, "/workflows/w?zoom=fit")).all("nav", aria_label="Go to")
+
+
 async def test_addresses_that_make_no_sense(pages: httpx2.AsyncClient, own: Connection) -> None:
     await workflow(own, DIAMOND, id="w1")
     for wrong in ("zoom=7", "show=some", "each=2", "from=x", "from=-1", "page=2"):
@@ -311,3 +329,33 @@ async def test_who_may_only_look_is_offered_nothing(
     page = await shown(reader, "/workflows/w")
     assert not page.all("form", class_="job-actions")
     assert (await reader.post("/workflows/w/cancel", data={"next": ""})).status_code == 403
+
+
+@dataclass
+class Ship:
+    """What the tasks of a real client are about."""
+
+    kind: ClassVar[str] = "ship"
+    order: int
+
+
+async def test_a_workflow_of_a_real_client_is_shown_cancelled_and_retried(
+    pages: httpx2.AsyncClient, own: Connection, driver: Driver
+) -> None:
+    client = Client(driver, config=ClientConfig(skip_unknown_job_check=True))
+    order = client.workflow(name="Order 42")
+    charge, pack = order.add("charge", Ship(42)), order.add("pack", Ship(42))
+    order.add("ship", Ship(42), deps=[charge, pack])
+    await order.insert()
+    page = await shown(pages, f"/workflows/{order.id}?task=ship")
+    assert "It waits for charge (available), pack (available)." in page.one(id="wf-task").text
+    assert (await shown(pages, "/workflows")).link("Order 42") == f"/workflows/{order.id}"
+    confirmed = {"confirmed": "1", "mode": "all"}
+    await pages.post(f"/workflows/{order.id}/cancel", data=confirmed)
+    page = await shown(pages, f"/workflows/{order.id}")
+    assert page.one(class_="job-name").one(class_="badge").text == "cancelled"
+    assert set((await states(own)).values()) == {"cancelled"}
+    await pages.post(f"/workflows/{order.id}/retry", data=confirmed)
+    page = await shown(pages, f"/workflows/{order.id}")
+    assert page.one(class_="job-name").one(class_="badge").text == "active"
+    assert await states(own) == {"charge": "available", "pack": "available", "ship": "pending"}

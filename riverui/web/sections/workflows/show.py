@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -29,7 +29,7 @@ from riverui.web.sections.workflows.selected import SelectedTask, selected_task
 from riverui.web.view.page_parts import Choice
 from riverui.web.view.render import respond
 from riverui.web.view.workflow_graph import GraphView
-from riverui.web.view.workflow_words import counts_parts, counts_words, task_words
+from riverui.web.view.workflow_words import counts_parts, counts_words, task_words, worst
 
 _LISTED = 100
 """Tasks in a page of the list."""
@@ -71,6 +71,8 @@ class WorkflowsShow:
     zooms: tuple[Choice, ...]
     folds: tuple[Choice, ...]
     """Like tasks as one box or each by itself; empty where there is nothing to fold."""
+    places: tuple[tuple[str, str], ...]
+    """Where in the graph to look: a state, and the address of the first box in it."""
     task: SelectedTask | None
     lines: tuple[TaskLine, ...]
     listed: int
@@ -124,6 +126,7 @@ async def show(request: Request) -> Response:
         (task for task in graph.tasks if state in ("", task.state)),
         key=lambda task: _RANK[task.state],
     )
+    places = () if scale == "fit" else tuple(_places(drawing))
     lines = tuple(
         TaskLine(
             task=task,
@@ -143,6 +146,7 @@ async def show(request: Request) -> Response:
             graph=GraphView(
                 drawing=drawing, selected=name, address=select, now=now, scale=ZOOMS[scale]
             ),
+            places=places,
             read=len(graph.tasks),
             complete=graph.complete,
             zooms=tuple(
@@ -188,6 +192,14 @@ async def read(request: Request, id: str) -> tuple[WorkflowPageRow, WorkflowGrap
             raise NotFound(f"Workflow not found: {id[:200]}. It may have been removed.")
         graph = await pages.workflow_graph_get(id)
     return row, graph
+
+
+def _places(drawing: WorkflowDrawing) -> Iterator[tuple[str, str]]:
+    """Yield the states of boxes, the worst first, with the first box in each from the left."""
+    first = {worst(box.counts): box for box in sorted(drawing.boxes, key=lambda box: -box.x)}
+    for state in WORST_FIRST:
+        if state in first:
+            yield state, f"#task-{first[state].tasks[0].job_id}"
 
 
 def _states(graph: WorkflowGraph, state: str, address: Callable[..., str]) -> tuple[Choice, ...]:
