@@ -20,8 +20,9 @@ from riverui.actions.expressions import Expressions
 from riverui.actions.health import health_report
 from riverui.actions.new_jobs import JobInserter
 from riverui.actions.pilot import JobPilot, PartsPilot
-from riverui.storage.interface import DEAD_JOBS, WORKFLOW_PAGES, Driver
+from riverui.storage.interface import DEAD_JOBS, DURABLE_PERIODIC, WORKFLOW_PAGES, Driver
 from riverui.storage.interface.dead_jobs import DEAD_JOB_TABLE
+from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
 from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.web import assets
 from riverui.web.api import routes as api
@@ -126,6 +127,7 @@ def build_app(
         counts=counts,
         dead_letters=OwnTableWatch(driver, DEAD_JOB_TABLE, DEAD_JOBS, clock=clock),
         driver=MeasuredDriver(driver, metrics.transacted),
+        durable_periodic=OwnTableWatch(driver, PERIODIC_JOB_TABLE, DURABLE_PERIODIC, clock=clock),
         environment=render.environment(),
         error_groups=ErrorGroups(driver, config, limits.errors, clock=clock),
         expressions=Expressions(),

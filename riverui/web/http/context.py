@@ -51,6 +51,8 @@ class Dashboard:
     dead_letters: OwnTableWatch
     """Tells whether there is a table of dead letters."""
     driver: Driver
+    durable_periodic: OwnTableWatch
+    """Tells whether there is a table of durable periodic jobs."""
     environment: Environment
     error_groups: ErrorGroups
     """Tells which failed jobs have the same error."""

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.errors import BadRequest, DatabaseUnavailable
+from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
 from riverui.storage.interface.own_tables import OWN_TABLES
 from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.storage.interface.workflows import WORKFLOW_TABLES, WORKFLOWS
@@ -48,7 +49,9 @@ class Extensions(Model, frozen=True, kw_only=True):
     def of(cls, tables: frozenset[str]) -> Self:
         """Return what these tables are enough for."""
         return cls(
-            durable_periodic_jobs="river_periodic_job" in tables,
+            durable_periodic_jobs=not tables.isdisjoint(
+                ("river_periodic_job", PERIODIC_JOB_TABLE.name)
+            ),
             has_producer_table="river_producer" in tables,
             has_sequence_table="river_job_sequence" in tables,
             producer_queries="river_producer" in tables,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from riverui.actions.periodic import PERIODIC_VERBS, RIGHT
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.periodic import api, index
+from riverui.web.sections.periodic import api, durable, index
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
@@ -16,6 +19,19 @@ SECTION = Section(
         icon="calendar-clock",
         keys="g p",
     ),
-    routes=(GuardedRoute("GET", "/periodic", "periodic.index", "jobs.read", index.index),),
+    routes=(
+        GuardedRoute("GET", "/periodic", "periodic.index", "jobs.read", index.index),
+        *(
+            GuardedRoute(
+                "POST",
+                f"/periodic/{verb.name}",
+                f"periodic.{verb.name}",
+                RIGHT,
+                partial(durable.change, verb),
+            )
+            for verb in PERIODIC_VERBS.values()
+        ),
+    ),
+    rights={RIGHT: "pause, run and reschedule durable periodic jobs"},
     api=api.ENDPOINTS,
 )

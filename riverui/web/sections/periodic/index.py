@@ -10,16 +10,20 @@ from typing import ClassVar
 from starlette.requests import Request
 from starlette.responses import Response
 
+from riverui.actions.periodic import RIGHT, PeriodicVerb
 from riverui.domain.clock import two_units
+from riverui.domain.durable_periodic import DurablePeriodicRow
 from riverui.domain.periodic_runs import PeriodicHistories, PeriodicHistory, PeriodicRun
 from riverui.errors import QueryTimeout
 from riverui.storage.interface.params import Field
+from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.problems import error_page
 from riverui.web.http.urls import only, url
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.search.new_job_addresses import new_job_url
+from riverui.web.sections.periodic.durable import read, verbs
 from riverui.web.view.format import absolute
 from riverui.web.view.page_parts import Problem
 from riverui.web.view.render import respond
@@ -44,7 +48,8 @@ class PeriodicLine:
     """As a cron expression, where a client at work tells."""
     bars: tuple[RunBar, ...]
     """Its newest jobs, the oldest first."""
-    last: PeriodicRun
+    last: PeriodicRun | None
+    """None for a durable one that has left no job."""
     last_url: str
     expected_at: datetime | None
     """When the next job is due by its schedule, else expected; None where that cannot be told, or
@@ -58,6 +63,10 @@ class PeriodicLine:
     """The list of its jobs."""
     run_url: str
     """Where a job like the last one is inserted; empty for who cannot."""
+    durable: DurablePeriodicRow | None
+    """What is kept of its next run; None for one that is not durable."""
+    verbs: tuple[PeriodicVerb, ...]
+    """What this viewer may change about it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,13 +96,18 @@ async def index(request: Request) -> Response:
     except QueryTimeout as error:
         status, told = error_page(request, error)
         problem = Problem(title=told.title, detail=told.detail)
-    lines = [_line(request, history, now) for history in histories.histories]
+    durable = await read(request)
+    lines = [
+        _line(request, history, now, durable.get(history.id)) for history in histories.histories
+    ]
+    seen = {history.id for history in histories.histories}
+    lines += [_unseen(request, row) for row in durable.values() if row.id not in seen]
     lines.sort(key=lambda line: (line.overdue is None, line.name or line.kind))
     return respond(
         request,
         PeriodicIndex(
             lines=tuple(lines),
-            coming=tuple(sorted(histories.coming.items())),
+            coming=tuple(sorted((n, s) for n, s in histories.coming.items() if n not in durable)),
             complete=histories.complete,
             self_url=url(request, "periodic.index"),
             problem=problem,
@@ -125,8 +139,42 @@ def _round(span: timedelta) -> str:
     return two_units(seconds if seconds < 3_600 else round(seconds / 60) * 60)
 
 
-def _line(request: Request, history: PeriodicHistory, now: datetime) -> PeriodicLine:
+def _unseen(request: Request, row: DurablePeriodicRow) -> PeriodicLine:
+    """Return a durable periodic job that has left no job."""
+    return PeriodicLine(
+        name=row.id,
+        kind="",
+        queue="",
+        jobs=0,
+        every="",
+        schedule=row.schedule or row.program_schedule,
+        bars=(),
+        last=None,
+        last_url="",
+        expected_at=None if row.paused_at else row.next_run_at,
+        overdue=None,
+        missed=0,
+        jobs_url=jobs_url(request, (query.contains(Field.METADATA, KEY, row.id),)),
+        run_url="",
+        durable=row,
+        verbs=_verbs(request, row),
+    )
+
+
+def _verbs(request: Request, row: DurablePeriodicRow | None) -> tuple[PeriodicVerb, ...]:
+    return verbs(row) if row is not None and access(request).may(RIGHT) else ()
+
+
+def _line(
+    request: Request, history: PeriodicHistory, now: datetime, durable: DurablePeriodicRow | None
+) -> PeriodicLine:
     last, overdue = history.runs[0], history.overdue(now)
+    expected = None if overdue is not None else history.next_at(now) or history.expected_at
+    schedule = history.schedule
+    if durable is not None:
+        # Its row knows better than what its jobs let guess.
+        overdue, expected = None, None if durable.paused_at else durable.next_run_at
+        schedule = durable.schedule or durable.program_schedule or schedule
     terms = (
         (query.contains(Field.METADATA, KEY, history.id),)
         if history.id
@@ -141,15 +189,17 @@ def _line(request: Request, history: PeriodicHistory, now: datetime) -> Periodic
         queue=history.queue,
         jobs=history.jobs,
         every=words(history),
-        schedule=history.schedule,
+        schedule=schedule,
         bars=tuple(_bar(request, run, now) for run in reversed(history.runs)),
         last=last,
         last_url=url(request, "jobs.show", id=last.id),
-        expected_at=None if overdue is not None else history.next_at(now) or history.expected_at,
+        expected_at=expected,
         overdue=overdue,
         missed=history.missed,
         jobs_url=jobs_url(request, terms),
         run_url=new_job_url(request, like=str(last.id)),
+        durable=durable,
+        verbs=_verbs(request, durable),
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from riverui.domain.workflows import PeriodicJobRow
 from riverui.errors import BadRequest
+from riverui.storage.interface import DURABLE_PERIODIC, WORKFLOWS, Executor
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, Parameter, limit
 from riverui.web.api.models import NeededText
@@ -20,19 +23,39 @@ from riverui.web.sections.workflows.models import (
 )
 from riverui.web.sections.workflows.required import GROUP, LIMIT, need
 
+_TABLE = "river_periodic_job"
+"""River Pro's table of them."""
 _STALE = timedelta(hours=24)
 """How long after its last update a periodic job is listed, as in River UI."""
 
 
 async def periodic_jobs(request: Request) -> Response:
-    """Answer durable periodic jobs updated within the last day."""
-    limit = requests.limit(request, LIMIT)
-    async with dashboard(request).driver.reading() as executor:
-        pro = await need(
-            executor, {"river_periodic_job"}, "Durable periodic jobs need River Pro's migrations."
-        )
-        rows = await pro.periodic_job_list(updated_after=datetime.now(UTC) - _STALE, limit=limit)
+    """Answer durable periodic jobs updated within the last day: River Pro's, or else our own."""
+    board, limit = dashboard(request), requests.limit(request, LIMIT)
+    async with board.driver.reading() as executor:
+        if (
+            await board.durable_periodic.there()
+            and _TABLE not in await WORKFLOWS.on(executor).pro_tables()
+        ):
+            rows = await _own(executor, limit)
+        else:
+            pro = await need(
+                executor, {_TABLE}, "Durable periodic jobs need River Pro's migrations."
+            )
+            since = datetime.now(UTC) - _STALE
+            rows = await pro.periodic_job_list(updated_after=since, limit=limit)
     return serializers.reply(PeriodicJobs(data=[PeriodicJob.of(row) for row in rows]))
+
+
+async def _own(executor: Executor, limit: int) -> Sequence[PeriodicJobRow]:
+    """Return our own durable periodic jobs whose next run is known."""
+    found = await DURABLE_PERIODIC.on(executor).durable_periodic_list(limit=limit)
+    since = datetime.now(UTC) - _STALE
+    return [
+        PeriodicJobRow(row.id, row.created_at, row.next_run_at, row.updated_at)
+        for row in found
+        if row.next_run_at is not None and row.updated_at >= since
+    ]
 
 
 async def producers(request: Request) -> Response:

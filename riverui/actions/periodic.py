@@ -1,0 +1,98 @@
+"""What people change about durable periodic jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from riverui.domain.durable_periodic import (
+    MOST_SCHEDULE,
+    MOST_USER,
+    DurablePeriodicRow,
+    PeriodicChange,
+)
+from riverui.domain.schedules import CronSchedule
+from riverui.errors import BadRequest, ConfigError, NotFound, SchemaMissing
+from riverui.storage.interface import DURABLE_PERIODIC, Driver
+from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
+
+RIGHT = "periodic.manage"
+"""The right to change them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PeriodicVerb:
+    """One change: its words."""
+
+    change: PeriodicChange
+    label: str
+    icon: str
+    done: str
+    """What a notice says, before the job's id."""
+
+    @property
+    def name(self) -> str:
+        """Its name in addresses."""
+        return self.change.value
+
+
+PERIODIC_VERBS: Mapping[PeriodicChange, PeriodicVerb] = {
+    verb.change: verb
+    for verb in (
+        PeriodicVerb(
+            change=PeriodicChange.RUN, label="Run now", icon="play", done="A job comes now of"
+        ),
+        PeriodicVerb(change=PeriodicChange.PAUSE, label="Pause", icon="pause", done="Paused:"),
+        PeriodicVerb(change=PeriodicChange.RESUME, label="Resume", icon="play", done="Resumed:"),
+        PeriodicVerb(
+            change=PeriodicChange.SCHEDULE,
+            label="Schedule…",
+            icon="calendar-clock",
+            done="The schedule was changed:",
+        ),
+    )
+}
+"""Every change, in the order of their buttons."""
+
+
+async def change(
+    driver: Driver,
+    verb: PeriodicVerb,
+    id: str,
+    *,
+    schedule: str = "",
+    user: str = "",
+    time_limit: timedelta | None = None,
+) -> DurablePeriodicRow:
+    """Change a durable periodic job, and return its row. The leader heeds it within seconds.
+
+    An empty `schedule` is the program's own. NotFound where there is no such job, BadRequest for an
+    expression that cannot be read, and where the database keeps no periodic jobs.
+    """
+    schedule = " ".join(schedule.split())
+    if verb.change is PeriodicChange.SCHEDULE and schedule:
+        _check(schedule)
+    try:
+        async with driver.transaction(timeout=time_limit) as transaction:
+            row = await DURABLE_PERIODIC.on(transaction).durable_periodic_change(
+                id, verb.change, schedule=schedule, user=user[:MOST_USER]
+            )
+    except SchemaMissing:
+        table = PERIODIC_JOB_TABLE
+        raise BadRequest(
+            f"Periodic jobs can be changed once the database has {table.missing}: run"
+            f" {table.remedy}."
+        ) from None
+    if row is None:
+        raise NotFound(f"Durable periodic job not found: {id[:200]}.")
+    return row
+
+
+def _check(schedule: str) -> None:
+    if len(schedule) > MOST_SCHEDULE:
+        raise BadRequest(f"A schedule may have at most {MOST_SCHEDULE} characters.")
+    try:
+        CronSchedule(schedule)
+    except ConfigError as error:
+        raise BadRequest(str(error)) from None

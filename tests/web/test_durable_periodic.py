@@ -1,0 +1,164 @@
+"""Durable periodic jobs on the page of periodic jobs, and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+
+from riverui.domain.durable_periodic import DurablePeriodicRow, DurablePeriodicSave
+from riverui.storage.interface import DURABLE_PERIODIC, Driver
+from riverui.storage.migrations import migrate
+from tests.pro_tables import PRO_TABLES
+from tests.web.html import Element, parse
+from tests.web.test_periodic import come
+
+Connection = AsyncConnection[dict[str, Any]]
+
+PATH, API = "/periodic", "/api/pro/periodic-jobs"
+SOON = datetime.now(UTC) + timedelta(hours=3)
+
+
+@pytest.fixture
+async def tables(driver: Driver) -> None:
+    await migrate(driver, "up", line="riverui")
+
+
+async def keep(driver: Driver, *ids: str, at: datetime = SOON) -> None:
+    async with driver.transaction() as transaction:
+        storage = DURABLE_PERIODIC.on(transaction)
+        await storage.durable_periodic_save([DurablePeriodicSave(each, at, None) for each in ids])
+        await storage.durable_periodic_touch(dict.fromkeys(ids, "@every 1h"))
+
+
+async def rows(driver: Driver) -> Sequence[DurablePeriodicRow]:
+    async with driver.reading() as executor:
+        return await DURABLE_PERIODIC.on(executor).durable_periodic_list(limit=100)
+
+
+async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> Element:
+    answer = await client.get(path)
+    assert answer.status_code == status, answer.text[:2000]
+    return parse(answer.text)
+
+
+async def test_what_is_kept_is_shown(
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+) -> None:
+    await come(connection, "reports.hourly", 500, 440, 380)
+    await keep(driver, "reports.hourly", "never.came")
+    page = await get(client, PATH)
+    names = [row.one("a", class_="mono").text for row in page.one("tbody").all("tr")]
+    assert names == ["never.came", "reports.hourly"]
+    assert "no job so far" in page.text
+    # Its row tells the next run, so nobody guesses that one was missed.
+    assert "none for" not in page.text
+    assert page.text.count("@every 1h") == 2
+    times = [
+        row.one("td", class_="c-when", **{"data-label": "next"}).one("time").attributes["datetime"]
+        for row in page.one("tbody").all("tr")
+    ]
+    assert [(each or "")[:16] for each in times] == [SOON.isoformat()[:16]] * 2
+
+
+async def test_pausing_running_and_resuming(
+    client: httpx2.AsyncClient, driver: Driver, tables: None
+) -> None:
+    await keep(driver, "nightly")
+    for verb in ("pause", "run"):
+        answer = await client.post(f"{PATH}/{verb}", data={"id": "nightly"})
+        assert (answer.status_code, answer.headers["location"]) == (303, PATH)
+    (row,) = await rows(driver)
+    assert row.paused_at is not None
+    assert row.run_requested_at is not None
+    page = await get(client, PATH)
+    assert "paused" in page.text
+    assert "Resume" in page.text
+    assert "changed" in page.text
+    assert not [each for each in page.all("button") if each.text == "Pause"]
+    await client.post(f"{PATH}/resume", data={"id": "nightly"})
+    (row,) = await rows(driver)
+    assert (row.paused_at, row.next_run_at) == (None, None)
+
+
+async def test_another_schedule_is_asked_for(
+    client: httpx2.AsyncClient, driver: Driver, tables: None
+) -> None:
+    await keep(driver, "nightly")
+    asked = parse((await client.post(f"{PATH}/schedule", data={"id": "nightly"})).text)
+    assert "Reschedule nightly?" in asked.text
+    assert "@every 1h" in asked.text
+    fields = {"id": "nightly", "schedule": "  */5 * * *   * "}
+    assert (await client.post(f"{PATH}/schedule", data=fields)).status_code == 303
+    (row,) = await rows(driver)
+    assert (row.schedule, row.next_run_at) == ("*/5 * * * *", None)
+    page = await get(client, PATH)
+    assert "*/5 * * * *" in page.text
+    assert "rescheduled" in page.text
+    await client.post(f"{PATH}/schedule", data={"id": "nightly", "schedule": ""})
+    assert [row.schedule for row in await rows(driver)] == [""]
+
+
+@pytest.mark.parametrize("schedule", ["whenever", "* * * *", "0 " * 150, "*/5 * * * *\0"])
+async def test_a_schedule_that_makes_no_sense(
+    client: httpx2.AsyncClient, driver: Driver, tables: None, schedule: str
+) -> None:
+    await keep(driver, "nightly")
+    answer = await client.post(f"{PATH}/schedule", data={"id": "nightly", "schedule": schedule})
+    assert 400 <= answer.status_code < 500
+    assert [row.schedule for row in await rows(driver)] == [""]
+
+
+async def test_what_cannot_be_changed(client: httpx2.AsyncClient, driver: Driver) -> None:
+    answer = await client.post(f"{PATH}/pause", data={"id": "nightly"})
+    assert answer.status_code == 400
+    assert "migration 014 of the line riverui" in answer.text
+    await migrate(driver, "up", line="riverui")
+    for verb in ("pause", "schedule"):
+        answer = await client.post(f"{PATH}/{verb}", data={"id": "none.such"})
+        assert answer.status_code == 404
+
+
+async def test_who_may_only_look_is_offered_nothing(
+    reader: httpx2.AsyncClient, driver: Driver, tables: None
+) -> None:
+    await keep(driver, "nightly")
+    page = await get(reader, PATH)
+    assert "nightly" in page.text
+    assert "Pause" not in page.text
+    answer = await reader.post(f"{PATH}/pause", data={"id": "nightly"})
+    assert answer.status_code == 403
+    assert [row.paused_at for row in await rows(driver)] == [None]
+
+
+async def test_river_uis_address_answers_ours_where_pros_table_is_missing(
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver
+) -> None:
+    answer = await client.get(API)
+    assert answer.status_code == 400
+    assert answer.json()["message"] == "Durable periodic jobs need River Pro's migrations."
+
+
+async def test_ours_in_river_uis_shape(
+    client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
+) -> None:
+    await keep(driver, "b", "a", "stale", "unplanned")
+    await connection.execute(
+        "update riverui_periodic_job set updated_at = now() - interval '25 hours'"
+        " where id = 'stale'"
+    )
+    await connection.execute(
+        "update riverui_periodic_job set next_run_at = null where id = 'unplanned'"
+    )
+    found = (await client.get(API)).json()["data"]
+    assert [row["id"] for row in found] == ["a", "b"]
+    assert found[0].keys() == {"id", "created_at", "next_run_at", "updated_at"}
+    features = (await client.get("/api/features")).json()
+    assert features["extensions"]["durable_periodic_jobs"]
+    # Where Pro's own table is, it answers.
+    await connection.execute(PRO_TABLES)
+    assert (await client.get(API)).json() == {"data": []}
