@@ -54,6 +54,10 @@ class Progress:
     matched: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     """By term: how many, and the last one's id."""
     error: str = ""
+    true: Sequence[str] = ()
+    """The terms that were true when it was looked at last."""
+    fires: Mapping[str, str] = field(default_factory=dict)
+    """When timers fire, by term."""
 
     @classmethod
     def of(cls, text: str, attempt: int) -> Progress:
@@ -70,6 +74,8 @@ class Progress:
             },
             {name: (count, last) for name, (count, last) in matched.items()},
             str(found.get("error") or ""),
+            found.get("true") or (),
+            found.get("fires") or {},
         )
 
     def to_json(self) -> str:
@@ -79,6 +85,7 @@ class Progress:
             for key, count in self.signals.items()
         }
         told: dict[str, Any] = {"attempt": self.attempt, "signals": signals, "terms": self.matched}
+        told["true"], told["fires"] = list(self.true), dict(self.fires)
         if self.error:
             told["error"] = self.error
         return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
@@ -231,7 +238,9 @@ async def look(expressions: Expressions, gathered: Gathered) -> Look:
     if whole.errors[0]:
         errors["the wait"] = whole.errors[0]
     told = "; ".join(f"{what}: {error}" for what, error in errors.items())[:_LONGEST_ERROR]
-    progress = Progress(facts.attempt, signals, matched, told)
+    held = [term.name for term in wait.terms if results[term.name].satisfied]
+    known = {name: time_text(at) for name, at in fires.items() if at is not None}
+    progress = Progress(facts.attempt, signals, matched, told, held, known)
     return Look(gathered, progress, results, fires, over=whole.values[0][0])
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 from urllib.parse import quote
 
@@ -13,6 +15,10 @@ from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
 from riverui import Client, ClientConfig
+from riverui.domain.waits import AnyTerm, SignalTerm, Term, TimerTerm, Wait
+from riverui.engine.args.job_args import JsonArgs
+from riverui.engine.features.waits.service import WaitEvaluator
+from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.storage.interface import Driver
 from tests import factory
 from tests.own_tables import OWN_TABLES
@@ -359,3 +365,51 @@ async def test_a_workflow_of_a_real_client_is_shown_cancelled_and_retried(
     page = await shown(pages, f"/workflows/{order.id}")
     assert page.one(class_="job-name").one(class_="badge").text == "active"
     assert await states(own) == {"charge": "available", "pack": "available", "ship": "pending"}
+
+
+async def test_what_a_task_waits_for_of_its_own(
+    pages: httpx2.AsyncClient, own: Connection, driver: Driver
+) -> None:
+    client, evaluator = (
+        Client(driver),
+        WaitEvaluator(
+            ServiceContext(
+                driver=driver, clock=lambda: datetime.now(UTC), logger=logging.getLogger("test")
+            ),
+            interval=timedelta(seconds=1),
+        ),
+    )
+    made = client.workflow("Order 42", id="w1")
+    terms: list[AnyTerm] = [
+        SignalTerm("approved", f"key {HOSTILE}", "payload.ok", f"Approved {HOSTILE}", 2),
+        TimerTerm("late", after=timedelta(hours=1), label="Nobody answered"),
+        Term("odd", "workflow.name == 7"),
+        Term("named", "workflow.name == 'Order 42'"),
+    ]
+    made.add("ship", JsonArgs("ship", {}), wait=Wait("(approved && named) || late || odd", terms))
+    await made.insert()
+
+    async def fields() -> dict[str, str]:
+        task = (await shown(pages, "/workflows/w1?task=ship")).one(id="wf-task")
+        assert "Its own wait: going on" in task.text
+        return {
+            line.one("dt").text.strip(): " ".join(line.one("dd").text.split())
+            for line in task.all("dl")[-1].all("div")
+        }
+
+    assert (await fields())["Nobody answered"] == "fires"
+    await client.workflow_signal("w1", f"key {HOSTILE}", {"ok": True})
+    await client.workflow_signal("w1", f"key {HOSTILE}", {})
+    await evaluator.run_once()
+    found = await fields()
+    assert found[f"Approved {HOSTILE}"] == f"1 of 2 signals “key {HOSTILE}”"
+    assert found["Nobody answered"].startswith("fires in ")
+    assert (found["odd"], found["named"]) == ("does not hold", "holds")
+    assert found["Over when"] == "(approved && named) || late || odd"
+    assert "there is no 'ok'" in found["Error"]
+    evaluator.close()
+    task = (await shown(pages, "/workflows/w1?task=ship")).one(id="wf-task")
+    assert not task.all("script")
+    await own.execute("update riverui_workflow_task set wait = '[]'")
+    task = (await shown(pages, "/workflows/w1?task=ship")).one(id="wf-task")
+    assert "It is not the wait of a task" in task.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from riverui.actions import signals, waits, workflow_jobs
@@ -175,12 +176,8 @@ def _key(row: WaitRow | WaitFacts) -> tuple[str, str]:
 
 
 def _broken(row: WaitRow, facts: WaitFacts, error: str) -> WaitUpdate:
-    progress = waits.Progress.of(row.progress, facts.attempt)
-    return WaitUpdate(
-        row,
-        waits.Progress(facts.attempt, progress.signals, progress.matched, error[:500]).to_json(),
-        facts.now + _UNREADABLE,
-    )
+    progress = replace(waits.Progress.of(row.progress, facts.attempt), error=error[:500])
+    return WaitUpdate(row, progress.to_json(), facts.now + _UNREADABLE)
 
 
 def _update(row: WaitRow, look: waits.Look) -> WaitUpdate:

@@ -22,6 +22,7 @@ from riverui.storage.interface.params import Field, JobFilter, JobPageParams
 from riverui.web.http.context import dashboard
 from riverui.web.http.urls import url
 from riverui.web.search import query
+from riverui.web.sections.workflows.selected_wait import WaitShown, read_wait
 from riverui.web.view.facts import fact
 from riverui.web.view.workflow_words import counts_parts, counts_words, task_words
 
@@ -61,6 +62,8 @@ class SelectedTask:
     members: tuple[Linked, ...]
     """Tasks of that box, the worst first."""
     close_url: str
+    wait: WaitShown | None
+    """What the task waits for of its own."""
 
 
 async def selected_task(
@@ -72,7 +75,7 @@ async def selected_task(
 ) -> SelectedTask:
     """Return what is told of one task of a workflow."""
     found = await fact(dashboard(request).driver, lambda executor: _read(executor, row.id, name))
-    place, job = (None, None) if isinstance(found, DatabaseError) else found
+    place, job, wait = (None, None, None) if isinstance(found, DatabaseError) else found
     box = next((box for box in drawing.boxes if any(task.name == name for task in box.tasks)), None)
     task = next((task for task in box.tasks if task.name == name), None) if box else None
     many = box if box is not None and box.many else None
@@ -98,15 +101,16 @@ async def selected_task(
             for each in members[:_MEMBERS]
         ),
         close_url=address(task=""),
+        wait=wait,
     )
 
 
 async def _read(
     executor: Executor, id: str, name: str
-) -> tuple[TaskPlace | None, JobListRow | None]:
+) -> tuple[TaskPlace | None, JobListRow | None, WaitShown | None]:
     place = await WORKFLOW_PAGES.on(executor).workflow_place_get(id=id, name=name, most=_NEIGHBOURS)
     if place is None:
-        return None, None
+        return None, None, None
     params = JobPageParams(filter=JobFilter(terms=(query.equal(Field.ID, place.job_id),)), limit=1)
     rows = (await executor.job_list(params)).rows
-    return place, rows[0] if rows else None
+    return place, rows[0] if rows else None, await read_wait(executor, id, name)
