@@ -94,7 +94,7 @@ def fetch_again_in(rate: Rate, due_in: float, cooldown: float) -> float:
     Tokens that come soon afterwards are waited for, for as long as the cooldown, but not until a
     bucket that holds few would run over.
     """
-    return due_in + min(cooldown, (rate.burst - 1 + SPARE) / 2 / rate.per_second)
+    return due_in + min(cooldown, ((rate.burst - 1) / 2 + SPARE / 5) / rate.per_second)
 
 
 def pace_now(pace: float, seconds_ago: float) -> float:

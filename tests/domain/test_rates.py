@@ -88,8 +88,8 @@ def test_a_job_that_waits_holds_up_lighter_ones_behind_it() -> None:
 
 def test_several_tokens_are_waited_for_together() -> None:
     assert fetch_again_in(Rate(10_000, 10_000), 0.0001, 0.1) == pytest.approx(0.1001)
-    assert fetch_again_in(Rate(1_000, 10), 0.001, 0.1) == pytest.approx(0.00575)
-    assert fetch_again_in(Rate(10, 1), 0.1, 0.1) == pytest.approx(0.125)
+    assert fetch_again_in(Rate(1_000, 10), 0.001, 0.1) == pytest.approx(0.0056)
+    assert fetch_again_in(Rate(10, 1), 0.1, 0.1) == pytest.approx(0.11)
     assert fetch_again_in(Rate(1 / 60, 1), 55.0, 0.1) == pytest.approx(55.1)
 
 

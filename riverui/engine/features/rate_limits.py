@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
@@ -60,6 +60,9 @@ class RateChooser(Chooser):
     def __init__(self, work: QueueWork, limit: RateLimit) -> None:
         self.partition = limit.partition
         self.looks_at = limit.weighs_args
+        self.blind = limit.partition.whole and isinstance(limit.weight, int | float)
+        self._backlog = False
+        """Whether all jobs for which there were tokens were there, the last time."""
         self._configured = limit
         self._cooldown = work.cooldown
         self._due: dict[str, float] = {}
@@ -111,7 +114,13 @@ class RateChooser(Chooser):
         """Put back what is still to be put back."""
         if self._timer is not None:
             self._timer.cancel()
-        await asyncio.gather(*self._returning)
+        await asyncio.gather(*self._returning, return_exceptions=True)
+
+    def enough(self, room: int) -> bool:
+        """Return whether jobs wait, as far as is known: tokens are taken for those that are
+        expected, and put back for those that were not there.
+        """
+        return self._backlog
 
     async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
         """Return those of the candidates for which there are tokens, and take these."""
@@ -129,12 +138,15 @@ class RateChooser(Chooser):
                 chosen.append(candidate)
                 weighed[key].append(weight)
         got = await self._take(weighed)
+        places: Counter[str] = Counter()
         taken = []
         for candidate in chosen:
             key = candidate.keys[self.partition]
-            if got[key]:
-                self._weights[candidate.id] = (key, got[key].pop(0))
+            if (place := places[key]) < len(got[key]):
+                self._weights[candidate.id] = (key, got[key][place])
+                places[key] += 1
                 taken.append(candidate)
+        self._backlog = len(taken) > 0
         for key, purse in purses.items():
             if purse.waits_for is not None:
                 self._wait(key, purse.waits_for)
@@ -144,9 +156,15 @@ class RateChooser(Chooser):
     def give_back(self, candidates: Sequence[Candidate]) -> None:
         """Put back the tokens of jobs that do not begin."""
         tokens: dict[str, float] = defaultdict(float)
+        self._backlog, now = False, steady_clock()
         for candidate in candidates:
-            key, weight = self._weights.pop(candidate.id)
-            if weight:
+            # The id of stand-ins is 0, and all weigh the same.
+            key, weight = self._weights[candidate.id]
+            if candidate.id:
+                del self._weights[candidate.id]
+            # Tokens of a bucket that may have been full since are lost: others may have taken those
+            # that came in their place.
+            if weight and self._full_at.get(key, 0.0) > now:
                 tokens[key] += weight
         if tokens:
             task = asyncio.create_task(self._return(tokens), name="riverui rate limit")
@@ -155,7 +173,8 @@ class RateChooser(Chooser):
 
     def begun(self, candidate: Candidate, row: JobRow) -> None:
         """Take note that a job's tokens are spent."""
-        self._weights.pop(candidate.id, None)
+        if candidate.id:
+            del self._weights[candidate.id]
 
     async def _take(self, weighed: Mapping[str, list[float]]) -> dict[str, list[float]]:
         """Take the tokens of jobs, key by key; return the weights of those for which there were

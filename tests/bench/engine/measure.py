@@ -21,7 +21,7 @@ from tests.bench.engine.idle import measure_idle
 from tests.bench.report import Check, check
 from tests.interop.worker import build
 
-PARTS = ("burn", "sustained", "continuous", "inserts", "latency", "idle", "features")
+PARTS = ("burn", "sustained", "continuous", "inserts", "latency", "idle", "features", "rates")
 
 _JOBS = 50_000
 """Jobs of a run: some seconds of work."""
@@ -38,6 +38,10 @@ _FEATURE_JOBS = 20_000
 """Jobs of a run of features."""
 _JOIN_TASKS = 10_000
 """Tasks under one join."""
+_RATES = (10, 1_000, 10_000)
+"""Limits that are held to, in jobs a second."""
+_RATE_SECONDS = 60
+"""For which they are."""
 _OURS = "riverui"
 _FLOOR = "SQL loop, two backends"
 
@@ -73,6 +77,7 @@ def measure_engine(server: str, parts: Sequence[str], *, rounds: int) -> list[Ch
         "latency": _latency,
         "idle": _idle,
         "features": _features,
+        "rates": _rates,
     }
     try:
         return [
@@ -236,6 +241,28 @@ def _features(databases: Databases, rounds: int) -> list[Check]:
 def feature_run(command: str, url: str, jobs: int) -> Any:
     """Return what one of the commands of `feature_runs.py` gives, in a process of its own."""
     return _ask([sys.executable, "-m", "tests.bench.engine.feature_runs", command, url, str(jobs)])
+
+
+def _rates(databases: Databases, rounds: int) -> list[Check]:
+    checks: list[Check] = []
+    for per_second in _RATES:
+        with databases.fresh() as url:
+            found = rate_run("rate", url, per_second, _RATE_SECONDS)
+        name = f"rate limit of {per_second:,} a second"
+        checks += [
+            check(f"{name}: off", abs(found["off"]), at_most=2, unit=" %"),
+            check(f"{name}: beyond limit and burst", found["beyond"], at_most=2, unit=" %"),
+        ]
+    with databases.fresh() as url:
+        found = rate_run("shares", url, 1)
+    print(f"fair shares of 1,000 keys: {found['per_second']:,.0f} jobs a second\n")
+    return [*checks, check("fair shares of 1,000 keys: off", found["off"], at_most=5, unit=" %")]
+
+
+def rate_run(command: str, url: str, *arguments: float) -> Any:
+    """Return what one of the commands of `rate_runs.py` gives, in a process of its own."""
+    program = [sys.executable, "-m", "tests.bench.engine.rate_runs", command, url]
+    return _ask([*program, *map(str, arguments)])
 
 
 def _idle(databases: Databases, rounds: int) -> list[Check]:

@@ -14,7 +14,7 @@ import pytest
 from tests.bench.engine import floors, river
 from tests.bench.engine.databases import Databases, with_parts
 from tests.bench.engine.drain import Drain, Latency
-from tests.bench.engine.measure import child, feature_run
+from tests.bench.engine.measure import child, feature_run, rate_run
 from tests.bench.engine.wiretap import wiretap
 from tests.interop.worker import build
 
@@ -107,3 +107,9 @@ def test_a_join_is_measured(url: str) -> None:
     found = feature_run("join", url, 20)
     assert found["inserting"] > 0
     assert _states(url) == {"completed": 21 + 50}
+
+
+def test_rates_are_measured(url: str) -> None:
+    found = rate_run("rate", url, 50, 1)
+    assert abs(found["off"]) < 20
+    assert found["beyond"] < 20

@@ -70,10 +70,10 @@ async def insert(play: Playground, values: str, **columns: Any) -> None:
 
 
 def check_windows(times: list[float], limit: float, burst: float) -> None:
-    """Hold beginnings to the limit in any window; they come 50 ms late at most."""
+    """Hold beginnings to the limit in any window; on a busy machine they come late."""
     for first, since in enumerate(times):
         for number, at in enumerate(times[first:], 1):
-            assert number <= limit * (at - since + 0.05) + burst + 1
+            assert number <= limit * (at - since + 0.25) + burst + 1
 
 
 async def test_two_clients_together_keep_to_the_limit_and_lose_no_token(
@@ -87,7 +87,7 @@ async def test_two_clients_together_keep_to_the_limit_and_lose_no_token(
     await play.until(lambda: len(begun.times) == 120)
     times = begun.times
     check_windows(times, 60, 6)
-    assert (120 - 6 - 2) / 60 <= times[-1] - times[0] <= (120 - 6) / 60 * 1.05 + 0.2
+    assert (120 - 6 - 2) / 60 - 0.25 <= times[-1] - times[0] <= (120 - 6) / 60 * 1.05 + 0.5
 
 
 async def test_a_bucket_of_one_token_is_emptied_as_often_as_it_fills(
@@ -99,7 +99,7 @@ async def test_a_bucket_of_one_token_is_emptied_as_often_as_it_fills(
     await play.until(lambda: len(begun.times) == 21)
     times = begun.times
     check_windows(times, 20, 1)
-    assert times[-1] - times[0] == pytest.approx(1, rel=0.08)
+    assert times[-1] - times[0] == pytest.approx(1, abs=0.25)
 
 
 async def test_jobs_of_other_keys_do_not_wait_for_a_key_without_tokens(
@@ -240,7 +240,7 @@ async def test_a_limit_for_all_and_shares_by_args_leave_no_job_behind(
     for _ in range(3):
         await play.start(queues={"default": config}, fetch_poll_interval=NEVER)
     await play.until(lambda: len(begun.times) == 39 * 3)
-    assert begun.times[-1] - begun.times[0] >= (39 * 3 - 3) / 100 - 0.05
+    assert begun.times[-1] - begun.times[0] >= (39 * 3 - 3) / 100 - 0.25
     check_windows(begun.times, 100, 3)
 
 

@@ -1,0 +1,158 @@
+"""How true rate limits and fair shares are, each run in a process of its own.
+
+`python -m tests.bench.engine.rate_runs COMMAND URL …` prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from riverui.domain.fair_shares import FairShare
+from riverui.domain.partitions import Partition
+from riverui.domain.rate_limits import RateLimit
+from riverui.engine.client import Client
+from riverui.engine.config import ClientConfig, QueueConfig
+from riverui.engine.event_loop import loop_factory, spare_collector
+from riverui.engine.work.worker import Job, Workers
+from riverui.storage.interface import CANDIDATES
+from riverui.storage.migrations import migrate
+
+_BATCH = 5_000
+"""Jobs that one call inserts."""
+_CLIENTS = 2
+"""Clients that share a limit, or deal the same jobs."""
+_HEAVY = 3
+"""Weight of one key; that of all others is 1."""
+_KEYS = 1_000
+"""Keys that have waiting jobs at all times."""
+_LONGEST = 600.0
+"""Seconds after which a run is given up."""
+_TURNS = 20
+"""Jobs of each key that are looked at: one more or less is 5 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """As small as those of the benchmark."""
+
+    kind: ClassVar[str] = "benchmark"
+    key: int = 0
+
+
+class Begun:
+    """When jobs began, and of which keys."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[float, int]] = []
+        self._reached = asyncio.Event()
+        self._wanted = 0
+
+    def add(self, key: int) -> None:
+        """Take note of a job that begins now."""
+        self.jobs.append((time.perf_counter(), key))
+        if len(self.jobs) >= self._wanted:
+            self._reached.set()
+
+    async def reach(self, wanted: int) -> None:
+        """Wait until so many jobs have begun."""
+        self._wanted = wanted
+        if len(self.jobs) < wanted:
+            self._reached.clear()
+            await self._reached.wait()
+
+
+async def rate(url: str, per_second: str, seconds: str) -> dict[str, float]:
+    """Return by how many percent the jobs that begin in so many seconds differ from the limit, once
+    the bucket has been emptied; and how many began in the busiest second beyond limit and burst,
+    in percent.
+    """
+    limit, burst = float(per_second), max(1.0, float(per_second) / 10)
+    config = QueueConfig(max_workers=2_000, rate_limit=RateLimit(limit=limit, burst=burst))
+    jobs = int(limit * (float(seconds) + 2) + 2 * burst)
+    async with _working(url, config, [Args()] * jobs) as begun:
+        await begun.reach(int(burst) + 1)
+        first = len(begun.jobs)
+        await asyncio.sleep(float(seconds))
+        times = [at for at, _ in begun.jobs[first - 1 :]]
+    busiest, start = 0, 0
+    for place, at in enumerate(times):
+        while at - times[start] >= 1:
+            start += 1
+        busiest = max(busiest, place - start + 1)
+    return {
+        "off": ((len(times) - 1) / (times[-1] - times[0]) / limit - 1) * 100,
+        "beyond": (busiest / (limit + burst) - 1) * 100,
+    }
+
+
+async def shares(url: str, indexed: str) -> dict[str, float]:
+    """Return by how many percent the shares of a thousand keys differ from their weights at most,
+    where one key has as many jobs as all others and stands before them; and the jobs worked in a
+    second.
+    """
+    partition = Partition(by_args=("key",))
+    share = FairShare(partition=partition, weights={"1": _HEAVY})
+    jobs = [Args(key=0)] * (_KEYS * _TURNS)
+    jobs += [Args(key=number % _KEYS) for number in range((_HEAVY + 1) * _TURNS * _KEYS)]
+    config = QueueConfig(max_workers=100, fair_share=share)
+    wanted = _TURNS * (_KEYS - 1 + _HEAVY)
+    index = partition if int(indexed) else None
+    async with _working(url, config, jobs, index=index) as begun:
+        began = time.perf_counter()
+        await begun.reach(wanted)
+        ended = time.perf_counter()
+    counts = Counter(key for _, key in begun.jobs[:wanted])
+    off = [counts[key] / (_TURNS * (_HEAVY if key == 1 else 1)) - 1 for key in range(_KEYS)]
+    # One turn more or less is how far a round has come.
+    spare = 1 / _TURNS
+    most = max(max(0.0, abs(each) - spare) for each in off)
+    return {"off": most * 100, "per_second": wanted / (ended - began)}
+
+
+@asynccontextmanager
+async def _working(
+    url: str, config: QueueConfig, jobs: Sequence[Args], *, index: Partition | None = None
+) -> AsyncIterator[Begun]:
+    """Yield what fills with the jobs that begin; stop all at the end."""
+    workers = Workers()
+    begun = Begun()
+
+    @workers.work(Args)
+    async def work(job: Job[Args]) -> None:
+        begun.add(job.args.key)
+
+    settings = ClientConfig(log_jobs=False, queues={"default": config}, workers=workers)
+    clients = [Client(url, settings) for _ in range(_CLIENTS)]
+    try:
+        await migrate(clients[0].driver, "up", line="riverui")
+        for start in range(0, len(jobs), _BATCH):
+            await clients[0].insert_many_fast(jobs[start : start + _BATCH])
+        if index is not None:
+            async with clients[0].driver.session(timeout=timedelta(seconds=_LONGEST)) as session:  # type: ignore[attr-defined]
+                await CANDIDATES.on(session).partition_index_create(index)
+        async with asyncio.timeout(_LONGEST):
+            for client in clients:
+                await client.start()
+            yield begun
+    finally:
+        for client in clients:
+            await client.stop_and_cancel()
+
+
+_COMMANDS: dict[str, Callable[..., Coroutine[Any, Any, object]]] = {"rate": rate, "shares": shares}
+
+if __name__ == "__main__":
+    name, *arguments = sys.argv[1:]
+    spare_collector()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        answer = runner.run(_COMMANDS[name](*arguments))
+    print(json.dumps(answer))
