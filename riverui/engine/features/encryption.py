@@ -64,6 +64,16 @@ class Encryption(Plugin):
 
     async def work(self, job: JobRow, do_inner: DoInner) -> None:
         """Go on with decrypted args; DecryptionError where none of the keys fits."""
-        if is_sealed(job.args):
-            job = job._replace(args=self._keys.open(job.args))
-        await do_inner(job)
+        await do_inner(self.opened(job))
+
+    def opened(self, job: JobRow) -> JobRow:
+        """Return a job with decrypted args; DecryptionError where none of the keys fits."""
+        return job._replace(args=self._keys.open(job.args)) if is_sealed(job.args) else job
+
+
+def opened(job: JobRow, plugins: Sequence[Plugin]) -> JobRow:
+    """Return a job with the args that its worker would see, decrypted by the first Encryption among
+    a client's plugins; DecryptionError where its keys do not fit.
+    """
+    encryption = next((found for found in plugins if isinstance(found, Encryption)), None)
+    return job if encryption is None else encryption.opened(job)

@@ -23,10 +23,14 @@ from riverui.engine.events import EventKind
 from riverui.engine.features.encryption import Encryption
 from riverui.engine.hooks import DoInner, Middleware
 from riverui.engine.insert.insert_opts import InsertOpts, UniqueOpts
-from riverui.engine.work.worker import Job
+from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
+from riverui.engine.lead.maintenance.service import ServiceContext
+from riverui.engine.lead.retention import Retention
+from riverui.engine.work.worker import Job, Worker
 from riverui.errors import ConfigError
 from tests.engine.conftest import Playground, Task
 
+LOG = logging.getLogger("tests.encryption")
 OLD, NEW = b"o" * 32, b"n" * 32
 SECRET = "4242-4242"
 
@@ -248,6 +252,33 @@ async def test_batches_of_encrypted_jobs(play: Playground) -> None:
     await play.start(plugins=plugins, queues={"default": QueueConfig(max_workers=6)})
     await play.until(lambda: len(batches) == 2)
     assert batches == [[0, 1, 2]] * 2
+
+
+@dataclass
+class Slow(Worker[Charge]):
+    """Works for long, where its args say so."""
+
+    def timeout(self, job: Job[Charge]) -> timedelta:
+        return timedelta(hours=job.args.amount)
+
+
+async def test_a_job_within_the_time_limit_that_its_args_give_is_not_rescued(
+    play: Playground,
+) -> None:
+    play.worker(Slow())
+    client = play.make(plugins=[Encryption([OLD])])
+    await client.insert(Charge(amount=7))
+    await client.insert(Charge(amount=1))
+    await play.connection.execute(
+        "update river_job set state = 'running', attempt = 1,"
+        " attempted_at = now() - interval '2 hours'"
+    )
+    context = ServiceContext(
+        driver=client.driver, clock=client.clock, logger=LOG, retention=Retention()
+    )
+    await JobRescuer(context, client.config).run_once()
+    rows = await play.rows("select state::text from river_job order by id")
+    assert [row["state"] for row in rows] == ["running", "retryable"]
 
 
 def test_settings_that_cannot_be_used_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from riverui.actions.rescue import cancel_requested, ended, retried
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.config import ClientConfig
+from riverui.engine.features.encryption import opened
 from riverui.engine.lead.maintenance.service import (
     SET_ASIDE_SECONDS,
     BatchSize,
@@ -210,6 +211,7 @@ class JobRescuer:
         config, logger = self._config, self._context.logger
         job: Job[object] | None = None
         try:
+            row = opened(row, config.plugins)
             job = Job(row, unit.decode(row.args))
             timeout = timeout_of(unit.worker, job, config.job_timeout)
         except BaseException as error:
