@@ -126,6 +126,7 @@ async def test_programs_are_told_what_is_missing(client: httpx2.AsyncClient) -> 
         "/api/jobs",
         "/api/marks",
         "/api/periodic-jobs",
+        "/api/workflows/{id}/signals",
     }
 
 

@@ -115,6 +115,18 @@ async def test_only_running_jobs_are_completed(driver: Driver) -> None:
     assert (await row_of(driver, waiting)).state == "available"
 
 
+async def test_only_running_jobs_of_that_attempt_are_removed(driver: Driver) -> None:
+    first, second = await running(driver, job(), job())
+    (waiting,) = await insert(driver, job())
+    ids = [first, second, waiting, 1_000_000]
+    async with driver.autocommit() as executor:
+        removed = await executor.job_delete_completed_many(ids, of_attempts=[1, 2, 1, 1])
+        assert list(removed) == [first]
+        assert await executor.job_row_get(first) is None
+    assert (await row_of(driver, second)).state == "running"
+    assert (await row_of(driver, waiting)).state == "available"
+
+
 @pytest.mark.parametrize("state", [*ENDS, JobState.RETRYABLE, JobState.SCHEDULED])
 async def test_an_attempt_ends_in_each_state(driver: Driver, state: JobState) -> None:
     (job_id,) = await running(driver, job(metadata='{"kept": 1}'))

@@ -23,6 +23,7 @@ def wait_cases() -> Mapping[str, Case]:
     names = [(row.workflow_id, row.name) for row in rows]
     calls = {
         "what was found of waits": lambda x: x.workflow_wait_update_many(updates),
+        "facts of waits": lambda x: x.workflow_wait_facts(names),
         "dependencies of waits": lambda x: x.workflow_wait_dep_list(names),
     }
     return {

@@ -50,8 +50,8 @@ from unnest(:waiting_keys::text[], :waiting_ids::bigint[]) as w (seq_key, job_id
 -- name: sequence_advance
 -- Of each key whose head has ended for good, the first job that waits becomes the head: available, or scheduled while
 -- its time is ahead. Heads of which it is known that they are over, as they have just been completed, are not read.
--- What waits in another state, because somebody made it so, is the head as it is: a cancelled or discarded job halts the
--- key unless it says otherwise. Jobs that are gone or completed are left out.
+-- What waits in another state, because somebody made it so, is the head as it is: a cancelled or discarded job halts
+-- the key unless it says otherwise. Jobs that are gone or completed are left out.
 -- Where all that was looked at of a line is out of it by now, there may be `more`.
 -- A key, or a next job, that another transaction holds is left to later. The comparison of the pending state is dressed
 -- up so that no plan looks for the job among all that are pending.

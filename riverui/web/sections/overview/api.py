@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from riverui.errors import BadRequest, DatabaseUnavailable
 from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
+from riverui.storage.interface.limits import LIMIT_TABLE
 from riverui.storage.interface.own_tables import OWN_TABLES
 from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.storage.interface.workflows import WORKFLOW_TABLES, WORKFLOWS
@@ -48,13 +49,14 @@ class Extensions(Model, frozen=True, kw_only=True):
     @classmethod
     def of(cls, tables: frozenset[str]) -> Self:
         """Return what these tables are enough for."""
+        producers = not tables.isdisjoint(("river_producer", LIMIT_TABLE.name))
         return cls(
             durable_periodic_jobs=not tables.isdisjoint(
                 ("river_periodic_job", PERIODIC_JOB_TABLE.name)
             ),
-            has_producer_table="river_producer" in tables,
+            has_producer_table=producers,
             has_sequence_table="river_job_sequence" in tables,
-            producer_queries="river_producer" in tables,
+            producer_queries=producers,
             workflow_queries=tables >= WORKFLOW_TABLES or WORKFLOW_TABLE.name in tables,
         )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import floor
 from typing import ClassVar
 from urllib.parse import urlencode
@@ -13,15 +13,14 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from riverui.actions import queues as actions
-from riverui.domain.concurrency import ConcurrencyConfig, override_of
+from riverui.actions import concurrency, queues as actions
+from riverui.domain.concurrency import ConcurrencyConfig
 from riverui.domain.partitions import PartitionConfig
 from riverui.domain.queues import QueueRow
 from riverui.domain.rates import RateRow
-from riverui.domain.stored_json import read_object
 from riverui.errors import BadRequest, ConfigError, DatabaseError
-from riverui.storage.interface import LIMITS, OWN_TABLES, RATES, Driver
-from riverui.storage.interface.limits import LIMIT_TABLE, LimitedProducer, LimitRow
+from riverui.storage.interface import OWN_TABLES, RATES, Executor
+from riverui.storage.interface.limits import LimitRow
 from riverui.storage.interface.rates import RATE_TABLE
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
@@ -36,18 +35,12 @@ log = logging.getLogger("riverui.actions")
 
 RIGHT = "queues.update"
 """The right that it takes to change limits."""
-_CLIENTS = 100
-"""Clients whose limits are looked at."""
 _KEYS = 10
 """Partitions that the page lists."""
-_LOOKED_AT = 1_000
-"""Rows of partitions that are looked at for these: some milliseconds."""
 _MOST_TEXT = 3_000
 """Characters of a posted field that are shown again."""
 _UNITS = (("s", 1), ("min", 60), ("h", 3600), ("day", 86_400))
 """In which rates are told, in seconds: the first in which there is at least one."""
-_SILENT = timedelta(minutes=5)
-"""Since when a client must have told of itself: River UI's figure for producers."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,93 +75,52 @@ class RateLine:
 class QueueLimits:
     """How many jobs of a queue may run at once and how fast they may begin, and how it stands."""
 
-    clients: Sequence[ConcurrencyConfig]
-    """What the clients keep to by their own configuration or by what is set here, each once."""
-    override: ConcurrencyConfig | None
+    holds: ConcurrencyConfig | None
+    """The limits that count; None where there are none."""
+    override: ConcurrencyConfig | None = None
     """What is set in the queue's metadata."""
-    problem: str
-    """Why what is set there cannot be read."""
-    keys: Sequence[LimitRow]
-    rates: Sequence[RateLine]
-    edit_url: str
+    problem: str = ""
+    """Why what is set there cannot be read, or the rest is not known."""
+    disagree: bool = False
+    """Whether clients keep to different limits."""
+    keys: Sequence[LimitRow] = ()
+    more: bool = False
+    """Whether there are more partitions than those."""
+    rates: Sequence[RateLine] = ()
+    edit_url: str = ""
     """The form; empty for who may not use it, and where no client serves the queue."""
-
-    @property
-    def holds(self) -> ConcurrencyConfig | None:
-        """Return the limits that count; None where there are none."""
-        found = self.override or (self.clients[0] if self.clients else None)
-        return found if found is not None and found.limits else None
-
-    @property
-    def disagree(self) -> bool:
-        """Whether clients keep to different limits."""
-        return len(self.clients) > 1
 
 
 async def limits_of(request: Request, queue: QueueRow) -> QueueLimits:
     """Return a queue's limits, as far as there are tables that tell of them."""
     board = dashboard(request)
-    override, problem = None, ""
-    try:
-        override = override_of(queue.metadata)
-    except ConfigError as error:
-        problem = str(error)
-    kept = _Kept()
-    try:
-        kept = await _kept(board.driver, queue.name)
-    except DatabaseError as error:
-        problem = problem or str(error)
     may = access(request).may(RIGHT) and queue.served
+    address = f"{url(request, 'queues.limits')}?{urlencode({'name': queue.name})}" if may else ""
+    try:
+        async with board.driver.reading() as executor:
+            found = await concurrency.read(executor, queue, now=datetime.now(UTC), limit=_KEYS)
+            rates = await _rates(executor, queue.name)
+    except DatabaseError as error:
+        return QueueLimits(holds=None, problem=str(error), edit_url=address)
+    holds = found.effective
     return QueueLimits(
-        clients=_told(kept.clients),
-        override=override,
-        problem=problem,
-        keys=kept.keys,
-        rates=[RateLine.of(row) for row in kept.rates],
-        edit_url=f"{url(request, 'queues.limits')}?{urlencode({'name': queue.name})}"
-        if may
-        else "",
+        holds=holds if holds is not None and holds.limits else None,
+        override=found.override,
+        problem=found.problem,
+        disagree=len(found.configured) > 1,
+        keys=found.partitions,
+        more=found.more,
+        rates=[RateLine.of(row) for row in rates],
+        edit_url=address,
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Kept:
-    """What riverui's own tables tell of a queue."""
-
-    clients: Sequence[LimitedProducer] = ()
-    keys: Sequence[LimitRow] = ()
-    rates: Sequence[RateRow] = ()
-
-
-async def _kept(driver: Driver, name: str) -> _Kept:
-    """Return what the tables tell that are there."""
-    if not {LIMITS, OWN_TABLES, RATES}.issubset(driver.capabilities):
-        return _Kept()
-    async with driver.reading() as executor:
-        tables = await OWN_TABLES.on(executor).own_table_list()
-        found = _Kept()
-        if LIMIT_TABLE.name in tables:
-            part = LIMITS.on(executor)
-            since = datetime.now(UTC) - _SILENT
-            found = _Kept(
-                clients=await part.limited_producer_list(name, updated_after=since, limit=_CLIENTS),
-                keys=await part.limit_list(name, cap=_LOOKED_AT, limit=_KEYS),
-            )
-        if RATE_TABLE.name in tables:
-            found = replace(found, rates=await RATES.on(executor).rate_list(name, limit=_KEYS))
-        return found
-
-
-def _told(clients: Sequence[LimitedProducer]) -> Sequence[ConcurrencyConfig]:
-    """Return what clients keep to, each once; what cannot be read is left out."""
-    told: dict[str, ConcurrencyConfig] = {}
-    for client in clients:
-        try:
-            limits = ConcurrencyConfig.read(read_object(client.concurrency))
-        except ConfigError:
-            continue
-        told.setdefault(limits.as_json(), limits)
-    return tuple(told.values())
+async def _rates(executor: Executor, name: str) -> Sequence[RateRow]:
+    if not {OWN_TABLES, RATES}.issubset(executor.capabilities):
+        return ()
+    if not await RATE_TABLE.exists(executor):
+        return ()
+    return await RATES.on(executor).rate_list(name, limit=_KEYS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -262,23 +214,23 @@ async def update(request: Request) -> Response:
     next_url = url(request, "queues.show", name=name) if name else ""
     if not name:
         raise BadRequest("Choose a queue.")
-    told: str | None = None
-    if posted.get("remove") != "1":
+    limit = board.config.action_timeout
+    if posted.get("remove") == "1":
+        await concurrency.remove_override(board.driver, name, time_limit=limit)
+        title = f"Limits of queue {short_name(name)} removed"
+        detail = "Each client keeps to its own configuration again."
+    else:
         filled = LimitForm.posted(posted)
         try:
-            told = filled.read().as_json()
+            told = filled.read()
         except ConfigError as error:
             page = await _page(request, name, filled=filled, problem=str(error))
             return respond(request, page, status=400)
-    await actions.set_concurrency(board.driver, name, told, time_limit=board.config.action_timeout)
-    log.info("queue %r limited by %r: %s", name, access(request).user, told)
-    title = "Limits of queue {} set" if told else "Limits of queue {} removed"
-    detail = (
-        "They hold instead of what its clients are configured with, at once."
-        if told
-        else "Each client keeps to its own configuration again."
-    )
-    notice = Notice(level="success", title=title.format(short_name(name)), details=(detail,))
+        await concurrency.set_override(board.driver, name, told, time_limit=limit)
+        title = f"Limits of queue {short_name(name)} set"
+        detail = "They hold instead of what its clients are configured with, at once."
+    log.info("%s by %r", title, access(request).user)
+    notice = Notice(level="success", title=title, details=(detail,))
     return done(request, notice, next=next_url, changed="queues")
 
 

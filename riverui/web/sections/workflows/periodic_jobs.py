@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.workflows import PeriodicJobRow
+from riverui.actions import concurrency
+from riverui.domain.workflows import PeriodicJobRow, ProducerRow
 from riverui.errors import BadRequest
 from riverui.storage.interface import DURABLE_PERIODIC, WORKFLOWS, Executor
 from riverui.web.api import requests, serializers
@@ -25,6 +26,8 @@ from riverui.web.sections.workflows.required import GROUP, LIMIT, need
 
 _TABLE = "river_periodic_job"
 """River Pro's table of them."""
+_PRODUCERS = "river_producer"
+"""River Pro's table of clients that fetch from queues."""
 _STALE = timedelta(hours=24)
 """How long after its last update a periodic job is listed, as in River UI."""
 
@@ -59,14 +62,28 @@ async def _own(executor: Executor, limit: int) -> Sequence[PeriodicJobRow]:
 
 
 async def producers(request: Request) -> Response:
-    """Answer the clients that fetch from a queue, and what each of them works."""
+    """Answer the clients that fetch from a queue, and what each of them works: River Pro's, or else
+    our own of limited queues.
+    """
     queue = requests.first(request, "queue_name")
     if not queue:
         raise BadRequest("`queue_name` is missing.")
     async with dashboard(request).driver.reading() as executor:
-        pro = await need(executor, {"river_producer"}, "Producers need River Pro's migrations.")
-        rows = await pro.producer_list(queue)
+        there = await WORKFLOWS.on(executor).pro_tables()
+        if _PRODUCERS not in there and not await concurrency.lacks(executor):
+            rows = await _own_producers(executor, queue)
+        else:
+            pro = await need(executor, {_PRODUCERS}, "Producers need River Pro's migrations.")
+            rows = await pro.producer_list(queue)
     return serializers.reply(Producers(data=[Producer.of(row) for row in rows]))
+
+
+async def _own_producers(executor: Executor, queue: str) -> Sequence[ProducerRow]:
+    """Return riverui's own clients that work a limited queue; none of a queue that is not there."""
+    row = await executor.queue_row_get(queue)
+    if row is None:
+        return ()
+    return await concurrency.producers(executor, row, now=datetime.now(UTC))
 
 
 ENDPOINTS = (

@@ -1,0 +1,50 @@
+"""River Pro's address of producers where the tables are riverui's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from psycopg import AsyncConnection
+
+from tests import factory
+from tests.own_tables import OWN_TABLES
+from tests.pro_tables import PRO_TABLES
+from tests.web.api.test_openapi import validate
+
+Connection = AsyncConnection[dict[str, Any]]
+Get = Callable[..., Awaitable[Any]]
+LIMITS = {"global_limit": 5, "local_limit": 0, "partition": {"by_args": ["a"], "by_kind": False}}
+
+
+@pytest.fixture
+async def own(connection: Connection) -> Connection:
+    """Return a connection to a database where two clients work a limited queue."""
+    await connection.execute(OWN_TABLES)
+    await factory.queue(connection)
+    await connection.execute(
+        "insert into riverui_producer (client_id, queue, max_workers, concurrency, running)"
+        " values ('one', 'default', 10, %s, %s), ('two', 'default', 20, '{}', '{}'),"
+        " ('other', 'mail', 1, '{}', '{}')",
+        [json.dumps(LIMITS), json.dumps({'{"a": 1}': 2, '{"a": 2}': 3})],
+    )
+    return connection
+
+
+async def test_clients_of_a_limited_queue_are_its_producers(get: Get, own: Connection) -> None:
+    assert (await get("features"))["extensions"]["producer_queries"] is True
+    found = await get("pro/producers", queue_name="default")
+    validate("Producers", found)
+    one, two = found["data"]
+    assert (one["client_id"], one["max_workers"], one["running"]) == ("one", 10, 5)
+    assert (one["concurrency"], one["paused_at"]) == (LIMITS, None)
+    assert (two["client_id"], two["running"]) == ("two", 0)
+    assert await get("pro/producers", queue_name="gone") == {"data": []}
+    await get("pro/producers", 400)
+
+
+async def test_where_there_are_both_river_pros_count(get: Get, own: Connection) -> None:
+    await own.execute(PRO_TABLES)
+    assert await get("pro/producers", queue_name="default") == {"data": []}
