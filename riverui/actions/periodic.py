@@ -12,7 +12,6 @@ from riverui.domain.durable_periodic import (
     DurablePeriodicRow,
     PeriodicChange,
 )
-from riverui.domain.schedules import CronSchedule
 from riverui.errors import BadRequest, ConfigError, NotFound, SchemaMissing
 from riverui.storage.interface import DURABLE_PERIODIC, Driver
 from riverui.storage.interface.durable_periodic import PERIODIC_JOB_TABLE
@@ -92,6 +91,9 @@ async def change(
 def _check(schedule: str) -> None:
     if len(schedule) > MOST_SCHEDULE:
         raise BadRequest(f"A schedule may have at most {MOST_SCHEDULE} characters.")
+    # With cronsim, which nothing else needs that serves pages.
+    from riverui.domain.schedules import CronSchedule
+
     try:
         CronSchedule(schedule)
     except ConfigError as error:

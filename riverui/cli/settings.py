@@ -242,7 +242,7 @@ SETTINGS = (
         default_words="encrypted args stay closed",
         help=(
             "File of keys, each 32 bytes in base64 on a line of its own: who has the right"
-            " encrypted.read can open encrypted args."
+            " jobs.decrypt can open encrypted args."
         ),
     ),
     Setting(

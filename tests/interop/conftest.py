@@ -58,12 +58,17 @@ def start_python(database_url: str) -> StartWorker:
 @asynccontextmanager
 async def page_on(driver: Driver) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield a browser's stand-in on riverui's app; posts come from the same origin."""
-    transport = httpx2.ASGITransport(create_app(driver, no_auth=True))
+    app = create_app(driver, no_auth=True)
+    transport = httpx2.ASGITransport(app)
     headers = {"Sec-Fetch-Site": "same-origin"}
-    async with httpx2.AsyncClient(
-        transport=transport, base_url="http://test", headers=headers
-    ) as client:
-        yield client
+    try:
+        async with httpx2.AsyncClient(
+            transport=transport, base_url="http://test", headers=headers
+        ) as client:
+            yield client
+    finally:
+        # What it has begun to read would outlive the test.
+        await app.state.dashboard.close()
 
 
 @pytest.fixture

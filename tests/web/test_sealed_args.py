@@ -104,9 +104,9 @@ async def test_who_may_opens_them_and_the_log_tells(
     caplog.set_level(logging.INFO, "riverui.actions")
     job_id = await job(connection, "running", args=sealed())
     page = await client.get(f"/jobs/{job_id}")
-    assert f'href="/jobs/{job_id}/opened"' in page.text
+    assert f'action="/jobs/{job_id}/opened"' in page.text
     assert "open args" not in caplog.text
-    opened = await client.get(f"/jobs/{job_id}/opened")
+    opened = await client.post(f"/jobs/{job_id}/opened", data={})
     assert opened.status_code == 200
     assert SECRET in opened.text
     assert opened.headers["cache-control"] == "no-store"
@@ -122,7 +122,7 @@ async def test_a_key_that_does_not_fit_is_told(
 ) -> None:
     caplog.set_level(logging.INFO, "riverui.actions")
     job_id = await job(connection, "available", args=sealed(OTHER))
-    page = await client.get(f"/jobs/{job_id}/opened")
+    page = await client.post(f"/jobs/{job_id}/opened", data={})
     assert page.status_code == 200
     assert f"encrypted with the key {ArgsKeys([OTHER]).ids[0]}" in page.text
     assert "in vain" in caplog.text
@@ -133,15 +133,13 @@ async def test_plain_args_and_missing_jobs_are_not_opened(
 ) -> None:
     job_id = await job(connection, "available", args={"a": 1})
     assert "/opened" not in (await client.get(f"/jobs/{job_id}")).text
-    as_it_is = await client.get(f"/jobs/{job_id}/opened")
-    assert (as_it_is.status_code, as_it_is.headers["location"]) == (302, f"/jobs/{job_id}")
+    as_it_is = await client.post(f"/jobs/{job_id}/opened", data={})
+    assert (as_it_is.status_code, as_it_is.headers["location"]) == (303, f"/jobs/{job_id}")
     for missing in (999_999, 10**30):
-        assert (await client.get(f"/jobs/{missing}/opened")).status_code == 404
+        assert (await client.post(f"/jobs/{missing}/opened", data={})).status_code == 404
 
 
-@pytest.mark.parametrize(
-    "rights", [EVERYTHING - {"encrypted.read"}, READ_ONLY - {"encrypted.read"}]
-)
+@pytest.mark.parametrize("rights", [EVERYTHING - {"jobs.decrypt"}, READ_ONLY])
 async def test_without_the_right_they_stay_closed(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:
@@ -149,17 +147,17 @@ async def test_without_the_right_they_stay_closed(
     page = await client.get(f"/jobs/{job_id}")
     assert "sealed: " in page.text
     assert "/opened" not in page.text
-    refused = await client.get(f"/jobs/{job_id}/opened")
+    refused = await client.post(f"/jobs/{job_id}/opened", data={})
     assert refused.status_code == 403
     assert SECRET not in refused.text
 
 
-@pytest.mark.parametrize("rights", [frozenset({"encrypted.read"})])
+@pytest.mark.parametrize("rights", [frozenset({"jobs.decrypt"})])
 async def test_who_may_not_see_jobs_does_not_see_their_args(
     client: httpx2.AsyncClient, connection: Connection
 ) -> None:
     job_id = await job(connection, "available", args=sealed())
-    refused = await client.get(f"/jobs/{job_id}/opened")
+    refused = await client.post(f"/jobs/{job_id}/opened", data={})
     assert refused.status_code == 403
     assert SECRET not in refused.text
 
@@ -169,8 +167,8 @@ async def test_without_a_key_they_stay_closed(driver: Driver, connection: Connec
     job_id = await job(connection, "available", args=sealed())
     async with browser(app) as client:
         assert "/opened" not in (await client.get(f"/jobs/{job_id}")).text
-        closed = await client.get(f"/jobs/{job_id}/opened")
-    assert (closed.status_code, closed.headers["location"]) == (302, f"/jobs/{job_id}")
+        closed = await client.post(f"/jobs/{job_id}/opened", data={})
+    assert (closed.status_code, closed.headers["location"]) == (303, f"/jobs/{job_id}")
     await app.state.dashboard.close()
 
 

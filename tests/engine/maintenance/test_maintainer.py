@@ -20,6 +20,7 @@ from riverui.engine.lead.elector import LeaderTerm
 from riverui.engine.lead.maintenance.queue_maintainer import QueueMaintainer, queue_maintainer
 from riverui.engine.lead.maintenance.service import ServiceContext, Timing
 from riverui.engine.lead.periodic import PeriodicInterval, PeriodicJob
+from riverui.engine.pilot import Pilot
 from riverui.engine.work.worker import Job, Workers
 from riverui.storage.interface import Driver
 from tests.engine.ticking import Ticking, eventually
@@ -56,7 +57,8 @@ def new(driver: Driver, clock: Ticking) -> NewMaintainer:
             client.periodic_jobs,
             client,
             hooks=client.extensions.periodic_jobs_start,
-            pilot=client.pilot,
+            # Its features have services of their own.
+            pilot=Pilot(),
         )
 
     return make

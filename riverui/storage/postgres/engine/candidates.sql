@@ -4,7 +4,7 @@
 -- In the fetching index's order, which nothing sorts: rows are looked at one after the other until there are enough.
 select w.id, w.kind, w.keys
 from (
-  select v.*, /* place: */ 1 /* :place */ as place
+  select v.id, v.kind, v.priority, v.scheduled_at, v.keys, /* place: */ 1 /* :place */ as place
   from (
     select j.id, j.kind, j.priority, j.scheduled_at, array[/* keys: */ ''::text /* :keys */]::text[] as keys
     from /* schema */river_job j

@@ -31,7 +31,7 @@ level as materialized (
   cross join lateral (select clock_timestamp() as now where h.key is not null) c
 ),
 given as materialized (
-  select l.*,
+  select l.key, l.pace, l.now, l.tokens, l.unit, l.seconds_ago, l.found,
     case
       when l.tokens <= l.found + 1e-6 or l.tokens = l.unit and :burst::float8 <= l.found + 1e-6 then l.tokens
       else greatest(0, l.unit * floor((l.found + 1e-6) / l.unit))

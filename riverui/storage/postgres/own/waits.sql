@@ -40,12 +40,14 @@ select i.id, i.attempt, i.key, i.created_at, i.payload, i.source from inserted i
 -- One key after the other, each in the order of its index.
 select u.attempt, u.created_at, u.id, u.key, u.payload::text as payload, u.source::text as source
 from (
-  select p.*, sum(p.bytes) over (order by p.id /* desc */) - p.bytes as before
+  select p.attempt, p.created_at, p.id, p.key, p.payload, p.source, p.bytes,
+    sum(p.bytes) over (order by p.id /* desc */) - p.bytes as before
   from (
     select s.attempt, s.created_at, s.id, s.key, s.payload, s.source, s.bytes
     from unnest(:keys::text::text[]) as k (key)
     cross join lateral (
-      select s.* from /* schema */riverui_workflow_signal s
+      select s.attempt, s.created_at, s.id, s.key, s.payload, s.source, s.bytes
+      from /* schema */riverui_workflow_signal s
       where s.workflow_id = :id::text and s.attempt = :attempt::bigint and s.key = k.key
         and (:cursor_id::bigint = 0 or /* beyond: */ s.id > :cursor_id::bigint /* :beyond */)
       order by s.id /* desc */

@@ -33,7 +33,7 @@ async def index(request: Request) -> Response:
     """
     only(request)
     job_id = show.path_id(request)
-    closed = RedirectResponse(url(request, "jobs.show", id=job_id), status_code=302)
+    closed = RedirectResponse(url(request, "jobs.show", id=job_id), status_code=303)
     keys = dashboard(request).config.encryption_keys
     if keys is None:
         return closed
@@ -66,6 +66,6 @@ async def index(request: Request) -> Response:
 
 
 ROUTES = (
-    GuardedRoute("GET", "/jobs/{id:river_bigint}/opened", "jobs.opened", show.DECRYPT, index),
+    GuardedRoute("POST", "/jobs/{id:river_bigint}/opened", "jobs.opened", show.DECRYPT, index),
 )
 """The page."""

@@ -51,7 +51,7 @@ from riverui.web.view.timeline import JobAttempt, Step
 
 _RAW_FIELDS = ("args", "errors", "job", "metadata", "output")
 """What can be had as text; `job` is the whole row."""
-DECRYPT = "encrypted.read"
+DECRYPT = "jobs.decrypt"
 """The right to open encrypted args."""
 _ATTEMPT = re.compile(r"-?[0-9]{1,18}")
 """The number of an attempt; rows that others wrote may hold any bigint."""
