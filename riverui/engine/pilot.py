@@ -279,16 +279,6 @@ class Pilot:
         return _composed(self.features, Feature.get_available, innermost)
 
     @property
-    def inserts(self) -> bool:
-        """Whether a feature takes part in inserting jobs."""
-        return self.insert_many is not plain_insert_many
-
-    @property
-    def fetches(self) -> bool:
-        """Whether a feature takes part in fetching jobs."""
-        return self.get_available is not plain_get_available
-
-    @property
     def ends(self) -> bool:
         """Whether a feature takes part in writing how attempts ended."""
         return self.set_state_if_running_many is not plain_set_state_if_running_many

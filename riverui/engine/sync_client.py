@@ -15,7 +15,7 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 from riverui.domain.jobs import JobRow
 from riverui.domain.ulid import ulid
@@ -153,33 +153,16 @@ class SyncClient:
         return _run(self._inserts.workflow_from_existing(found, ignored)).bound(self)
 
     def workflow_signal(
-        self,
-        id: str,
-        key: str,
-        payload: Any = None,
-        *,
-        attempt: int | None = None,
-        idempotency_key: str | None = None,
-        source: Any = None,
+        self, id: str, key: str, payload: Any = None, **opts: Unpack[SignalOpts]
     ) -> Signal:
         """Tell a workflow something; see the asyncio client's `workflow_signal`."""
-        given = SignalOpts(attempt=attempt, idempotency_key=idempotency_key, source=source)
-        return _run(self._inserts.workflow_signal(id, key, payload, **given))
+        return _run(self._inserts.workflow_signal(id, key, payload, **opts))
 
     def workflow_signal_tx(
-        self,
-        tx: object,
-        id: str,
-        key: str,
-        payload: Any = None,
-        *,
-        attempt: int | None = None,
-        idempotency_key: str | None = None,
-        source: Any = None,
+        self, tx: object, id: str, key: str, payload: Any = None, **opts: Unpack[SignalOpts]
     ) -> Signal:
         """Tell a workflow something when the transaction commits; see insert_tx."""
-        given = SignalOpts(attempt=attempt, idempotency_key=idempotency_key, source=source)
-        return _run(self._inserts.workflow_signal_tx(tx, id, key, payload, **given))
+        return _run(self._inserts.workflow_signal_tx(tx, id, key, payload, **opts))
 
     def job_complete_tx(self, tx: object, job: Job[Any]) -> None:
         """Complete the job that a synchronous worker is at, inside its transaction: see

@@ -48,6 +48,7 @@ from riverui.storage.interface.engine_params import (
 )
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from tests import factory
+from tests.contract.seeds import job
 from tests.engine.conftest import Playground, Task
 from tests.web.stand_ins import browser
 
@@ -660,8 +661,8 @@ def test_without_features_an_operation_is_the_plain_call() -> None:
     assert pilot.set_state_if_running_many is plain_set_state_if_running_many
     assert not any(
         [
-            pilot.inserts,
-            pilot.fetches,
+            pilot.wants_insert([job()]),
+            pilot.wants_fetch("default"),
             pilot.ends,
             pilot.deletes,
             pilot.cleans,

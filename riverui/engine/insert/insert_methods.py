@@ -258,24 +258,30 @@ class InsertMethods:
         alone = plain and self._fits(batch, plain) and not (batch.fast and batch.notify)
         opened = self.driver.autocommit if alone else self.driver.transaction
         async with opened(timeout=_timeout_for(batch.jobs)) as executor:
-            inserted = await self._sending(executor)(batch, queues)
+            inserted = await self._insert_through(executor, batch, plain)
         self._wake_all(queues, notified=batch.notify)
         return inserted
 
     def _sending(self, executor: Executor) -> Send:
-        """Return a `send` that inserts through an executor, in as many steps as it takes."""
+        """Return a `send` that inserts through an executor."""
 
         async def send(batch: InsertBatch, queues: Sequence[str]) -> Sequence[InsertResult]:
             plain = not self.pilot.wants_insert(batch.jobs)
-            insert = plain_insert_many if plain else self.pilot.insert_many
-            if self._fits(batch, plain):
-                return await insert(executor, batch)
-            inserted: list[InsertResult] = []
-            for part in batch.parts(self._limits.insert_rows):
-                inserted += await insert(executor, part)
-            return inserted
+            return await self._insert_through(executor, batch, plain)
 
         return send
+
+    async def _insert_through(
+        self, executor: Executor, batch: InsertBatch, plain: bool
+    ) -> Sequence[InsertResult]:
+        """Insert a batch in as many steps as it takes; `plain` is without features."""
+        insert = plain_insert_many if plain else self.pilot.insert_many
+        if self._fits(batch, plain):
+            return await insert(executor, batch)
+        inserted: list[InsertResult] = []
+        for part in batch.parts(self._limits.insert_rows):
+            inserted += await insert(executor, part)
+        return inserted
 
     def _fits(self, batch: InsertBatch, plain: bool) -> bool:
         """Return whether a batch is inserted in one step: a COPY is, unless a feature is to see

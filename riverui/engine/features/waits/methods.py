@@ -41,8 +41,8 @@ class SignalList:
     """For `after`; None after the last."""
 
 
-class SignalOpts(TypedDict):
-    """What a signal may have besides."""
+class SignalOpts(TypedDict, total=False):
+    """What a signal may have besides; see `workflow_signal`."""
 
     attempt: int | None
     idempotency_key: str | None

@@ -171,8 +171,9 @@ gone as (
       when 'completed' then :completed_before::timestamptz
       when 'discarded' then :discarded_before::timestamptz
     end
-  returning j.id
+  returning /* returned: */ j.id /* :returned */
 )
+/* moved */
 select count(*) as deleted from gone
 /* :deleted */;
 
