@@ -171,10 +171,11 @@ gone as (
       when 'completed' then :completed_before::timestamptz
       when 'discarded' then :discarded_before::timestamptz
     end
-  returning /* returned: */ j.id /* :returned */
+  /* kept: */
+  returning j.id
 )
-/* moved */
 select count(*) as deleted from gone
+/* :kept */
 /* :deleted */;
 
 -- part: job_first_old (job_delete_before.deleted)

@@ -34,7 +34,7 @@ from riverui.storage.sql import Fragment
 _FIELDS = frozenset({"args", "errors", "job", "metadata", "output"})
 """Texts of a dead letter that can be had whole."""
 _LIST_COLUMNS = Fragment("dead_job_list_columns")
-_MOVING = {"returned": Fragment("dead_job_whole"), "moved": Fragment("dead_job_moved")}
+_MOVED = Fragment("dead_job_moved")
 _TABLE = Fragment("dead_job_table")
 
 
@@ -43,7 +43,7 @@ class DeadJobs(JobStatements, JobTexts):
 
     async def dead_job_move_before(self, params: JobDeleteBeforeParams) -> int:
         """Remove finished jobs and keep the discarded ones as dead letters; return how many."""
-        block = old_jobs(params, **_MOVING)
+        block = old_jobs(params, kept=_MOVED)
         return int((await self._rows("job_delete_before", block.values, **block.slots)).value())
 
     async def dead_job_list(self, params: DeadJobListParams) -> DeadJobPage:

@@ -1,12 +1,12 @@
 -- Dead letters: how discarded jobs become them, and come back.
 
--- part: dead_job_whole (job_delete_before.returned)
-j.id, j.unique_key, j.unique_states, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at, j.attempt,
-    j.max_attempts, j.priority, j.kind, j.queue, j.state, j.args, j.attempted_by, j.errors, j.metadata, j.tags;
-
--- part: dead_job_moved (job_delete_before.moved)
--- For who keeps discarded jobs.
-, moved as (
+-- part: dead_job_moved (job_delete_before.kept)
+-- Ends job_delete_before for who keeps discarded jobs.
+returning j.id, j.unique_key, j.unique_states, j.attempted_at, j.created_at, j.finalized_at, j.scheduled_at,
+    j.attempt, j.max_attempts, j.priority, j.kind, j.queue, j.state, j.args, j.attempted_by, j.errors, j.metadata,
+    j.tags
+),
+moved as (
   insert into /* schema */riverui_dead_job (
     id, unique_key, unique_states, attempted_at, created_at, finalized_at, scheduled_at, attempt, max_attempts,
     priority, kind, queue, state, last_error, args, attempted_by, errors, metadata, tags
@@ -17,7 +17,8 @@ j.id, j.unique_key, j.unique_states, j.attempted_at, j.created_at, j.finalized_a
   from gone g
   cross join lateral (select g.errors[array_upper(g.errors, 1)] as error) l
   where g.state = 'discarded'
-);
+)
+select count(*) as deleted from gone;
 
 -- name: dead_job_list
 -- What a text is searched for in is looked at up to a number of rows. Where that ends the search, the last row looked
