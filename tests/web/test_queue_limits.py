@@ -127,6 +127,33 @@ async def test_slots_and_rates_are_told_as_far_as_there_are_tables(
     assert "1.5/s 10 of 10" in told
 
 
+@pytest.mark.parametrize(
+    ("limit", "per", "pace", "told"),
+    [
+        (90, "1 minute", 1e-229, "0/s 1.5/s"),
+        (2_000_000, "1 second", 1_234_567.891, "1,234,567.89/s 2,000,000/s"),
+        (3, "1 hour", 1 / 3600, "1/h 3/h"),
+        (1, "30 days", 0, "0/day 0.03/day"),
+    ],
+)
+async def test_rates_are_told_in_words_for_people(
+    client: httpx2.AsyncClient,
+    connection: AsyncConnection[Any],
+    limit: float,
+    per: str,
+    pace: float,
+    told: str,
+) -> None:
+    await connection.execute(OWN_TABLES)
+    await queue(connection, "hooks")
+    await connection.execute(
+        "insert into riverui_rate (queue, key, full_at, limited_to, per, burst, pace, spent_at)"
+        " values ('hooks', '', now(), %s, %s::interval, 10, %s, now() + interval '1 min')",
+        [limit, per, pace],
+    )
+    assert f"all jobs {told}" in card(await get(client, "/queues/hooks"))
+
+
 @pytest.mark.parametrize("found", ["5", "[]", '{"global_limit": "x"}', '{"partition": 3}'])
 async def test_what_cannot_be_read_is_told_and_can_be_removed(
     client: httpx2.AsyncClient, connection: AsyncConnection[Any], found: str

@@ -14,13 +14,14 @@ import pytest
 from psycopg import AsyncConnection
 from starlette.applications import Starlette
 
-from riverui import Client, ClientConfig
+from riverui import Client, ClientConfig, create_app
 from riverui.domain.waits import AnyTerm, SignalTerm, Term, TimerTerm, Wait
 from riverui.engine.args.job_args import JsonArgs
 from riverui.engine.features.waits.service import WaitEvaluator
 from riverui.engine.lead.maintenance.service import ServiceContext
 from riverui.storage.interface import Driver
 from tests import factory
+from tests.drivers import connect
 from tests.own_tables import OWN_TABLES
 from tests.web.html import Element, parse
 from tests.web.stand_ins import browser
@@ -413,3 +414,13 @@ async def test_what_a_task_waits_for_of_its_own(
     await own.execute("update riverui_workflow_task set wait = '[]'")
     task = (await shown(pages, "/workflows/w1?task=ship")).one(id="wf-task")
     assert "It is not the wait of a task" in task.text
+
+
+async def test_without_a_database_nobody_is_told_that_a_table_is_missing() -> None:
+    nowhere = connect("postgres://nobody@127.0.0.1:1/none")
+    async with browser(create_app(nowhere, no_auth=True)) as client:
+        for path in ("/workflows", "/workflows/w1"):
+            answer = await client.get(path)
+            assert answer.status_code == 503
+            assert "The database cannot be reached" in answer.text
+    await nowhere.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from riverui.errors import DatabaseError
@@ -43,11 +43,13 @@ class OwnTableWatch:
         """Whether it was there when the database was last asked."""
         return self._there
 
-    async def there(self) -> bool:
-        """Return whether it is there, as far as the database has told."""
+    async def there(self, *, surely: bool = False) -> bool:
+        """Return whether it is there, as far as the database has told; `surely` raises what keeps
+        it from telling (DatabaseError).
+        """
         if self._possible and self._clock() - self._asked >= self._seconds:
             # Without a database nobody learns anything new.
-            with suppress(DatabaseError):
+            with nullcontext() if surely else suppress(DatabaseError):
                 async with self._driver.reading() as executor:
                     self._there = await self._table.exists(executor)
                 self._asked = self._clock()

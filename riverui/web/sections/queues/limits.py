@@ -64,8 +64,8 @@ class RateLine:
         )
         return cls(
             key=row.key,
-            pace=f"{row.pace * seconds:,.3g}/{unit}",
-            limit=f"{limit * seconds:,.6g}/{unit}",
+            pace=f"{_decimal(row.pace * seconds)}/{unit}",
+            limit=f"{_decimal(limit * seconds)}/{unit}",
             tokens=max(0, floor(row.tokens)),
             burst=floor(row.burst),
         )
@@ -257,6 +257,12 @@ async def _page(
         allowed=access(request).may(RIGHT),
         back_url=url(request, "queues.show", name=queue.name),
     )
+
+
+def _decimal(number: float) -> str:
+    """Return a number in two decimals at most, never as a power of ten."""
+    text = f"{number:,.2f}"
+    return text.rstrip("0").rstrip(".")
 
 
 def _number(label: str, text: str) -> int:
