@@ -135,6 +135,8 @@ async def test_plain_args_and_missing_jobs_are_not_opened(
     assert "/opened" not in (await client.get(f"/jobs/{job_id}")).text
     as_it_is = await client.post(f"/jobs/{job_id}/opened", data={})
     assert (as_it_is.status_code, as_it_is.headers["location"]) == (303, f"/jobs/{job_id}")
+    looked_at = await client.get(f"/jobs/{job_id}/opened")
+    assert (looked_at.status_code, looked_at.headers["location"]) == (302, f"/jobs/{job_id}")
     for missing in (999_999, 10**30):
         assert (await client.post(f"/jobs/{missing}/opened", data={})).status_code == 404
 

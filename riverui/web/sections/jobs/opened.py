@@ -65,7 +65,13 @@ async def index(request: Request) -> Response:
     return await show.answer(request, job, opened=OpenedArgs(args=found, problem=problem))
 
 
+async def closed(request: Request) -> Response:
+    """Lead to the page as it is: an address that is only looked at opens nothing."""
+    return RedirectResponse(url(request, "jobs.show", id=show.path_id(request)), status_code=302)
+
+
 ROUTES = (
+    GuardedRoute("GET", "/jobs/{id:river_bigint}/opened", "jobs.closed", "jobs.read", closed),
     GuardedRoute("POST", "/jobs/{id:river_bigint}/opened", "jobs.opened", show.DECRYPT, index),
 )
-"""The page."""
+"""The page, and where its address leads otherwise."""
