@@ -53,7 +53,7 @@ async def charts(site: Site, database_url: str) -> AsyncIterator[str]:
     await factory.job(site.connection, "completed", finalized_at=NOW - timedelta(minutes=1))
     async with dashboard(database_url, config=DashboardConfig()) as app:
         await app.state.dashboard.close()
-        app.state.dashboard.figures = MadeFigures(make=made)
+        MadeFigures(make=made).put_into(app.state.dashboard)
         async with serving(app) as url:
             yield url
 

@@ -27,8 +27,11 @@ def dashboard_limits() -> DashboardLimits:
 async def app(driver: Driver, dashboard_limits: DashboardLimits) -> AsyncIterator[Starlette]:
     """Yield the dashboard, open to everybody."""
     app = build_app(driver, SignIn(no_auth=True), limits=dashboard_limits)
+    # A test may put others in their place, and what had them before goes on with these.
+    figures = app.state.dashboard.figures
     yield app
     await app.state.dashboard.close()
+    await figures.close()
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from riverui.domain.figures import FigureColumn, Figures, Tally, Window
 from riverui.domain.forecast import QueueMinute
 from riverui.domain.sketch import Sketch
+from riverui.web.http.context import Dashboard
+from riverui.web.live.figure_reader import FigureReader
 
 
 def tally(
@@ -72,6 +74,12 @@ class MadeFigures:
     make: Callable[[Window, str, str], Figures]
     queues: Mapping[str, Sequence[QueueMinute | None]] = field(default_factory=dict)
     asked: list[Sequence[str]] = field(default_factory=list)
+    instead_of: FigureReader | None = None
+    """What was there before: parts of a dashboard that had it earlier go on with it."""
+
+    def put_into(self, dashboard: Dashboard) -> None:
+        """Take the place of a dashboard's own reader."""
+        self.instead_of, dashboard.figures = dashboard.figures, self
 
     async def read(self, window: Window, *, queue: str = "", kind: str = "") -> Figures:
         """Return them."""
@@ -83,4 +91,6 @@ class MadeFigures:
         return self.queues
 
     async def close(self) -> None:
-        """Do nothing."""
+        """Stop what the reader of before has begun."""
+        if self.instead_of is not None:
+            await self.instead_of.close()

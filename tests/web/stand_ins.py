@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -20,6 +20,7 @@ from riverui.storage.interface import (
     Transaction,
 )
 from riverui.storage.interface.figures import FigureClock
+from riverui.web.http.context import Dashboard
 
 
 class DeadDriver:
@@ -80,7 +81,7 @@ class SlowDriver:
 
     def __init__(self, driver: Driver, *slow: str) -> None:
         self._driver = driver
-        self._slow = slow
+        self.slow = slow
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._driver, name)
@@ -88,7 +89,7 @@ class SlowDriver:
     @asynccontextmanager
     async def reading(self, **given: Any) -> AsyncIterator[Any]:
         async with self._driver.reading(**given) as executor:
-            for name in self._slow:
+            for name in self.slow:
                 setattr(executor, name, self._stop)
             yield executor
 
@@ -119,10 +120,22 @@ class _Browser(httpx2.AsyncClient):
 
     async def __aexit__(self, *error: Any) -> None:
         await super().__aexit__(*error)
-        dashboard = getattr(getattr(self._app, "state", None), "dashboard", None)
-        if dashboard is not None:
+        for dashboard in dashboards_in(self._app):
             await dashboard.error_groups.close()
             await dashboard.figures.close()
+
+
+def dashboards_in(app: object) -> Iterator[Dashboard]:
+    """Yield the dashboard that an app is, or those that are mounted in it or wrapped by it."""
+    dashboard = getattr(getattr(app, "state", None), "dashboard", None)
+    if isinstance(dashboard, Dashboard):
+        yield dashboard
+        return
+    for inner in (getattr(app, "app", None), getattr(app, "_app", None)):
+        if inner is not None:
+            yield from dashboards_in(inner)
+    for route in getattr(app, "routes", ()):
+        yield from dashboards_in(getattr(route, "app", None))
 
 
 class Later:

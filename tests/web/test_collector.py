@@ -29,7 +29,7 @@ from riverui.web.live.figure_readings import CollectorLimits
 from tests.contract.bare import BareDriver
 from tests.factory import attempt_error, job
 from tests.scale import scaled
-from tests.web.stand_ins import DeadDriver, Later
+from tests.web.stand_ins import DeadDriver, Later, SlowDriver
 
 HOUR, SIX_HOURS, DAY = WINDOWS["1h"], WINDOWS["6h"], WINDOWS["24h"]
 
@@ -334,6 +334,26 @@ async def test_rows_that_come_late_are_found_when_the_time_has_settled(
     await ended(connection, at, kind="late")
     await read_all(collector)
     assert collector.known(HOUR, kind="late").total.completed == 1
+
+
+@pytest.mark.parametrize("slow", ["job_ended_tally_list", "job_inserted_tally_list"])
+async def test_what_a_reading_that_was_cut_short_had_not_read_is_read_by_the_next(
+    slow: str, driver: Driver, connection: AsyncConnection[DictRow]
+) -> None:
+    await some_jobs(connection)
+    halting = SlowDriver(driver, slow)
+    collector = _collector(halting, Clock())
+    await read_all(collector)
+    assert not collector.known(HOUR).complete
+    halting.slow = ()
+    await read_all(collector)
+    figures = collector.known(HOUR)
+    # Ends are sampled for a while after that, but no column is left out.
+    assert figures.complete
+    came = await connection.execute(
+        "select count(*) as n from river_job where created_at >= %s", [figures.columns[0].at]
+    )
+    assert [row["n"] for row in await came.fetchall()] == [figures.total.inserted]
 
 
 async def test_ends_of_the_last_moment_are_found_by_the_next_tick(

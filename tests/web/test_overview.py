@@ -47,7 +47,8 @@ def busy(window: Window, queue: str, kind: str) -> Figures:
 @pytest.fixture
 def made(app: Starlette) -> MadeFigures:
     """Give the dashboard figures made by hand; return their reader."""
-    app.state.dashboard.figures = found = MadeFigures(make=busy)
+    found = MadeFigures(make=busy)
+    found.put_into(app.state.dashboard)
     return found
 
 
@@ -310,7 +311,7 @@ async def test_who_may_see_figures_alone_gets_no_link_to_jobs(
     await factory.queue(connection, "mail", paused_at=datetime.now(UTC))
     viewer = Access(user="ada", rights=frozenset({"figures.read"}))
     app = create_app(driver, authenticate=lambda connection: viewer)
-    app.state.dashboard.figures = MadeFigures(make=busy)
+    MadeFigures(make=busy).put_into(app.state.dashboard)
     async with browser(app) as client:
         page = await home(client)
         main = page.one("main")
@@ -326,7 +327,7 @@ async def test_who_may_see_figures_alone_gets_no_link_to_jobs(
 
 async def test_a_database_that_does_not_answer_takes_the_queues_alone() -> None:
     app = create_app(DeadDriver(), no_auth=True)
-    app.state.dashboard.figures = MadeFigures(make=busy)
+    MadeFigures(make=busy).put_into(app.state.dashboard)
     async with browser(app) as client:
         page = await home(client)
         assert "cannot be reached" in page.one(class_="banner").text
@@ -336,7 +337,7 @@ async def test_a_database_that_does_not_answer_takes_the_queues_alone() -> None:
 
 async def test_so_do_queues_that_take_too_long(driver: Driver) -> None:
     app = create_app(SlowDriver(driver, "queue_list"), no_auth=True)
-    app.state.dashboard.figures = MadeFigures(make=busy)
+    MadeFigures(make=busy).put_into(app.state.dashboard)
     async with browser(app) as client:
         page = await home(client)
         assert page.one(class_="banner").text
@@ -512,7 +513,7 @@ async def test_spikes_are_told_among_what_happened(
     def failing(window: Window, queue: str, kind: str) -> Figures:
         return figures(window, lambda n: tally(50, failed={30: 60, 31: 80}.get(n, 5), inserted=50))
 
-    app.state.dashboard.figures = MadeFigures(make=failing)
+    MadeFigures(make=failing).put_into(app.state.dashboard)
     page = await home(client)
     told = page.one("ul", **{"class": "brief happenings"})
     assert "up to 80 attempts failed in a minute, usually 5" in told.text

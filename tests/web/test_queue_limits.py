@@ -11,8 +11,8 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui import create_app
+from riverui.storage.interface import Driver
 from riverui.web.auth.rights import Access
-from riverui.web.config import DashboardConfig
 from tests.factory import queue
 from tests.own_tables import OWN_TABLES
 from tests.web.html import Element, parse
@@ -165,11 +165,11 @@ async def test_what_cannot_be_read_is_told_and_can_be_removed(
 
 
 async def test_only_who_may_change_limits_is_offered_to(
-    database_url: str, connection: AsyncConnection[Any]
+    driver: Driver, connection: AsyncConnection[Any]
 ) -> None:
     await queue(connection, "hooks", metadata={"concurrency": LIMITS})
     reader = Access(user="reader", rights=frozenset({"queues.read", "jobs.read"}))
-    app = create_app(database_url, authenticate=lambda _: reader, config=DashboardConfig())
+    app = create_app(driver, authenticate=lambda _: reader)
     async with browser(app) as client:
         page = await get(client, "/queues/hooks")
         assert "10 at once in all clients" in card(page)

@@ -114,7 +114,7 @@ class FigureReadings:
         self._started = 0.0
         """The database's clock when it was first read."""
         self._read_tick = 0.0
-        """The database's clock at the last tick; 0 before the first."""
+        """The database's clock when the newest ends were last read; 0 before the first time."""
         self._ids: list[int] = []
         """The newest ids at the last two ticks."""
         self._gaps: list[tuple[int, int]] = []
@@ -137,7 +137,7 @@ class FigureReadings:
         buckets, before = self.buckets, self._read_tick
         buckets.enter(now, back=self._limits.settle_seconds)
         self._started = self._started or now
-        self.read_clock, self._read_tick = self._clock(), now
+        self.read_clock = self._clock()
         if now < before - self._limits.settle_seconds:
             before, self._ids, self._gaps = 0.0, [], []
             self._known_rows_since = self._attempts_filled = False
@@ -146,6 +146,7 @@ class FigureReadings:
             self._long_attempts.reset()
         await self._read_clients(now)
         await self._read_ends(executor, now, before)
+        self._read_tick = now
         await self._read_inserted(executor, now, clock.last_id)
         await self._read_unfinished(executor, now)
         await self._read_waiting(executor, now)
@@ -348,9 +349,10 @@ class FigureReadings:
         """
         if not self._gaps:
             return False
-        after, upto = self._gaps.pop()
+        after, upto = self._gaps[-1]
         since = _at(self.buckets.first_minute(now))
         page = await executor.job_inserted_tally_list(after=after, upto=upto, since=since)
+        self._gaps.pop()
         self.buckets.insert(page.tallies)
         if page.tallies and page.first_id - 1 > after:
             self._gaps.append((after, page.first_id - 1))
