@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -132,3 +133,37 @@ def test_links_between_documents_lead_somewhere(page: Path) -> None:
     ):
         link = target[0] or target[1]
         assert "://" in link or (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def _test_names(file: Path) -> set[str]:
+    """Return the names of the tests in a file, those of a class behind its name."""
+    names: set[str] = set()
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        inner = node.body if isinstance(node, ast.ClassDef) else [node]
+        prefix = f"{node.name}::" if isinstance(node, ast.ClassDef) else ""
+        names |= {
+            f"{prefix}{each.name}"
+            for each in inner
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+    return names
+
+
+def test_the_tests_that_prove_the_behaviour_of_pro_exist() -> None:
+    told = text("docs/pro-behaviour.md")
+    named = re.findall(r"`(tests/[^`:]+\.py)::([^`]+)`", told)
+    assert len(named) > 5
+    files = {path: _test_names(ROOT / path) for path, _ in named if (ROOT / path).exists()}
+    missing = [f"{path}::{name}" for path, name in named if name not in files.get(path, ())]
+    assert missing == []
+
+
+def test_each_behaviour_of_pro_names_its_test() -> None:
+    lines = text("docs/pro-behaviour.md").splitlines()
+    rows = [
+        line
+        for line in lines
+        if line.startswith("|") and not line.startswith(("|---", "| behaviour |"))
+    ]
+    assert rows
+    assert [row for row in rows if "::test_" not in row.rsplit(" | ", 1)[-1]] == []
