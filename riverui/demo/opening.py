@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from riverui.demo.customers import Customers, periodic_jobs
+from riverui.demo.fulfilment import Orders, fulfilment_client, leading
 from riverui.demo.incidents.incident import Incident
 from riverui.demo.shop import LANGUAGE, QUEUES, client_ids
 from riverui.demo.workers import shop_workers
@@ -53,14 +54,20 @@ async def working(driver: Driver, incident: Incident | None = None) -> AsyncIter
         ]
         if incident is not None and clients and not incident.loses:
             await give_back(driver)
+        ordering: list[Customers | Orders] = [_customers(driver, clients, rng, incident)]
+        if incident is None:
+            fulfilment = fulfilment_client(driver, rng)
+            clients.append(fulfilment)
+            ordering.append(Orders(fulfilment, rng))
         for client in clients:
             await client.start()
-        ordering = asyncio.create_task(_customers(driver, clients, rng, incident).run())
+        tasks = [asyncio.create_task(each.run()) for each in ordering]
         try:
             yield clients
         finally:
-            ordering.cancel()
-            await asyncio.wait([ordering])
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             await asyncio.gather(*(client.stop_and_cancel() for client in clients))
 
 
@@ -104,7 +111,6 @@ def _client(
         id=client_ids(language, now)[0],
         job_timeout=timedelta(minutes=2),
         leader_election_disabled=not leads,
-        periodic_jobs=periodic_jobs(rng) if incident is None else (),
         queues={
             queue.name: QueueConfig(max_workers=queue.workers)
             for queue in QUEUES
@@ -113,5 +119,6 @@ def _client(
         # An incident lasts: who was killed is found by the report, not by the rescuer.
         rescue_stuck_jobs_after=_RESCUED_AFTER if incident is None else None,
         workers=shop_workers(incident.troubles if incident else None),
+        **(leading(*periodic_jobs(rng)) if incident is None else {}),
     )
     return Client(driver, config)

@@ -33,6 +33,7 @@ from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.work.worker import Workers
 from riverui.storage.interface import Driver
 from tests import factory
+from tests.own_tables import OWN_TABLES
 
 Connection = AsyncConnection[DictRow]
 ARGS: dict[str, Any] = {
@@ -198,11 +199,12 @@ async def test_an_import_goes_on_behind_its_last_batch(
 
 
 async def test_the_shop_is_open(driver: Driver, connection: Connection) -> None:
-    """Two clients, one of which leads; customers; periodic jobs; and nothing is left when it
+    """Three clients, one of which leads; customers; periodic jobs; and nothing is left when it
     closes.
     """
+    await connection.execute(OWN_TABLES)
     async with working(driver) as clients:
-        assert len({client.id for client in clients}) == 2
+        assert len({client.id for client in clients}) == 3
         await until(lambda: one(connection, "select true from river_job having count(*) > 45"))
         await until(
             lambda: one(connection, "select true from river_job where state = 'completed' limit 1")

@@ -1,0 +1,327 @@
+"""The demo shop's department that uses what riverui adds to River: orders that are workflows, books
+scanned page by page, accounts changed one after the other, limits, rates, batches and sealed args.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, ClassVar
+
+from riverui.domain.concurrency import ConcurrencyConfig
+from riverui.domain.partitions import PartitionConfig
+from riverui.domain.rate_limits import RateLimit
+from riverui.domain.schedules import CronSchedule
+from riverui.domain.waits import SignalTerm, TimerTerm, Wait
+from riverui.engine.client import Client
+from riverui.engine.config import ClientConfig, QueueConfig
+from riverui.engine.features.encryption import Encryption
+from riverui.engine.features.retention import QueueRetention
+from riverui.engine.insert.insert_opts import InsertOpts, SequenceOpts
+from riverui.engine.lead.dead_letter_config import DeadLetterConfig
+from riverui.engine.lead.durable_periodic_config import DurablePeriodicJobsConfig
+from riverui.engine.lead.periodic import PeriodicJob
+from riverui.engine.lead.retention import Retention
+from riverui.engine.work.context import record_output
+from riverui.engine.work.worker import Job, Workers
+from riverui.errors import DatabaseError
+from riverui.storage.interface import Driver
+
+log = logging.getLogger("shop.fulfilment")
+
+_KEY = b"a key of 32 bytes, for the demo!"
+"""Seals the args of payouts. A real one is a secret."""
+_PAGES = 4_000
+"""Pages of a book: a workflow as wide as they get."""
+_BOOK_EVERY = timedelta(minutes=20)
+_ORDER_EVERY = timedelta(seconds=15)
+_APPROVED_AFTER = timedelta(seconds=40)
+"""How long a person takes to approve an order; some are never looked at."""
+_TENANTS = ("acme", "globex", "initech", "umbrella", "hooli")
+_TICK = 1.0
+"""Seconds between two looks for what is due."""
+_DECLINED = 0.06
+"""Share of orders whose payment fails for good."""
+_REFUSED = 1 / 60
+"""Share of questions that the vendor refuses: one a minute."""
+_REFUSED_FOR = timedelta(minutes=2)
+"""How long those stay among the jobs before they become dead letters: soon enough to be seen."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """A step of an order."""
+
+    kind: ClassVar[str] = "order_step"
+    order: int
+    step: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScanPage:
+    """A page of a book."""
+
+    kind: ClassVar[str] = "scan_page"
+    book: int
+    page: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeAccount:
+    """A change of one customer's account: they must not overtake one another."""
+
+    kind: ClassVar[str] = "change_account"
+    customer_id: int
+    cents: int
+
+    def insert_opts(self) -> InsertOpts:
+        """Return that changes of a customer come one after the other."""
+        return InsertOpts(queue="accounts", sequence=SequenceOpts(by_args=["customer_id"]))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SyncCatalogue:
+    """One tenant's catalogue: two at once for each."""
+
+    kind: ClassVar[str] = "sync_catalogue"
+    tenant_id: str
+    article: int
+
+    def insert_opts(self) -> InsertOpts:
+        """Return the queue whose limits hold for each tenant."""
+        return InsertOpts(queue="tenants")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskVendor:
+    """A question to a vendor who allows ninety a minute."""
+
+    kind: ClassVar[str] = "ask_vendor"
+    parcel: int
+
+    def insert_opts(self) -> InsertOpts:
+        """Return the queue that keeps to the vendor's rate; what is refused once is refused."""
+        return InsertOpts(queue="vendor", max_attempts=1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SendNewsletter:
+    """A newsletter to one customer: a hundred go out together."""
+
+    kind: ClassVar[str] = "send_newsletter"
+    to: str
+
+    def insert_opts(self) -> InsertOpts:
+        """Return the queue of its own that fills batches."""
+        return InsertOpts(queue="newsletters")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PayOut:
+    """A payout, whose args nobody reads in the database."""
+
+    kind: ClassVar[str] = "pay_out"
+    iban: str
+    cents: int
+
+    def insert_opts(self) -> InsertOpts:
+        """Return the queue of accounts."""
+        return InsertOpts(queue="accounts")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CloseBooks:
+    """The nightly closing."""
+
+    kind: ClassVar[str] = "close_books"
+
+    def insert_opts(self) -> InsertOpts:
+        """Return the queue of accounts."""
+        return InsertOpts(queue="accounts")
+
+
+class VendorRefused(Exception):
+    """The vendor does not know that parcel."""
+
+
+def fulfilment_client(driver: Driver, rng: Random) -> Client:
+    """Return the department's client, which leads as well as any other of the shop."""
+    return Client(
+        driver,
+        ClientConfig(
+            id=f"fulfilment-0_{datetime.now(UTC):%Y_%m_%dT%H_%M_%S_%f}",
+            plugins=[Encryption(keys=[_KEY], include_kinds=[PayOut.kind])],
+            queues={
+                "orders": QueueConfig(max_workers=12),
+                "scans": QueueConfig(max_workers=20),
+                "accounts": QueueConfig(max_workers=10),
+                "tenants": QueueConfig(
+                    max_workers=20,
+                    concurrency=ConcurrencyConfig(
+                        global_limit=2, partition=PartitionConfig(by_args=["tenant_id"])
+                    ),
+                ),
+                "vendor": QueueConfig(
+                    max_workers=10,
+                    rate_limit=RateLimit(limit=90, per=timedelta(minutes=1), burst=10),
+                ),
+                "newsletters": QueueConfig(max_workers=2),
+            },
+            workers=_workers(rng),
+            **leading(),
+        ),
+    )
+
+
+def leading(*periodic_jobs: PeriodicJob) -> dict[str, Any]:
+    """Return the settings that are alike in every client that may lead: periodic jobs that are kept
+    in the database, here the nightly one besides those given, and what becomes of jobs that failed.
+    """
+    nightly = PeriodicJob(CronSchedule("30 2 * * *"), CloseBooks, id=CloseBooks.kind)
+    return {
+        "dead_letter": DeadLetterConfig(enabled=True),
+        "durable_periodic_jobs": DurablePeriodicJobsConfig(enabled=True),
+        "features": [QueueRetention({"vendor": Retention(discarded=_REFUSED_FOR)})],
+        "periodic_jobs": [*periodic_jobs, nightly],
+    }
+
+
+def _workers(rng: Random) -> Workers:
+    workers = Workers()
+
+    async def take(least: float, most: float) -> None:
+        await asyncio.sleep(rng.uniform(least, most))
+
+    @workers.work(Step)
+    async def step(job: Job[Step]) -> None:
+        log.info("order %d: %s", job.args.order, job.args.step)
+        await take(0.5, 3)
+        if job.args.step == "charge" and job.args.order % 100 < _DECLINED * 100:
+            raise RuntimeError("the card was declined: do not honor")
+        record_output({"order": job.args.order, "done": job.args.step})
+
+    @workers.work(ScanPage)
+    async def scan(job: Job[ScanPage]) -> None:
+        await take(0.5, 1.5)
+
+    @workers.work(ChangeAccount)
+    async def change(job: Job[ChangeAccount]) -> None:
+        await take(1, 3)
+
+    @workers.work(SyncCatalogue)
+    async def sync(job: Job[SyncCatalogue]) -> None:
+        await take(1, 4)
+
+    @workers.work(AskVendor)
+    async def ask(job: Job[AskVendor]) -> None:
+        await take(0.2, 0.8)
+        if job.args.parcel % 1_000 < _REFUSED * 1_000:
+            raise VendorRefused(f"parcel {job.args.parcel} is not known here")
+
+    @workers.work_many(SendNewsletter)
+    async def send(jobs: Sequence[Job[SendNewsletter]]) -> None:
+        log.info("%d newsletters in one call", len(jobs))
+        await take(0.5, 1.5)
+
+    @workers.work(PayOut)
+    async def pay(job: Job[PayOut]) -> None:
+        await take(0.5, 2)
+
+    @workers.work(CloseBooks)
+    async def close(job: Job[CloseBooks]) -> None:
+        await take(5, 15)
+
+    return workers
+
+
+class Orders:
+    """Inserts the department's jobs for as long as `run` runs."""
+
+    def __init__(self, client: Client, rng: Random) -> None:
+        self._client = client
+        self._due: dict[str, datetime] = {}
+        self._rng = rng
+        self._to_approve: list[tuple[datetime, str]] = []
+        """When somebody approves which workflow."""
+
+    async def run(self) -> None:
+        """Insert jobs until cancelled; wait for a database that is away."""
+        while True:
+            with contextlib.suppress(DatabaseError):
+                await self._tick(datetime.now(UTC))
+            await asyncio.sleep(_TICK)
+
+    async def _tick(self, now: datetime) -> None:
+        if self._is_due("order", now, _ORDER_EVERY):
+            await self._order(now)
+        if self._is_due("book", now, _BOOK_EVERY):
+            await self._book()
+        while self._to_approve and self._to_approve[0][0] <= now:
+            _, workflow_id = self._to_approve.pop(0)
+            await self._client.workflow_signal(workflow_id, "approval", {"by": "finance"})
+        await self._client.insert_many(self._others(now))
+
+    async def _order(self, now: datetime) -> None:
+        """Insert an order: large ones wait for somebody's approval."""
+        number = self._rng.randrange(10_000, 100_000)
+
+        def step(name: str) -> Step:
+            return Step(order=number, step=name)
+
+        opts = InsertOpts(queue="orders", max_attempts=2)
+        order = self._client.workflow(f"Order {number}")
+        charge = order.add("charge", step("charge"), opts)
+        pack = order.add("pack", step("pack"), opts, deps=[charge])
+        label = order.add("print label", step("print label"), opts, deps=[charge])
+        deps = [pack, label]
+        if large := self._rng.random() < 0.3:
+            approved = SignalTerm("approved", key="approval", label="Approved by finance")
+            late = TimerTerm("late", after=timedelta(minutes=5), label="Nobody answered in time")
+            wait = Wait("approved || late", [approved, late])
+            deps.append(order.add("approve", step("approve"), opts, deps=[charge], wait=wait))
+        ship = order.add("ship", step("ship"), opts, deps=deps)
+        order.add("send receipt", step("send receipt"), opts, deps=[ship])
+        await order.insert()
+        if large:
+            self._to_approve.append((now + _APPROVED_AFTER, order.id))
+
+    async def _book(self) -> None:
+        number = self._rng.randrange(1_000, 10_000)
+        book = self._client.workflow(f"Scan of book {number}")
+        book.map(
+            "page",
+            [ScanPage(book=number, page=page) for page in range(1, _PAGES + 1)],
+            InsertOpts(queue="scans", priority=3),
+            then=Step(order=number, step="bind"),
+        )
+        await book.insert()
+
+    def _others(self, now: datetime) -> list[Any]:
+        """Return what comes every second, and now and then."""
+        rng = self._rng
+        jobs: list[Any] = [
+            ChangeAccount(customer_id=rng.randrange(40), cents=rng.randrange(-5_000, 5_000)),
+            AskVendor(parcel=rng.randrange(10**9)),
+            SyncCatalogue(tenant_id=rng.choice(_TENANTS), article=rng.randrange(100_000)),
+        ]
+        if self._is_due("newsletter", now, timedelta(minutes=3)):
+            jobs += [SendNewsletter(to=f"customer-{n}@example.com") for n in range(250)]
+        if self._is_due("payouts", now, timedelta(seconds=50)):
+            jobs += [
+                PayOut(iban=f"DE{rng.randrange(10**20):020}", cents=rng.randrange(100, 90_000))
+            ]
+        if self._is_due("import", now, timedelta(minutes=6)):
+            jobs += [SyncCatalogue(tenant_id="acme", article=n) for n in range(120)]
+        return jobs
+
+    def _is_due(self, what: str, now: datetime, interval: timedelta) -> bool:
+        """Return whether it is time; the first time is now."""
+        if now < self._due.get(what, now):
+            return False
+        self._due[what] = now + interval
+        return True
