@@ -45,6 +45,8 @@ class EngineLimits:
     """Such jobs that are written on a second connection if they pile up while the first one
     writes: so many are worth it.
     """
+    feature_ends: int = 1_000
+    """Such jobs in one transaction where a feature takes part: another is written beside it."""
     changes: int = 500
     """Outcomes of all other kinds in one statement, each with texts of its own."""
     changes_characters: int = 16 * 1024 * 1024

@@ -19,12 +19,14 @@ from riverui.engine.config import QueueConfig
 from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.events import Event, Events
 from riverui.engine.limits import EngineLimits
+from riverui.engine.pilot import Feature, Inner, JobEnd, Pilot
 from riverui.engine.work import outcome
 from riverui.engine.work.attempt import Attempt
 from riverui.engine.work.completer import Completer
 from riverui.engine.work.context import metadata_set, record_output
 from riverui.engine.work.worker import Job
 from riverui.storage.connect import connect
+from riverui.storage.interface import Executor
 from riverui.storage.interface.engine_params import JobFetchParams
 from tests.conftest import with_database
 from tests.engine.conftest import Playground, Task
@@ -53,6 +55,7 @@ class Bench:
         self.events = Events(LOG)
         self.connection = DedicatedConnection(self.driver, timeout=EngineLimits().statement_timeout)
         self.beside: DedicatedConnection | None = None
+        self.features: tuple[Feature, ...] = ()
         self.begin(EngineLimits())
 
     def begin(self, limits: EngineLimits) -> None:
@@ -63,6 +66,7 @@ class Bench:
             clock=lambda: datetime.now(UTC),
             logger=LOG,
             limits=limits,
+            pilot=Pilot(self.features),
             beside=self.beside,
         )
         self.task = asyncio.create_task(self.completer.run())
@@ -208,6 +212,78 @@ async def test_what_piles_up_is_written_on_a_second_connection(bench: Bench) -> 
     assert bench.written["job_complete_many"] == [1, 3, 3]
     events = [event.job.id async for event in told if event.job]
     assert events == [attempt.row.id for attempt in (*others, held)], "as they were written"
+
+
+class Ends(Feature):
+    """Takes part in all ends; notes how many came together, and fails for some jobs."""
+
+    def __init__(self) -> None:
+        self.fails: set[int] = set()
+        self.together: list[int] = []
+
+    async def set_state_if_running_many(
+        self,
+        executor: Executor,
+        ends: Sequence[JobEnd],
+        do_inner: Inner[Sequence[JobEnd], Sequence[JobRow]],
+    ) -> Sequence[JobRow]:
+        rows = await do_inner(ends)
+        if not self.fails.isdisjoint(end.job.id for end in ends):
+            self.fails.clear()
+            raise RuntimeError("not now")
+        self.together.append(len(ends))
+        return rows
+
+
+async def test_what_piles_up_is_written_in_a_second_transaction_where_a_feature_takes_part(
+    bench: Bench,
+) -> None:
+    bench.features = (feature := Ends(),)
+    bench.beside = DedicatedConnection(bench.driver, timeout=EngineLimits().statement_timeout)
+    await bench.begin_anew(outcomes_at_once=3, feature_ends=4, outcomes_wait_seconds=0)
+    told = bench.events.subscribe("job_completed")
+    held, *others = await bench.attempts(9)
+    async with bench.play.connection.transaction():
+        await bench.play.rows("select 1 from river_job where id = %s for update", held.row.id)
+        bench.completer.succeed(held)
+        await bench.play.until_waited_for()
+        for attempt in others:
+            bench.completer.succeed(attempt)
+
+        async def written() -> bool:
+            return (await bench.states()).count("completed") == 8
+
+        await bench.play.until(written)
+        assert (await bench.states())[0] == "running"
+    await bench.close()
+    bench.events.close()
+    assert await bench.states() == ["completed"] * 9
+    assert feature.together == [4, 4, 1]
+    events = [event.job.id async for event in told if event.job]
+    assert events == [attempt.row.id for attempt in (*others, held)], "as they were written"
+
+
+async def test_what_a_second_transaction_cannot_write_is_written_by_the_first(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    bench.features = (feature := Ends(),)
+    bench.beside = DedicatedConnection(bench.driver, timeout=EngineLimits().statement_timeout)
+    await bench.begin_anew(outcomes_at_once=3, feature_ends=4, outcomes_wait_seconds=0)
+    held, *others = await bench.attempts(5)
+    feature.fails = {others[0].row.id}
+    async with bench.play.connection.transaction():
+        await bench.play.rows("select 1 from river_job where id = %s for update", held.row.id)
+        bench.completer.succeed(held)
+        await bench.play.until_waited_for()
+        for attempt in others:
+            bench.completer.succeed(attempt)
+        await bench.play.until(lambda: "cannot be written on a second connection" in caplog.text)
+        assert await bench.states() == ["running"] * 5
+        assert bench.completer.waiting == 4
+    await bench.close()
+    assert await bench.states() == ["completed"] * 5
+    assert feature.together == [1, 4]
 
 
 async def test_outcomes_are_written_without_a_second_connection(

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from riverui.domain.jobs import JobRow, JobState
 from riverui.engine.dedicated_connection import DedicatedConnection
@@ -37,6 +37,15 @@ from riverui.storage.interface.engine_params import JobSetStateParams
 T = TypeVar("T")
 R = TypeVar("R")
 
+
+class _Write(Protocol):
+    """Writes attempts that went well; returns the ids of those that were still running."""
+
+    def __call__(
+        self, attempts: Sequence[Attempt], connection: DedicatedConnection | None = None, /
+    ) -> Awaitable[Sequence[int]]: ...
+
+
 _LONGEST_PAUSE = 8.0
 """Seconds between two tries to reach the database, at most: it may be back at any time."""
 
@@ -61,7 +70,7 @@ class Completer:
 
     What piles up meanwhile is written `beside` it, on a second one, so that one statement runs
     while the other waits for the disk. Where a feature takes part in how attempts end, they are
-    written in transactions through the pilot.
+    written in transactions through the pilot, two at once where they pile up.
     """
 
     def __init__(
@@ -77,7 +86,6 @@ class Completer:
     ) -> None:
         self._limits = limits = limits or EngineLimits()
         self._at_once = limits.outcomes_at_once
-        self._beside = beside
         self._crowded = limits.crowded
         self._pilot = pilot = pilot or Pilot()
         self._by_feature = pilot.ends
@@ -87,22 +95,28 @@ class Completer:
         self._events = OutcomeEvents(connection, events, clock=clock, logger=logger)
         self._logger = logger
         self._loop = asyncio.get_running_loop()
-        self._pile = limits.completions_beside
-        self._piled = WakeUp()
-        self._plain: dict[int, Attempt] = {}
+        pile = limits.completions_beside
+        self._plain = _Successes(self._complete, limits.completions, beside=pile, most_beside=pile)
+        self._featured = _Successes(
+            self._complete_by_features,
+            limits.feature_ends,
+            beside=limits.outcomes_at_once,
+            most_beside=limits.feature_ends,
+        )
+        """Those that a feature takes part in."""
+        self._second_connection = beside
         self._resume = WakeUp()
         self._room = asyncio.Event()
         self._room.set()
         self._stop_by: float | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._writing = False
         self.tallies: AttemptTallies | None = None
         """Where what was written is counted, while somebody wants to know."""
 
     @property
     def waiting(self) -> int:
         """How many outcomes wait to be written."""
-        return len(self._plain) + len(self._changes)
+        return len(self._plain.waiting) + len(self._featured.waiting) + len(self._changes)
 
     @property
     def crowded(self) -> bool:
@@ -115,36 +129,33 @@ class Completer:
 
     def succeed(self, attempt: Attempt) -> None:
         """Take in that an attempt went well, and there is nothing else to tell."""
+        successes = self._plain
         if self._by_feature and self._pilot.wants_end(attempt.row):
-            # Features are shown every end alike.
-            self.settle(
-                attempt,
-                completed(attempt.row, attempt.ended_at, None, ephemeral=attempt.ephemeral),
-            )
-            return
-        plain, job_id = self._plain, attempt.row.id
-        if self._changes or job_id in plain:
+            successes = self._featured
+        waiting, job_id = successes.waiting, attempt.row.id
+        if self._changes or job_id in waiting:
             if self._is_late(attempt):
                 return
             self._changes.pop(job_id, None)
-        plain[job_id] = attempt
-        count = len(plain)
+        waiting[job_id] = attempt
+        count = len(waiting)
         if count == 1 or count == self._at_once or count >= self._crowded:
             self._hasten()
-        elif count == self._pile:
-            self._piled.set()
+        if count == successes.beside:
+            successes.piled.set()
 
     def settle(self, attempt: Attempt, ended: Outcome) -> None:
         """Take in how an attempt ended."""
         if self._is_late(attempt):
             return
-        self._plain.pop(attempt.row.id, None)
+        self._plain.waiting.pop(attempt.row.id, None)
+        self._featured.waiting.pop(attempt.row.id, None)
         self._changes[attempt.row.id] = attempt, ended
         self._hasten()
 
     async def run(self) -> None:
         """Write what there is, until `finish` was called and all is written."""
-        helping = asyncio.create_task(self._help(), name="riverui completer, beside")
+        helping = asyncio.gather(self._help(self._plain), self._help(self._featured))
         try:
             while self._stop_by is None:
                 await self._wake_up.wait()
@@ -172,14 +183,15 @@ class Completer:
         self._stop_by = self._loop.time() + seconds
         self._resume.set()
         self._wake_up.set()
-        self._piled.set()
+        self._plain.piled.set()
+        self._featured.piled.set()
 
     def _is_late(self, attempt: Attempt) -> bool:
         """Return whether a later attempt at the same job has ended already: the job was rescued
         from this one, whose outcome counts no more.
         """
         job_id = attempt.row.id
-        later = self._plain.get(job_id)
+        later = self._plain.waiting.get(job_id) or self._featured.waiting.get(job_id)
         if later is None and job_id in self._changes:
             later = self._changes[job_id][0]
         return later is not None and later.row.attempt > attempt.row.attempt
@@ -202,14 +214,8 @@ class Completer:
     async def _flush(self) -> None:
         """Write until so little is left that it may wait for more."""
         while self.waiting:
-            batch = _take(self._plain, self._limits.completions)
-            if len(self._plain) >= self._pile:
-                self._piled.set()
-            self._writing = True
-            try:
-                await self._write_plain(batch)
-            finally:
-                self._writing = False
+            await self._write_successes(self._plain)
+            await self._write_successes(self._featured)
             await self._write_changes(
                 _take(self._changes, _few_enough(self._changes.values(), self._limits))
             )
@@ -218,47 +224,49 @@ class Completer:
                 self._hasten()
                 return
 
-    async def _help(self) -> None:
+    async def _help(self, successes: _Successes) -> None:
         """Write what piles up while `_flush` writes; where that fails, `_flush` gets it back."""
         rest_until = 0.0
-        while self._stop_by is None and self._beside is not None:
-            await self._piled.wait()
-            while (
-                self._writing and len(self._plain) >= self._pile and self._loop.time() > rest_until
-            ):
-                batch = _take(self._plain, self._pile)
+        connection = self._second_connection
+        if connection is None:
+            return
+        while self._stop_by is None:
+            await successes.piled.wait()
+            while successes.writing and successes.piles and self._loop.time() > rest_until:
+                batch = _take(successes.waiting, successes.most_beside)
                 try:
-                    await self._write_beside(batch, self._beside)
-                except Exception as error:
+                    written = await successes.write(list(batch.values()), connection)
+                except BaseException as error:
+                    successes.give_back(batch)
+                    if not isinstance(error, Exception):
+                        raise
                     rest_until = self._loop.time() + _REST
                     self._wake_up.set()
                     self._logger.debug(
                         "outcomes cannot be written on a second connection: %s", error
                     )
+                else:
+                    await self._events.tell_completed(batch, written)
                 self._make_room()
 
     def _make_room(self) -> None:
         if self.crowded and self.waiting < self._limits.roomy:
             self._room.set()
 
-    async def _write_plain(self, batch: dict[int, Attempt]) -> None:
+    async def _write_successes(self, successes: _Successes) -> None:
+        batch = _take(successes.waiting, successes.most)
         if not batch:
             return
+        if successes.piles:
+            successes.piled.set()
+        successes.writing = True
         try:
-            written = await self._persist(list(batch.values()), self._complete)
+            written = await self._persist(list(batch.values()), successes.write)
         except BaseException:
-            self._plain = batch | self._plain
+            successes.give_back(batch)
             raise
-        await self._events.tell_completed(batch, written)
-
-    async def _write_beside(
-        self, batch: dict[int, Attempt], connection: DedicatedConnection
-    ) -> None:
-        try:
-            written = await self._complete(list(batch.values()), connection)
-        except BaseException:
-            self._plain = batch | self._plain
-            raise
+        finally:
+            successes.writing = False
         await self._events.tell_completed(batch, written)
 
     async def _write_changes(self, batch: dict[int, tuple[Attempt, Outcome]]) -> None:
@@ -275,12 +283,7 @@ class Completer:
         self, attempts: Sequence[Attempt], connection: DedicatedConnection | None = None
     ) -> Sequence[int]:
         ids = [attempt.row.id for attempt in attempts]
-        last = attempts[-1].ended_at
-        together = last - attempts[0].ended_at <= self._limits.same_time
-        if len(ids) >= self._at_once and together:
-            ended_at = [last] * len(ids)
-        else:
-            ended_at = [attempt.ended_at for attempt in attempts]
+        ended_at = self._ended_at(attempts)
         of_attempts = [attempt.row.attempt for attempt in attempts]
         connection = connection or self._connection
         if any(attempt.ephemeral for attempt in attempts):
@@ -292,6 +295,34 @@ class Completer:
         if self.tallies is not None:
             self.tallies.completed(attempts, ended_at, written)
         return written
+
+    async def _complete_by_features(
+        self, attempts: Sequence[Attempt], connection: DedicatedConnection | None = None
+    ) -> Sequence[int]:
+        ended_at = self._ended_at(attempts)
+        ends = [
+            JobEnd(
+                attempt.row, completed(attempt.row, at, None, ephemeral=attempt.ephemeral).params
+            )
+            for attempt, at in zip(attempts, ended_at, strict=True)
+        ]
+        connection = connection or self._connection
+        rows = await connection.call_in_transaction(
+            lambda executor: self._pilot.set_state_if_running_many(executor, ends)
+        )
+        # A feature may return rows of other jobs, whose states it has changed along.
+        ids = {attempt.row.id for attempt in attempts}
+        written = [row.id for row in rows if row.state is JobState.COMPLETED and row.id in ids]
+        if self.tallies is not None:
+            self.tallies.completed(attempts, ended_at, written)
+        return written
+
+    def _ended_at(self, attempts: Sequence[Attempt]) -> Sequence[datetime]:
+        """Return when attempts are written to have ended: all at once where many did."""
+        first, last = attempts[0].ended_at, attempts[-1].ended_at
+        if len(attempts) >= self._at_once and last - first <= self._limits.same_time:
+            return [last] * len(attempts)
+        return [attempt.ended_at for attempt in attempts]
 
     async def _set_states(self, changes: Sequence[tuple[Attempt, Outcome]]) -> Sequence[JobRow]:
         if self._by_feature and any(self._pilot.wants_end(attempt.row) for attempt, _ in changes):
@@ -358,6 +389,32 @@ class Completer:
         if self._stop_by is not None and self._loop.time() + seconds > self._stop_by:
             raise _OutOfTime
         await self._resume.wait(seconds)
+
+
+class _Successes:
+    """Attempts that went well, with nothing else to tell, and wait to be written by `write`."""
+
+    def __init__(self, write: _Write, most: int, *, beside: int, most_beside: int) -> None:
+        self.beside = beside
+        """How many that pile up are worth to be written beside others."""
+        self.most = most
+        """How many are written at once."""
+        self.most_beside = most_beside
+        """How many of those that pile up are."""
+        self.piled = WakeUp()
+        self.waiting: dict[int, Attempt] = {}
+        """By job."""
+        self.write = write
+        self.writing = False
+
+    @property
+    def piles(self) -> bool:
+        """Whether so many wait that some should be written beside others."""
+        return len(self.waiting) >= self.beside
+
+    def give_back(self, batch: dict[int, Attempt]) -> None:
+        """Take in what could not be written."""
+        self.waiting = batch | self.waiting
 
 
 def _seconds_before_retry(error: Exception, failures: int, backoff: Backoff) -> float:

@@ -88,18 +88,23 @@ stood as materialized (
   left join heads h on h.id = l.head_id
 ),
 line as materialized (
-  select o.seq_key, w.job_id
+  select o.seq_key, w.job_id, w.row
   from stood o
   cross join lateral (
-    select w.job_id
+    select w.job_id, w.ctid as row
     from /* schema */riverui_sequence_job w
     where w.seq_key = o.seq_key
     order by w.job_id
     limit :look::int
   ) w
   where o.stands = 'over'
-  union
-  select o.seq_key, o.head_id from stood o where o.waits
+  union all
+  select o.seq_key, o.head_id, null
+  from stood o
+  where o.waits
+    and not exists (
+      select from /* schema */riverui_sequence_job w where w.seq_key = o.seq_key and w.job_id = o.head_id
+    )
 ),
 found as materialized (
   select j.id, j.state
@@ -152,10 +157,12 @@ settled as materialized (
 ),
 gone as (
   delete from /* schema */riverui_sequence_job w
-  using line l
-  join settled x on x.seq_key = l.seq_key
-  where w.seq_key = l.seq_key and w.job_id = l.job_id
-    and (w.job_id = x.head_id or not exists (select from found f where f.id = l.job_id))
+  where w.ctid = any(array(
+    select l.row
+    from line l
+    join settled x on x.seq_key = l.seq_key
+    where l.job_id = x.head_id or not exists (select from found f where f.id = l.job_id)
+  ))
 ),
 kept as (
   -- Where the head itself waits and is held by another transaction, it goes into the line.
