@@ -106,6 +106,11 @@ class Feature:
     fetch or the writing of outcomes is tried again, a service's round is skipped.
     """
 
+    ends_at_once = False
+    """Whether `set_state_if_running_many` awaits nothing but `do_inner` and what a synchronous
+    driver offers, so that SyncClient can complete jobs by it.
+    """
+
     def wants_insert(self, job: JobInsertParams) -> bool:
         """Return whether batches with this job come to `insert_many`: all do, unless overridden.
 
@@ -294,6 +299,10 @@ class Pilot:
     def wants_end(self, job: JobRow) -> bool:
         """Return whether a feature takes part in writing how attempts at this job end."""
         return any(feature.wants_end(job) for feature in self._ending)
+
+    def ends_at_once(self, job: JobRow) -> bool:
+        """Return whether a synchronous driver can write how attempts at this job end."""
+        return all(feature.ends_at_once for feature in self._ending if feature.wants_end(job))
 
     @property
     def verb_features(self) -> str:

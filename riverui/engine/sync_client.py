@@ -18,18 +18,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 from riverui.domain.jobs import JobRow
-from riverui.domain.ulid import ulid
 from riverui.engine.args.job_args import JobArgs
 from riverui.engine.config import ClientConfig
 from riverui.engine.feature_list import features_of
 from riverui.engine.features.waits.methods import Signal, SignalMethods, SignalOpts
-from riverui.engine.features.workflows.builder import IgnoredDeps
-from riverui.engine.features.workflows.methods import existing
+from riverui.engine.features.workflows.methods import WorkflowMaker, existing
 from riverui.engine.features.workflows.workflow import SyncWorkflow
 from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.limits import EngineLimits
-from riverui.engine.pilot import Pilot
+from riverui.engine.pilot import JobEnd, Pilot
 from riverui.engine.work.context import completed_row, completion_of
 from riverui.engine.work.worker import Job
 from riverui.errors import ConfigError, InsertError
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class SyncClient:
+class SyncClient(WorkflowMaker[SyncWorkflow]):
     """Inserts jobs for any River client to work; safe to share between threads.
 
     `database` is a URL, a psycopg_pool.ConnectionPool, a SQLAlchemy Engine, or a SyncDriver; None
@@ -72,6 +70,8 @@ class SyncClient:
     Hooks and middleware run as in the asyncio client, but may not wait for anything.
     """
 
+    _workflow_type = SyncWorkflow
+
     def __init__(
         self,
         database: str | ConnectionPool[Any] | Engine | SyncDriver | None = None,
@@ -82,7 +82,7 @@ class SyncClient:
         self.config = config or ClientConfig()
         self.driver: SyncDriver
         self.driver, self._own_driver = sync_driver_of(database, schema=self.config.schema)
-        self._clock = clock
+        self.clock = clock
         self._inserts = _Inserts(self.driver, self.config, clock)
 
     def __repr__(self) -> str:
@@ -129,23 +129,6 @@ class SyncClient:
         """
         return _run(self._inserts.insert_many_fast_tx(tx, jobs))
 
-    def workflow(
-        self,
-        name: str = "",
-        *,
-        id: str | None = None,
-        ignore_cancelled_deps: bool = False,
-        ignore_discarded_deps: bool = False,
-        ignore_deleted_deps: bool = False,
-    ) -> SyncWorkflow:
-        """Return a new workflow to add tasks to; see the asyncio client's `workflow`."""
-        ignored = IgnoredDeps(
-            cancelled=ignore_cancelled_deps,
-            discarded=ignore_discarded_deps,
-            deleted=ignore_deleted_deps,
-        )
-        return SyncWorkflow(id or ulid(self._clock()), name, ignored=ignored).bound(self)
-
     def workflow_from(self, found: str | Job[Any] | JobRow, **ignored: bool) -> SyncWorkflow:
         """Return a workflow that is there, to add tasks to; see the asyncio client's
         `workflow_from`.
@@ -170,12 +153,12 @@ class SyncClient:
 
         ValueError for a job that is not running, NotFound for one that was deleted, AttemptLost for
         one that was rescued from this attempt and is worked again, ConfigError where a feature
-        takes part in how jobs end: that needs the asyncio client.
+        of somebody's own takes part in how jobs end: that needs the asyncio client.
         """
-        if self._inserts.pilot.wants_end(job.row):
+        if not self._inserts.pilot.ends_at_once(job.row):
             raise ConfigError("A feature takes part in how jobs end, which needs the async client.")
-        change = completion_of(job, self._clock())
-        completed_row(job, self.driver.adopt(tx).job_set_state_many([change]))
+        end = JobEnd(job.row, completion_of(job, self.clock()))
+        completed_row(job, _run(self._inserts.end_tx(tx, end)))
 
     def close(self) -> None:
         """Give back connections that it opened itself."""
@@ -207,6 +190,13 @@ class _Inserts(InsertMethods, SignalMethods):
         self.pilot = Pilot(features_of(config))
         self._limits = EngineLimits()
         self._init_insert_methods()
+
+    async def end_tx(self, tx: object, end: JobEnd) -> Sequence[JobRow]:
+        """Write how an attempt ended, with what follows for the jobs that wait for this one."""
+        executor = await self.driver.adopt(tx)
+        if self.pilot.wants_end(end.job):
+            return await self.pilot.set_state_if_running_many(executor, [end])
+        return await executor.job_set_state_many([end.change])
 
     async def workflow_from_existing(
         self, found: str | Job[Any] | JobRow, ignored: Mapping[str, bool]

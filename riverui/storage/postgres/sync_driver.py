@@ -19,9 +19,11 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from riverui.domain.jobs import JobRow
+from riverui.domain.workflow_tasks import TaskState
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.engine_params import InsertResult, JobInsertParams, JobSetStateParams
+from riverui.storage.interface.own_tables import OWN_TABLES
 from riverui.storage.interface.own_workflows import (
     OWN_WORKFLOWS,
     TaskInsertParams,
@@ -39,7 +41,7 @@ from riverui.storage.postgres.engine.job_work import set_state_many
 from riverui.storage.postgres.errors import refused, translate, translate_foreign
 from riverui.storage.postgres.foreign_transactions import sync_connection_of
 from riverui.storage.postgres.limits import LIMITS
-from riverui.storage.postgres.own import sequences, waits, workflows
+from riverui.storage.postgres.own import operations, sequences, waits, workflows
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.sessions import is_closed_by_server
@@ -67,7 +69,9 @@ class _SyncConnection(Protocol):
 class PostgresSyncExecutor:
     """The operations of SyncExecutor, on a connection of some library."""
 
-    capabilities: Collection[Capability[Any]] = frozenset({OWN_WORKFLOWS, SEQUENCES, WAITS})
+    capabilities: Collection[Capability[Any]] = frozenset(
+        {OWN_TABLES, OWN_WORKFLOWS, SEQUENCES, WAITS}
+    )
 
     def __init__(
         self,
@@ -99,6 +103,10 @@ class PostgresSyncExecutor:
         """Change running jobs; see SyncExecutor."""
         return self._drive(set_state_many(changes))
 
+    def own_table_list(self) -> frozenset[str]:
+        """Return the names of riverui's own tables; see OwnTablesExecutor."""
+        return self._drive(operations.table_list(schema=self._schema))
+
     def workflow_tables(self) -> WorkflowTables:
         """Return which tables of workflows there are; see OwnWorkflowExecutor."""
         return self._drive(workflows.tables())
@@ -110,6 +118,14 @@ class PostgresSyncExecutor:
     def workflow_begin_many(self, begun: Sequence[WorkflowInsertParams]) -> Sequence[str]:
         """Make and lock workflows; see OwnWorkflowExecutor."""
         return self._drive(workflows.begin_many(begun))
+
+    def workflow_lock_by_job(self, job_ids: Sequence[int]) -> Sequence[str]:
+        """Lock the workflows of jobs; see OwnWorkflowExecutor."""
+        return self._drive(workflows.lock_by_job(job_ids))
+
+    def workflow_task_end_many(self, ended: Sequence[tuple[int, TaskState]]) -> TaskMoves:
+        """Write how tasks ended; see OwnWorkflowExecutor."""
+        return self._drive(workflows.task_end_many(ended, schema=self._schema))
 
     def workflow_task_insert_many(
         self, tasks: Sequence[TaskInsertParams]
@@ -139,9 +155,11 @@ class PostgresSyncExecutor:
         """Write where inserted jobs stand; see SequenceExecutor."""
         self._drive(sequences.put(heads, waiting))
 
-    def sequence_advance(self, keys: Collection[str]) -> Sequence[str]:
+    def sequence_advance(
+        self, keys: Collection[str], *, over_ids: Collection[int] = ()
+    ) -> Sequence[str]:
         """Let the next jobs run; see SequenceExecutor."""
-        return self._drive(sequences.advance(keys, schema=self._schema))
+        return self._drive(sequences.advance(keys, over_ids=over_ids, schema=self._schema))
 
     def _drive(self, steps: Steps[_T]) -> _T:
         """Run an operation's statements; return what it returns. See Statements._drive."""

@@ -30,6 +30,7 @@ from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
 from riverui.engine.lead.maintenance.service import ServiceContext, Timing
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import JobEnd
+from riverui.engine.queue_config import QueueConfig
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx
 from riverui.engine.work.worker import Job, JobCancel, JobSnooze
@@ -425,6 +426,35 @@ async def test_a_halted_sequence_goes_on_when_somebody_retries_its_head(lines: L
     assert retried.state is JobState.AVAILABLE
     await lines.event(second.job.id)
     assert await lines.states() == ["completed", "completed"]
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+async def test_a_job_completed_in_a_transaction_lets_the_next_run_when_that_commits(
+    lines: Lines, database_url: str, synchronous: bool
+) -> None:
+    seen: list[list[str]] = []
+    river = SyncClient()
+
+    def complete(job: Job[Task]) -> None:
+        with psycopg.connect(database_url) as tx, psycopg.connect(database_url) as other:
+            river.job_complete_tx(tx, job)
+            query = "select state::text from river_job order by id"
+            seen.append([row[0] for row in other.execute(query)])
+            tx.commit()
+            seen.append([row[0] for row in tx.execute(query)])
+
+    async def complete_without_threads(job: Job[Task]) -> None:
+        async with await AsyncConnection.connect(database_url) as tx:
+            await job_complete_tx(tx, job)
+            seen.append(await lines.states())
+        seen.append(await lines.states())
+
+    lines.worker(complete if synchronous else complete_without_threads)
+    client = lines.make(queues={"default": QueueConfig(max_workers=1)})
+    await client.insert_many([InsertManyParams(Task("a"), BY_VALUE) for _ in range(2)])
+    await lines.start(queues={"default": QueueConfig(max_workers=1)})
+    await lines.until(lines.at_rest)
+    assert seen[:2] == [["running", "pending"], ["completed", "available"]]
 
 
 async def test_a_head_that_is_to_be_tried_again_or_snoozes_holds_its_key(lines: Lines) -> None:

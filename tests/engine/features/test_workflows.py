@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
+import psycopg2
 import pytest
 
 from riverui.domain.waits import SignalTerm, Wait
@@ -174,6 +178,56 @@ async def test_a_task_completed_in_a_transaction_moves_others_on_when_that_commi
     await workflow.insert()
     await shop.until(lambda: len(seen) == 2)
     assert [now[second.name] for now in seen] == ["waiting", "staged"]
+
+
+def connected(library: str, url: str) -> Any:
+    """Return a transaction of a synchronous library's."""
+    return psycopg.connect(url) if library == "psycopg" else psycopg2.connect(url)
+
+
+@pytest.mark.parametrize("library", ["psycopg", "psycopg2"])
+async def test_a_synchronous_job_completes_its_task_in_its_own_transaction(
+    shop: Workshop, library: str
+) -> None:
+    seen: list[tuple[str, dict[str, str]]] = []
+    reader = await psycopg.AsyncConnection.connect(shop.database_url, autocommit=True)
+    river = SyncClient()
+
+    async def states() -> dict[str, str]:
+        cursor = await reader.execute("select name, state from riverui_workflow_task")
+        return dict(await cursor.fetchall())
+
+    loop = asyncio.get_running_loop()
+
+    def look(when: str) -> None:
+        found = asyncio.run_coroutine_threadsafe(states(), loop).result()
+        seen.append((when, found))
+
+    def work(job: Job[Task]) -> None:
+        with closing(connected(library, shop.database_url)) as tx:
+            river.job_complete_tx(tx, job)
+            tx.rollback()
+            river.job_complete_tx(tx, job)
+            look("before")
+            tx.commit()
+            look("after")
+        raise ValueError("after it was completed")
+
+    shop.worker(work)
+    client = await shop.start()
+    workflow = client.workflow()
+    first = workflow.add("first", Task())
+    second = workflow.add("second", Step(), InsertOpts(queue="elsewhere"), deps=[first])
+    workflow.add("third", Step(), deps=[second])
+    jobs = await workflow.insert()
+    await shop.until(lambda: len(seen) == 2)
+    await reader.close()
+    assert seen == [
+        ("before", {"first": "staged", "second": "waiting", "third": "waiting"}),
+        ("after", {"first": "completed", "second": "staged", "third": "waiting"}),
+    ]
+    assert (await shop.row(jobs[1].job.id))["state"] == "available"
+    assert (await shop.in_state(jobs[0].job.id, "completed"))["errors"] is None
 
 
 class TestTasksThatAreAddedLater:

@@ -29,6 +29,8 @@ class Sequences(Feature):
     refuses to insert, unless `beside_pro` says that no Pro client works there.
     """
 
+    ends_at_once = True
+
     def __init__(self, *, interval: timedelta, beside_pro: bool = False) -> None:
         self._beside_pro = beside_pro
         self._interval = interval

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from riverui.actions.expressions import check_wait
 from riverui.domain.dag import (
@@ -86,6 +87,11 @@ class WorkflowBuilder:
         self._ignored = ignored or IgnoredDeps()
         self._parent = parent
         self._tasks: dict[str, _Added] = {}
+
+    def bound(self, client: Any) -> Self:
+        """Return the workflow, to be inserted by this client."""
+        self._client = client
+        return self
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {shown(self.name)}: {len(self._tasks)} new tasks>"

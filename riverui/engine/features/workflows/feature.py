@@ -38,6 +38,8 @@ class Workflows(Feature):
     no Pro client works there.
     """
 
+    ends_at_once = True
+
     def __init__(
         self, *, beside_pro: bool = False, retention: timedelta | None = timedelta(days=7)
     ) -> None:

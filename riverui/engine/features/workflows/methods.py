@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from riverui.actions import workflows
 from riverui.domain.ulid import ulid, ulid_of
@@ -23,14 +23,11 @@ if TYPE_CHECKING:
 B = TypeVar("B", bound=WorkflowBuilder)
 
 
-class WorkflowMethods:
-    """The methods of a Client that are about workflows."""
+class WorkflowMaker(Generic[B]):
+    """What both clients make workflows with, each of its own type."""
 
     clock: Callable[[], datetime]
-    driver: Driver
-    pilot: Pilot
-    insert_many: Any
-    insert_many_tx: Any
+    _workflow_type: type[B]
 
     def workflow(
         self,
@@ -41,12 +38,13 @@ class WorkflowMethods:
         ignore_cancelled_deps: bool = False,
         ignore_discarded_deps: bool = False,
         ignore_deleted_deps: bool = False,
-    ) -> Workflow:
+    ) -> B:
         """Return a new workflow to add tasks to; nothing is written before it is inserted.
 
         Its id is a ULID unless given. What is ignored of dependencies that fail counts as success
         in each task that does not say otherwise; other tasks are cancelled. With `parent`, the job
-        at work, it is for `run`: the same for each attempt at that job, by its name.
+        at work, it is the same for each attempt at that job, by its name, and is cancelled with it;
+        the asyncio client's `run` waits for it.
         """
         ignored = IgnoredDeps(
             cancelled=ignore_cancelled_deps,
@@ -56,13 +54,23 @@ class WorkflowMethods:
         own = ulid(self.clock())
         if parent is not None:
             own = ulid_of(parent.created_at, f"{parent.id} {name}")
-        workflow = Workflow(
+        made = self._workflow_type(
             id or own,
             name,
             ignored=ignored,
             parent=None if parent is None else parent.id,
         )
-        return workflow.bound(self)
+        return made.bound(self)
+
+
+class WorkflowMethods(WorkflowMaker[Workflow]):
+    """The methods of a Client that are about workflows."""
+
+    driver: Driver
+    pilot: Pilot
+    insert_many: Any
+    insert_many_tx: Any
+    _workflow_type = Workflow
 
     async def workflow_from(self, found: str | Job[Any] | JobRow, **ignored: bool) -> Workflow:
         """Return a workflow that is there, by its id or by a job of it: to load its tasks, and to

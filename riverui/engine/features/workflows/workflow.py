@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from riverui.engine.features.workflows.builder import WorkflowBuilder
 from riverui.engine.features.workflows.loading import MOST, LoadedTask, LoadedTasks, load, own
@@ -41,10 +41,7 @@ class Workflow(WorkflowBuilder):
     Methods with `_tx` work in a transaction of the caller's, who commits it.
     """
 
-    def bound(self, client: _Client) -> Self:
-        """Return the workflow, to be inserted by this client."""
-        self._client = client
-        return self
+    _client: _Client
 
     async def insert(self) -> Sequence[InsertResult]:
         """Insert the tasks added, all or none; return their jobs as `prepare` has them."""
@@ -128,10 +125,7 @@ class Workflow(WorkflowBuilder):
 class SyncWorkflow(WorkflowBuilder):
     """A workflow of a SyncClient."""
 
-    def bound(self, client: _SyncClient) -> Self:
-        """Return the workflow, to be inserted by this client."""
-        self._client = client
-        return self
+    _client: _SyncClient
 
     def insert(self) -> Sequence[InsertResult]:
         """Insert the tasks added, all or none; return their jobs as `prepare` has them."""
