@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from riverui.actions import sequences
 from riverui.domain.explain import Explanation, explain
 from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueSlots, QueueWork, Unread
 from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.domain.sequences import SequencePlace
 from riverui.domain.workflow_pages import TaskPlace
 from riverui.errors import DatabaseError, QueryTimeout
 from riverui.storage.interface import (
@@ -92,6 +94,7 @@ async def explain_row(driver: Driver, job: JobShowRow) -> Explanation:
             work=work,
             lock=Unread(why="The job is gone.") if lock is None else lock,
             workflow=await _place(driver, job),
+            sequence=await _sequence(driver, job),
             slots=await _slots(driver, job.queue) if job.state is JobState.AVAILABLE else None,
         )
     )
@@ -115,6 +118,16 @@ async def _place(driver: Driver, job: JobShowRow) -> TaskPlace | Unread | None:
         return None
     try:
         return await workflow_place(driver, job)
+    except DatabaseError as error:
+        return Unread(why=error.public)
+
+
+async def _sequence(driver: Driver, job: JobShowRow) -> SequencePlace | Unread | None:
+    """Return where a job stands in its sequence that may wait in it, or halt it."""
+    if job.state not in (JobState.PENDING, JobState.CANCELLED, JobState.DISCARDED):
+        return None
+    try:
+        return await sequences.place(driver, job)
     except DatabaseError as error:
         return Unread(why=error.public)
 

@@ -5,9 +5,14 @@ key at once, and whoever is next gets its turn.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from riverui.actions.job_part import Inner, JobPart, merge
-from riverui.storage.interface import SEQUENCES, Executor
+from riverui.domain.jobs import JobShowRow
+from riverui.domain.sequences import SEQ_KEY, SEQUENCE, SequencePlace
+from riverui.domain.stored_json import read_object
+from riverui.errors import BadRequest, NotFound, SchemaMissing
+from riverui.storage.interface import OWN_TABLES, SEQUENCES, Driver, Executor
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.sequences import PRO_SEQUENCE_TABLE, SEQUENCE_TABLE
 
@@ -65,6 +70,72 @@ async def change_pros(executor: Executor, ids: Sequence[int], do_inner: Inner) -
     if keys:
         await SEQUENCES.on(executor).sequence_hand_over(keys)
     return changes
+
+
+async def place(driver: Driver, job: JobShowRow) -> SequencePlace | None:
+    """Return where a job stands in its sequence, None where it is in none. SchemaMissing where the
+    tables are.
+    """
+    # Metadata that are cut may have had the key.
+    if f'"{SEQ_KEY}"' not in job.metadata.text and job.metadata.complete:
+        return None
+    if not {SEQUENCES, OWN_TABLES}.issubset(driver.capabilities):
+        return None
+    async with driver.reading() as executor:
+        if await SEQUENCE_TABLE.exists(executor):
+            found = await SEQUENCES.on(executor).sequence_place(job.id)
+            if found is not None:
+                return found
+    told = read_object(job.metadata.text) if job.metadata.complete else {}
+    key = told.get(SEQ_KEY)
+    if SEQUENCE in told:
+        raise SchemaMissing(f"Sequences need {SEQUENCE_TABLE.missing}.")
+    if not isinstance(key, str):
+        return None
+    return SequencePlace(
+        key=key,
+        head_id=None,
+        head_state=None,
+        halted_at=None,
+        waiting=False,
+        ahead=0,
+        ours=False,
+    )
+
+
+async def skip(
+    driver: Driver, job_id: int, *, time_limit: timedelta | None = None
+) -> SequencePlace | None:
+    """Have a sequence go on past a cancelled or discarded job that halts it, or would when its
+    turn came; return where the job stands then. The job stays as it is.
+
+    NotFound without such a job, BadRequest where it halts nothing.
+    """
+    async with driver.transaction(timeout=time_limit) as executor:
+        if not {SEQUENCES, OWN_TABLES}.issubset(executor.capabilities):
+            raise BadRequest(SEQUENCES.missing)
+        sequences = SEQUENCES.on(executor)
+        found = (await sequences.sequence_key_get_many([job_id])).get(job_id)
+        if found is None:
+            if await executor.job_row_get(job_id) is None:
+                raise NotFound(f"Job not found: {job_id}.")
+            raise BadRequest(f"Job {job_id} is in no sequence.")
+        if not found.ours:
+            raise BadRequest(
+                f"Job {job_id} is in a sequence of River Pro, which only its clients move on."
+            )
+        if not await SEQUENCE_TABLE.exists(executor):
+            raise BadRequest(
+                f"Sequences need {SEQUENCE_TABLE.missing}: run `{SEQUENCE_TABLE.remedy}`."
+            )
+        await sequences.sequence_lock({found.key})
+        if not await sequences.sequence_skip(found.key, job_id):
+            raise BadRequest(
+                f"Job {job_id} does not halt its sequence: only a cancelled or discarded job at its"
+                " head does, or one that waits for its turn."
+            )
+        await sequences.sequence_advance({found.key})
+        return await sequences.sequence_place(job_id)
 
 
 async def _keys(executor: Executor, ids: Sequence[int], *, ours: bool) -> Mapping[int, str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
+from riverui.domain.checks import Check, Place, PlaceKind, Result, check, cut, unread, up_to
 from riverui.domain.clock import duration
+from riverui.domain.explain_sequence import in_sequence
 from riverui.domain.job_facts import JobFacts, JobLine, QueueWork, Unread
 from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.domain.sequences import SequencePlace
 from riverui.domain.workflow_pages import FAILED_TASKS, TaskNeighbour, TaskPlace
 
 REPORTED_WITHIN = timedelta(minutes=12)
@@ -41,32 +43,8 @@ _STEADY = 2.0
 """How many times as many jobs one half of the time may have ended as the other, for a pace."""
 _NAMED = 3
 """Tasks of a workflow that are named: the rest is counted."""
-_NAME_LENGTH = 80
-"""Characters of a task's name."""
 _UNKNOWN_KIND = "job kind is not registered"
 """How River's error begins where a client has no worker for the kind (UnknownJobKindError)."""
-
-
-class Result(StrEnum):
-    """What a check found."""
-
-    PASSED = "passed"
-    """It was measured, and holds nothing up."""
-    FAILED = "failed"
-    """It was measured, and keeps the job from running, or from going on."""
-    UNKNOWN = "unknown"
-    """It cannot be told."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Check:
-    """One possible reason, and what was found of it."""
-
-    name: str
-    label: str
-    result: Result
-    evidence: str
-    """One or two sentences."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,6 +125,8 @@ def _state(facts: JobFacts) -> Check:
     result, evidence = Result.PASSED, f"It is {job.state.value}."
     if job.state is JobState.PENDING and isinstance(facts.workflow, TaskPlace):
         evidence = "It is pending: its workflow makes it available."
+    elif job.state is JobState.PENDING and isinstance(facts.sequence, SequencePlace):
+        evidence = "It is pending: its sequence makes it available when its turn comes."
     elif job.state is JobState.PENDING:
         result = Result.FAILED
         evidence = (
@@ -172,7 +152,7 @@ def _state(facts: JobFacts) -> Check:
         evidence = f"It has been {job.state.value}, and is not worked again unless it is retried."
     elif job.state is JobState.COMPLETED:
         evidence = "It has completed."
-    return _check("state", "State", result, evidence)
+    return check("state", "State", result, evidence)
 
 
 def _workflow(facts: JobFacts) -> Check | None:
@@ -181,15 +161,16 @@ def _workflow(facts: JobFacts) -> Check | None:
     if place is None or job.state not in (JobState.PENDING, JobState.CANCELLED):
         return None
     if isinstance(place, Unread):
-        return _check("workflow", label, Result.UNKNOWN, _unread(place))
-    of = f"its workflow {_cut(place.workflow_name or place.workflow_id)}"
+        return check("workflow", label, Result.UNKNOWN, unread(place))
+    of = f"its workflow {cut(place.workflow_name or place.workflow_id)}"
+    see = Place(kind=PlaceKind.WORKFLOW, words="the workflow", name=place.workflow_id)
     if job.state is JobState.CANCELLED:
         failed = [task for task in place.unfinished if task.state in FAILED_TASKS]
         if not failed:
             return None
         verb = "has" if len(failed) == 1 else "have"
         evidence = f"{_tasks(failed, len(failed))} of {of} {verb} failed, and it waited for that."
-        return _check("workflow", label, Result.FAILED, evidence)
+        return check("workflow", label, Result.FAILED, evidence, see)
     if place.unfinished:
         count = max(place.waits_for, len(place.unfinished))
         evidence = f"It waits for {_tasks(place.unfinished, count)} of {of}."
@@ -203,19 +184,15 @@ def _workflow(facts: JobFacts) -> Check | None:
             f"All that it waits for in {of} has completed: it becomes available when a client that"
             " knows workflows looks next."
         )
-    return _check("workflow", label, Result.FAILED, evidence)
+    return check("workflow", label, Result.FAILED, evidence, see)
 
 
 def _tasks(tasks: Sequence[TaskNeighbour], count: int) -> str:
     """Return the first tasks by name with their states, and how many there are besides."""
-    named = [f"“{_cut(task.name)}” ({task.state})" for task in tasks[:_NAMED]]
+    named = [f"“{cut(task.name)}” ({task.state})" for task in tasks[:_NAMED]]
     if count > len(named):
         named.append(f"{count - len(named):,} more task{'' if count - len(named) == 1 else 's'}")
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _NAME_LENGTH else f"{name[:_NAME_LENGTH]}…"
 
 
 def _due(facts: JobFacts) -> Check | None:
@@ -226,19 +203,19 @@ def _due(facts: JobFacts) -> Check | None:
     if job.scheduled_at > now:
         reason = "It will be retried" if job.state is JobState.RETRYABLE else "It is due"
         evidence = f"{reason} in {duration(job.scheduled_at - now)}."
-        return _check("due", label, Result.FAILED, evidence)
+        return check("due", label, Result.FAILED, evidence)
     late = now - job.scheduled_at
     if job.state is JobState.AVAILABLE:
-        return _check("due", label, Result.PASSED, f"It has been due for {duration(late)}.")
+        return check("due", label, Result.PASSED, f"It has been due for {duration(late)}.")
     if isinstance(facts.leader, LeaderRow) and late > LATE_AFTER:
         evidence = (
             f"It was due {duration(late)} ago, but River's leader has not made it available yet."
         )
-        return _check("due", label, Result.FAILED, evidence)
+        return check("due", label, Result.FAILED, evidence)
     evidence = (
         f"It was due {duration(late)} ago, and becomes available when River's leader next checks."
     )
-    return _check("due", label, Result.PASSED, evidence)
+    return check("due", label, Result.PASSED, evidence)
 
 
 def _leader(facts: JobFacts) -> Check | None:
@@ -248,20 +225,20 @@ def _leader(facts: JobFacts) -> Check | None:
         return None
     if isinstance(leader, Unread):
         evidence = f"The leader could not be read. {leader.why}"
-        return _check("leader", "Leader", Result.UNKNOWN, evidence)
+        return check("leader", "Leader", Result.UNKNOWN, evidence)
     if leader is not None and leader.expires_at > facts.now:
         since = duration(facts.now - leader.elected_at)
         evidence = f"{leader.leader_id} has been the leader for {since}."
-        return _check("leader", "Leader", Result.PASSED, evidence)
+        return check("leader", "Leader", Result.PASSED, evidence)
     if job.state is not JobState.RUNNING:
         evidence = (
             "There is no leader at the moment, and only the leader makes scheduled jobs available."
         )
-        return _check("leader", "Leader", Result.FAILED, evidence)
+        return check("leader", "Leader", Result.FAILED, evidence)
     if stuck(job, facts.queue, facts.now) is None:
         return None
     evidence = "There is no leader at the moment, and only the leader rescues lost jobs."
-    return _check("leader", "Leader", Result.FAILED, evidence)
+    return check("leader", "Leader", Result.FAILED, evidence)
 
 
 def _paused(facts: JobFacts) -> Check | None:
@@ -269,12 +246,13 @@ def _paused(facts: JobFacts) -> Check | None:
         return None
     if isinstance(facts.queue, Unread):
         evidence = f"The queue could not be read. {facts.queue.why}"
-        return _check("paused", "Queue not paused", Result.UNKNOWN, evidence)
+        return check("paused", "Queue not paused", Result.UNKNOWN, evidence)
     if facts.queue is not None and facts.queue.paused_at:
         evidence = f"Its queue has been paused for {duration(facts.now - facts.queue.paused_at)}."
-        return _check("paused", "Queue not paused", Result.FAILED, evidence)
+        see = Place(kind=PlaceKind.QUEUE, words="the queue", name=facts.job.queue)
+        return check("paused", "Queue not paused", Result.FAILED, evidence, see)
     evidence = f"Queue {facts.job.queue} is not paused."
-    return _check("paused", "Queue not paused", Result.PASSED, evidence)
+    return check("paused", "Queue not paused", Result.PASSED, evidence)
 
 
 def _served(facts: JobFacts) -> Check | None:
@@ -285,25 +263,25 @@ def _served(facts: JobFacts) -> Check | None:
     if facts.queue is None:
         # Every client makes the row before it takes a job.
         evidence = f"No client has ever served its queue, {name}."
-        return _check("served", label, Result.FAILED, evidence)
+        return check("served", label, Result.FAILED, evidence)
     taken = _newest_taken(facts.work)
     if taken and now - taken[1] < REPORTED_WITHIN:
         evidence = f"{taken[0]} took a job of this queue {duration(now - taken[1])} ago."
-        return _check("served", label, Result.PASSED, evidence)
+        return check("served", label, Result.PASSED, evidence)
     if isinstance(facts.queue, Unread):
         evidence = "Whether any client serves the queue cannot be told without its row."
-        return _check("served", label, Result.UNKNOWN, evidence)
+        return check("served", label, Result.UNKNOWN, evidence)
     if facts.queue.updated_at is None:
         evidence = f"Queue {name} has a row that says nothing of when it was served."
-        return _check("served", label, Result.UNKNOWN, evidence)
+        return check("served", label, Result.UNKNOWN, evidence)
     silent = now - facts.queue.updated_at
     if silent > REPORTED_WITHIN:
         evidence = f"Nobody serves queue {name}: no client has reported it for {duration(silent)}."
-        return _check("served", label, Result.FAILED, evidence)
+        return check("served", label, Result.FAILED, evidence)
     evidence = (
         f"A client reported this queue {duration(silent)} ago; clients do so every 10 minutes."
     )
-    return _check("served", label, Result.PASSED, evidence)
+    return check("served", label, Result.PASSED, evidence)
 
 
 def _kind(facts: JobFacts) -> Check | None:
@@ -315,20 +293,20 @@ def _kind(facts: JobFacts) -> Check | None:
             f"The client that took it last has no worker for the kind {job.kind}: each such attempt"
             " fails."
         )
-        return _check("kind", label, Result.FAILED, evidence)
+        return check("kind", label, Result.FAILED, evidence)
     if isinstance(facts.work, Unread):
-        return _check("kind", label, Result.UNKNOWN, _unread(facts.work))
+        return check("kind", label, Result.UNKNOWN, unread(facts.work))
     if facts.work.kind_at is not None:
         evidence = (
             f"A job of kind {job.kind} was taken from this queue"
             f" {duration(now - facts.work.kind_at)} ago."
         )
-        return _check("kind", label, Result.PASSED, evidence)
+        return check("kind", label, Result.PASSED, evidence)
     evidence = (
         f"No job of kind {job.kind} is among those of this queue that were taken lately; which"
         " kinds its clients work is not in the database."
     )
-    return _check("kind", label, Result.UNKNOWN, evidence)
+    return check("kind", label, Result.UNKNOWN, evidence)
 
 
 def _lock(facts: JobFacts) -> Check | None:
@@ -339,15 +317,15 @@ def _lock(facts: JobFacts) -> Check | None:
         # Its own worker may hold it, to complete the job with other work in one transaction.
         return None
     if isinstance(lock, Unread):
-        return _check("lock", label, Result.UNKNOWN, _unread(lock))
+        return check("lock", label, Result.UNKNOWN, unread(lock))
     if lock.transaction == 0:
-        return _check("lock", label, Result.PASSED, "No transaction has locked its row.")
+        return check("lock", label, Result.PASSED, "No transaction has locked its row.")
     if lock.pid is None:
         evidence = (
             f"Transaction {lock.transaction} has locked its row and is not among those that run:"
             " it has most likely ended, unless several share the lock."
         )
-        return _check("lock", label, Result.UNKNOWN, evidence)
+        return check("lock", label, Result.UNKNOWN, evidence)
     who = f"process {lock.pid}" + (f" ({lock.client})" if lock.client else "")
     doing = f", which is {lock.state}" if lock.state else ""
     since = f" for {duration(facts.now - lock.since)}" if lock.since else ""
@@ -355,7 +333,7 @@ def _lock(facts: JobFacts) -> Check | None:
         "clients pass it over" if job.state is JobState.AVAILABLE else "nobody else can change it"
     )
     evidence = f"Its row is locked by the transaction of {who}{doing}{since}: {kept}."
-    return _check("lock", label, Result.FAILED, evidence)
+    return check("lock", label, Result.FAILED, evidence)
 
 
 def _starved(facts: JobFacts) -> Check | None:
@@ -364,14 +342,14 @@ def _starved(facts: JobFacts) -> Check | None:
     if not facts.in_line:
         return None
     if isinstance(line, Unread):
-        return _check("priority", label, Result.UNKNOWN, _unread(line))
+        return check("priority", label, Result.UNKNOWN, unread(line))
     if line.more_urgent == 0:
         evidence = f"No job with a lower priority number than {job.priority} waits before it."
-        return _check("priority", label, Result.PASSED, evidence)
-    ahead = _up_to(line.more_urgent, line.cap, "more urgent job")
+        return check("priority", label, Result.PASSED, evidence)
+    ahead = up_to(line.more_urgent, line.cap, "more urgent job")
     if isinstance(work, Unread):
-        evidence = f"{ahead} {_wait(line.more_urgent)}. {_unread(work)}"
-        return _check("priority", label, Result.UNKNOWN, evidence)
+        evidence = f"{ahead} {_wait(line.more_urgent)}. {unread(work)}"
+        return check("priority", label, Result.UNKNOWN, evidence)
     own = max((at for p, at in work.started.items() if p >= job.priority), default=None)
     urgent = max((at for p, at in work.started.items() if p < job.priority), default=None)
     if own is not None and facts.now - own <= STARVED_AFTER:
@@ -379,7 +357,7 @@ def _starved(facts: JobFacts) -> Check | None:
             f"{ahead} {_wait(line.more_urgent)}, but one no more urgent than this was taken"
             f" {duration(facts.now - own)} ago."
         )
-        return _check("priority", label, Result.PASSED, evidence)
+        return check("priority", label, Result.PASSED, evidence)
     waited = facts.now - job.scheduled_at
     if urgent is not None and facts.now - urgent <= STARVED_AFTER and waited > STARVED_AFTER:
         last = f"for {duration(facts.now - own)}" if own is not None else "lately"
@@ -387,9 +365,9 @@ def _starved(facts: JobFacts) -> Check | None:
             f"More urgent jobs keep it waiting: {ahead} {_wait(line.more_urgent)}, and none of"
             f" priority {job.priority} or less was taken {last}."
         )
-        return _check("priority", label, Result.FAILED, evidence)
+        return check("priority", label, Result.FAILED, evidence)
     evidence = f"{ahead} {_wait(line.more_urgent)}; whether more keep coming is not known yet."
-    return _check("priority", label, Result.UNKNOWN, evidence)
+    return check("priority", label, Result.UNKNOWN, evidence)
 
 
 def _line(facts: JobFacts) -> Check | None:
@@ -397,11 +375,11 @@ def _line(facts: JobFacts) -> Check | None:
     if not facts.in_line:
         return None
     if isinstance(line, Unread):
-        return _check("line", label, Result.UNKNOWN, _unread(line))
+        return check("line", label, Result.UNKNOWN, unread(line))
     if line.before == 0:
-        return _check("line", label, Result.PASSED, "It is the next of its queue.")
+        return check("line", label, Result.PASSED, "It is the next of its queue.")
     verb = "is" if line.before == 1 else "are"
-    evidence = f"{_up_to(line.before, line.cap, 'job')} {verb} before it in its queue."
+    evidence = f"{up_to(line.before, line.cap, 'job')} {verb} before it in its queue."
     if line.before < line.cap and not isinstance(facts.work, Unread):
         rate = pace(facts.work, facts.now)
         if rate is not None:
@@ -410,7 +388,7 @@ def _line(facts: JobFacts) -> Check | None:
                 f" As fast as its last {len(facts.work.ends):,} jobs ended, its turn comes in about"
                 f" {duration(span)}."
             )
-    return _check("line", label, Result.FAILED, evidence)
+    return check("line", label, Result.FAILED, evidence)
 
 
 def _slots(facts: JobFacts) -> Check | None:
@@ -418,23 +396,23 @@ def _slots(facts: JobFacts) -> Check | None:
     if not facts.in_line:
         return None
     if isinstance(work, Unread):
-        return _check("slots", label, Result.UNKNOWN, _unread(work))
+        return check("slots", label, Result.UNKNOWN, unread(work))
     if work.running == 0:
         evidence = "No job of this queue is running."
-        return _check("slots", label, Result.PASSED, evidence)
+        return check("slots", label, Result.PASSED, evidence)
     told = facts.slots
     if told is not None and work.clients.keys() <= told.clients:
         evidence = (
             f"{told.taken} of {told.most} slots of its {_clients(len(told.clients))} are taken."
         )
         result = Result.FAILED if told.taken >= told.most else Result.PASSED
-        return _check("slots", label, result, evidence)
+        return check("slots", label, result, evidence)
     verb = "is" if work.running == 1 else "are"
     evidence = (
-        f"{_up_to(work.running, work.cap, 'job')} of this queue {verb} running; how many its"
+        f"{up_to(work.running, work.cap, 'job')} of this queue {verb} running; how many its"
         " clients may run at once is not in the database."
     )
-    return _check("slots", label, Result.UNKNOWN, evidence)
+    return check("slots", label, Result.UNKNOWN, evidence)
 
 
 def _clients(count: int) -> str:
@@ -448,26 +426,27 @@ def _client(facts: JobFacts) -> Check | None:
         return None
     if not job.attempted_by:
         evidence = "The row does not name the client that runs it."
-        return _check("client", label, Result.UNKNOWN, evidence)
+        return check("client", label, Result.UNKNOWN, evidence)
     name = job.attempted_by[-1]
     leads = isinstance(facts.leader, LeaderRow) and facts.leader.leader_id == name
     if leads and isinstance(facts.leader, LeaderRow) and facts.leader.expires_at > now:
         evidence = f"{name} runs it, and is the leader at present."
-        return _check("client", label, Result.PASSED, evidence)
+        return check("client", label, Result.PASSED, evidence)
     if isinstance(facts.work, Unread):
-        return _check("client", label, Result.UNKNOWN, f"{name} runs it. {_unread(facts.work)}")
+        return check("client", label, Result.UNKNOWN, f"{name} runs it. {unread(facts.work)}")
     taken = facts.work.clients.get(name)
     later = taken is not None and (job.attempted_at is None or taken > job.attempted_at)
     if taken is not None and later and now - taken < REPORTED_WITHIN:
         evidence = f"{name} runs it, and took another job {duration(now - taken)} ago."
-        return _check("client", label, Result.PASSED, evidence)
+        return check("client", label, Result.PASSED, evidence)
     evidence = f"{name} runs it, and has given no other sign of life in this queue lately."
-    return _check("client", label, Result.UNKNOWN, evidence)
+    return check("client", label, Result.UNKNOWN, evidence)
 
 
 CHECKS: tuple[Callable[[JobFacts], Check | None], ...] = (
     _state,
     _workflow,
+    in_sequence,
     _due,
     _leader,
     _client,
@@ -485,10 +464,6 @@ What holds up all jobs comes before what holds up one; the first that fails is t
 """
 
 
-def _check(name: str, label: str, result: Result, evidence: str) -> Check:
-    return Check(name=name, label=label, result=result, evidence=evidence)
-
-
 def _newest_taken(work: QueueWork | Unread) -> tuple[str, datetime] | None:
     if isinstance(work, Unread) or not work.clients:
         return None
@@ -498,17 +473,6 @@ def _newest_taken(work: QueueWork | Unread) -> tuple[str, datetime] | None:
 def _since(job: JobShowRow, now: datetime) -> str:
     by = f" at {job.attempted_by[-1]}" if job.attempted_by else ""
     return f"{by} for {duration(now - job.attempted_at)}" if job.attempted_at else by
-
-
-def _unread(fact: Unread) -> str:
-    return f"It could not be read. {fact.why}"
-
-
-def _up_to(count: int, cap: int, noun: str) -> str:
-    """Return a number of things: "1 job", "17 jobs", "More than 1,000 jobs"."""
-    if count >= cap:
-        return f"At least {cap:,} {noun}s"
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _wait(count: int) -> str:

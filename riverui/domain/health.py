@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from riverui.domain.explain import Check, Result
+from riverui.domain.checks import Check, Result
 
 
 class Level(StrEnum):

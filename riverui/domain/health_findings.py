@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from riverui.domain.explain import Check, Result
+from riverui.domain.checks import Check, Result
 from riverui.domain.health import Cause, Culprit, HealthAction, HealthSection, Level
 from riverui.domain.job_facts import Unread
 

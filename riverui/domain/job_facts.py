@@ -8,6 +8,7 @@ from datetime import datetime
 
 from riverui.domain.jobs import JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.domain.sequences import SequencePlace
 from riverui.domain.workflow_pages import TaskPlace
 
 
@@ -90,6 +91,8 @@ class JobFacts:
     """None where no client tells."""
     workflow: TaskPlace | Unread | None = None
     """Its place in a workflow of riverui's own; None for a job that is in none."""
+    sequence: SequencePlace | Unread | None = None
+    """Where it stands in its sequence; None for a job that is in none."""
 
     @property
     def in_line(self) -> bool:

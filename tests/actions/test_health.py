@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from riverui.actions.health import health_report
-from riverui.domain.explain import Result
+from riverui.domain.checks import Result
 from riverui.domain.health import Cause, HealthReport, Level
 from riverui.storage.interface import CLIENTS, WORKING, Driver
 from riverui.storage.interface.clients import ClientParams, ClientStatus

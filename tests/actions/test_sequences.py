@@ -9,51 +9,14 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
-from riverui.actions import jobs
+from riverui.actions import jobs, sequences
 from riverui.actions.job_verbs import CANCEL, DELETE, RETRY
-from riverui.actions.pilot import PartsPilot
-from riverui.errors import BadRequest
+from riverui.errors import BadRequest, NotFound
 from riverui.storage.interface import SEQUENCES, Driver
 from riverui.storage.interface.job_actions import SkipReason
 from tests.factory import job
 from tests.own_tables import OWN_TABLES
-
-KEY = "order"
-
-
-class Line:
-    """The jobs of one sequence, as an insert leaves them."""
-
-    def __init__(self, driver: Driver, connection: AsyncConnection[Any]) -> None:
-        self.connection = connection
-        self.driver = driver
-        self.pilot = PartsPilot()
-
-    async def make(self, *states: str, key: str = KEY, **options: Any) -> list[int]:
-        """Put jobs into the database: the first is the head, the others wait."""
-        metadata = {"seq_key": key, "riverui:sequence": options}
-        ids = [await job(self.connection, state, metadata=metadata) for state in states]
-        async with self.driver.transaction() as executor:
-            sequences = SEQUENCES.on(executor)
-            await sequences.sequence_claim([key])
-            await sequences.sequence_put([(key, ids[0])], [(key, each) for each in ids[1:]])
-        return ids
-
-    async def do(self, verb: Any, *ids: int) -> Any:
-        """Do a verb as a dashboard does."""
-        return await jobs.apply(self.driver, verb, ids, pilot=self.pilot)
-
-    async def states(self, ids: list[int]) -> list[str]:
-        """Return the states of jobs, `gone` for those that are."""
-        rows = await (
-            await self.connection.execute(
-                "select coalesce(j.state::text, 'gone') as state"
-                " from unnest(%s::bigint[]) with ordinality as u (id, n)"
-                " left join river_job j on j.id = u.id order by n",
-                [ids],
-            )
-        ).fetchall()
-        return [row["state"] for row in rows]
+from tests.sequences import KEY, Line
 
 
 @pytest.fixture
@@ -160,6 +123,84 @@ async def test_jobs_of_other_keys_and_of_none_are_done_as_ever(line: Line) -> No
     assert await line.states(everything) == [
         "running", "pending", "available", "pending", "available",
     ]  # fmt: skip
+
+
+# Skip
+
+
+@pytest.mark.parametrize("state", ["cancelled", "discarded"])
+async def test_a_skipped_head_stays_as_it_is_and_the_next_runs(line: Line, state: str) -> None:
+    ids = await line.make(state, "pending", "pending")
+    place = await sequences.skip(line.driver, ids[0])
+    assert await line.states(ids) == [state, "available", "pending"]
+    assert place is not None
+    assert (place.head_id, place.halted_at, place.waiting) == (ids[1], None, False)
+    with pytest.raises(BadRequest, match="does not halt its sequence"):
+        await sequences.skip(line.driver, ids[0])
+    await line.do(RETRY, ids[0])
+    assert await line.states(ids) == ["pending", "available", "pending"], "it is put back in line"
+
+
+async def test_a_job_that_would_halt_later_is_skipped_before_its_turn(line: Line) -> None:
+    ids = await line.make("running", "pending", "pending")
+    await line.do(CANCEL, ids[1])
+    place = await sequences.skip(line.driver, ids[1])
+    assert place is not None
+    assert (place.waiting, place.head_id) == (False, ids[0])
+    assert await line.states(ids) == ["running", "cancelled", "pending"], "one at a time"
+    await line.connection.execute(
+        "update river_job set state = 'completed', finalized_at = now() where id = %s", [ids[0]]
+    )
+    async with line.driver.transaction() as executor:
+        await SEQUENCES.on(executor).sequence_advance([KEY])
+    assert await line.states(ids) == ["completed", "cancelled", "available"]
+
+
+async def test_a_skip_past_one_halted_job_stops_at_the_next(line: Line) -> None:
+    ids = await line.make("discarded", "cancelled", "pending")
+    place = await sequences.skip(line.driver, ids[0])
+    assert place is not None
+    assert place.head_id == ids[1]
+    assert place.halted_at is not None
+    await sequences.skip(line.driver, ids[1])
+    assert await line.states(ids) == ["discarded", "cancelled", "available"]
+
+
+async def test_the_last_of_a_sequence_is_skipped(line: Line) -> None:
+    ids = await line.make("discarded")
+    place = await sequences.skip(line.driver, ids[0])
+    assert place is not None
+    assert (place.head_id, place.halted_at) == (None, None)
+
+
+@pytest.mark.parametrize("state", ["available", "running", "retryable", "scheduled"])
+async def test_a_job_that_will_run_is_not_skipped(line: Line, state: str) -> None:
+    ids = await line.make(state, "pending")
+    for each in ids:
+        with pytest.raises(BadRequest, match="does not halt its sequence"):
+            await sequences.skip(line.driver, each)
+    assert await line.states(ids) == [state, "pending"]
+
+
+async def test_what_is_in_no_sequence_is_not_skipped(line: Line) -> None:
+    with pytest.raises(NotFound):
+        await sequences.skip(line.driver, 404)
+    with pytest.raises(BadRequest, match="in no sequence"):
+        await sequences.skip(line.driver, await job(line.connection, "discarded"))
+    pros = await job(line.connection, "discarded", metadata={"seq_key": KEY})
+    with pytest.raises(BadRequest, match="River Pro"):
+        await sequences.skip(line.driver, pros)
+
+
+async def test_the_place_names_the_nearest_on_both_sides(line: Line) -> None:
+    ids = await line.make("running", *["pending"] * 9)
+    async with line.driver.transaction() as executor:
+        place = await SEQUENCES.on(executor).sequence_place(ids[5])
+    assert place is not None
+    assert (place.ahead, place.behind) == (4, 4)
+    assert [near.id for near in place.before] == ids[2:5]
+    assert [near.id for near in place.after] == ids[6:9]
+    assert {near.state for near in place.after} == {"pending"}
 
 
 # On a database with River Pro's sequences

@@ -17,7 +17,7 @@ from riverui.demo.incidents import INCIDENTS
 from riverui.demo.incidents.incident import Past
 from riverui.demo.incidents.prepare import forgotten_transaction, prepare
 from riverui.demo.opening import working
-from riverui.domain.explain import Result
+from riverui.domain.checks import Result
 from riverui.domain.figures import WINDOWS, Figures, Window
 from riverui.domain.health import Cause, HealthReport, Level
 from riverui.domain.health_facts import UsualHour

@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from riverui.domain.checks import Result
 from riverui.domain.clock import FIRST, LAST
-from riverui.domain.explain import CHECKS, Result, explain, pace
+from riverui.domain.explain import CHECKS, explain, pace
 from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueWork, Unread
 from riverui.domain.jobs import AttemptError, JobShowRow, JobState, JsonText
 from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.domain.sequences import SequencePlace
 from riverui.domain.workflow_pages import TASK_STATES, TaskNeighbour, TaskPlace
 
 NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
@@ -120,6 +122,17 @@ PLACES = st.builds(
     dependents=st.just(()),
     dependents_count=COUNTS,
 )
+SEQUENCES = st.builds(
+    SequencePlace,
+    key=st.sampled_from(["order", "k" * 200]),
+    head_id=st.none() | st.integers(1, 100),
+    head_state=st.none() | st.sampled_from([state.value for state in JobState]),
+    halted_at=MAYBE_TIMES,
+    waiting=st.booleans(),
+    ahead=COUNTS,
+    behind=COUNTS,
+    ours=st.booleans(),
+)
 FACTS = st.builds(
     JobFacts,
     job=JOBS,
@@ -130,6 +143,7 @@ FACTS = st.builds(
     work=WORKS | UNREADS,
     lock=LOCKS | UNREADS,
     workflow=st.none() | PLACES | UNREADS,
+    sequence=st.none() | SEQUENCES | UNREADS,
 )
 
 
@@ -157,6 +171,8 @@ def test_nothing_passes_that_was_not_measured(facts: JobFacts) -> None:
         assert results.get("paused") in (None, Result.UNKNOWN)
     if isinstance(facts.workflow, Unread):
         assert results.get("workflow") in (None, Result.UNKNOWN)
+    if isinstance(facts.sequence, Unread):
+        assert results.get("sequence") in (None, Result.UNKNOWN)
     if isinstance(facts.leader, Unread):
         assert results.get("leader") in (None, Result.UNKNOWN)
     if isinstance(facts.lock, Unread):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from riverui.domain.explain import Result
+from riverui.domain.checks import Result
 from riverui.domain.figures import Tally
 from riverui.domain.health import Cause, HealthReport, HealthSection, Level
 from riverui.domain.health_facts import (

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from hypothesis import given, settings, strategies as st
 
+from riverui.domain.checks import Result
 from riverui.domain.clock import FIRST, LAST
-from riverui.domain.explain import Result
 from riverui.domain.health import Cause, Level
 from riverui.domain.health_facts import (
     DatabaseState,

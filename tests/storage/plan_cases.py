@@ -576,7 +576,8 @@ def _engine() -> Iterator[tuple[str, Case]]:
         "sequences go on": (lambda x: x.sequence_advance(keys), {PKEY}, 4 * 500 + 2 * 1000),
         "sequences looked at": (lambda x: x.sequence_look(after="", limit=500), {PKEY}, 500),
         "sequences of jobs": (lambda x: x.sequence_key_get_many(some), {PKEY}, 1000),
-        "a place in a sequence": (lambda x: x.sequence_place(1001), {PKEY}, 2),
+        "a place in a sequence": (lambda x: x.sequence_place(1001), {PKEY}, 8),
+        "past a job of a sequence": (lambda x: x.sequence_skip("k1", 1001), {PKEY}, 1),
         "back into sequences": (
             lambda x: x.sequence_requeue([(key, 1001) for key in keys]),
             {PKEY},

@@ -5,11 +5,10 @@ own.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from riverui.domain.sequences import SequencePlace
 from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.own_tables import OwnTable
 
@@ -42,25 +41,6 @@ class SequenceKey(NamedTuple):
     key: str
     ours: bool
     """Whether riverui put the job there; River Pro otherwise."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SequencePlace:
-    """Where a job stands in its sequence."""
-
-    key: str
-    head_id: int | None
-    """The job that the others wait for; None where the next one is being looked for, or the key
-    has no jobs that wait.
-    """
-    head_state: str | None
-    """None where there is no head, or its row is gone."""
-    halted_at: datetime | None
-    """Since when a cancelled or discarded head holds up the others; None where it does not."""
-    waiting: bool
-    """Whether the job waits behind the head."""
-    ahead: int
-    """Jobs that wait before it, besides the head; up to the limit that was asked for."""
 
 
 class SequenceLook(NamedTuple):
@@ -118,8 +98,18 @@ class SequenceExecutor(Protocol):
         """
         ...
 
-    async def sequence_place(self, job_id: int, *, limit: int = 1000) -> SequencePlace | None:
-        """Return where a job stands, up to `limit` jobs counted; None for a job in no sequence."""
+    async def sequence_place(
+        self, job_id: int, *, limit: int = 1000, named: int = 3
+    ) -> SequencePlace | None:
+        """Return where a job stands, up to `limit` jobs counted on each side and the nearest
+        `named` of them told; None for a job in no sequence.
+        """
+        ...
+
+    async def sequence_skip(self, key: str, job_id: int) -> bool:
+        """Leave a cancelled or discarded job behind, under a key that is held, so that it halts
+        its sequence no more; return False where it did not, and would not when its turn came.
+        """
         ...
 
     async def sequence_dry_list(self, *, after: str, limit: int) -> Sequence[str]:

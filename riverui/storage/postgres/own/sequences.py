@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from riverui.domain.numbers import is_bigint
+from riverui.domain.sequences import SequenceJob, SequencePlace
 from riverui.storage.interface.sequences import (
     Claim,
     Claims,
     SequenceKey,
     SequenceLook,
-    SequencePlace,
 )
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.statements import Statement, Statements, Steps
@@ -134,13 +134,23 @@ class Sequences(Statements):
         await self._rows("sequence_hand_over", {"keys": array_literals.texts(sorted(keys))})
         return True
 
-    async def sequence_place(self, job_id: int, *, limit: int = 1000) -> SequencePlace | None:
-        """Return where a job stands, up to `limit` jobs counted; None for a job in no sequence."""
+    async def sequence_place(
+        self, job_id: int, *, limit: int = 1000, named: int = 3
+    ) -> SequencePlace | None:
+        """Return where a job stands, up to `limit` jobs counted on each side and the nearest
+        `named` of them told; None for a job in no sequence.
+        """
         if not is_bigint(job_id):
             return None
-        row = await self._row("sequence_place", {"id": job_id, "limit": limit})
+        row = await self._row("sequence_place", {"id": job_id, "limit": limit, "named": named})
         if row is None:
             return None
+        near = [
+            SequenceJob(id=other, state=state or None, kind=kind)
+            for other, state, kind in zip(
+                row.near_ids, row.near_states, row.near_kinds, strict=True
+            )
+        ]
         return SequencePlace(
             key=row.seq_key,
             head_id=row.head_id,
@@ -148,7 +158,15 @@ class Sequences(Statements):
             halted_at=row.halted_at,
             waiting=row.waiting,
             ahead=row.ahead,
+            behind=row.behind,
+            cap=limit,
+            before=[one for one in near if one.id < job_id],
+            after=[one for one in near if one.id > job_id],
         )
+
+    async def sequence_skip(self, key: str, job_id: int) -> bool:
+        """Leave a cancelled or discarded job behind, under a key that is held."""
+        return await self._row("sequence_skip", {"key": key, "id": job_id}) is not None
 
     async def sequence_dry_list(self, *, after: str, limit: int) -> Sequence[str]:
         """Return keys without a head by name, behind one."""

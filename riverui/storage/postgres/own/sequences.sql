@@ -256,7 +256,16 @@ select s.seq_key, q.head_id, q.halted_at, h.state::text as head_state,
       where w.seq_key = s.seq_key and w.job_id < :id::bigint
       limit :limit::bigint
     ) a
-  ) as ahead
+  ) as ahead,
+  (
+    select count(*)
+    from (
+      select from /* schema */riverui_sequence_job w
+      where w.seq_key = s.seq_key and w.job_id > :id::bigint
+      limit :limit::bigint
+    ) b
+  ) as behind,
+  n.near_ids, n.near_states, n.near_kinds
 from (
   select j.metadata ->> 'seq_key' as seq_key
   from /* schema */river_job j
@@ -264,7 +273,52 @@ from (
     and jsonb_typeof(j.metadata -> 'seq_key') = 'string'
 ) s
 left join /* schema */riverui_sequence q on q.seq_key = s.seq_key
-left join /* schema */river_job h on h.id = q.head_id;
+left join /* schema */river_job h on h.id = q.head_id
+cross join lateral (
+  select coalesce(array_agg(x.job_id order by x.job_id), '{}') as near_ids,
+    coalesce(array_agg(coalesce(o.state::text, '') order by x.job_id), '{}') as near_states,
+    coalesce(array_agg(coalesce(left(o.kind, 200), '') order by x.job_id), '{}') as near_kinds
+  from (
+    (
+      select w.job_id from /* schema */riverui_sequence_job w
+      where w.seq_key = s.seq_key and w.job_id < :id::bigint
+      order by w.job_id desc
+      limit :named::bigint
+    )
+    union all
+    (
+      select w.job_id from /* schema */riverui_sequence_job w
+      where w.seq_key = s.seq_key and w.job_id > :id::bigint
+      order by w.job_id
+      limit :named::bigint
+    )
+  ) x
+  left join /* schema */river_job o on o.id = x.job_id
+) n;
+
+-- name: sequence_skip
+-- As the head of its sequence, or as one that would halt it later on.
+with ended as materialized (
+  select j.id
+  from /* schema */river_job j
+  where j.id = :id::bigint and (j.state in ('cancelled', 'discarded')) is true
+),
+headless as (
+  update /* schema */riverui_sequence s
+  set head_id = null, halted_at = null
+  from ended e
+  where s.seq_key = :key::text and s.head_id = e.id
+  returning s.seq_key
+),
+out_of_line as (
+  delete from /* schema */riverui_sequence_job w
+  using ended e
+  where w.seq_key = :key::text and w.job_id = e.id
+  returning w.seq_key
+)
+select h.seq_key from headless h
+union all
+select o.seq_key from out_of_line o;
 
 -- name: sequence_dry_list
 select s.seq_key

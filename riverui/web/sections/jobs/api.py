@@ -37,7 +37,7 @@ from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.disconnects import EndsWithClient
 from riverui.web.search import query
-from riverui.web.sections.jobs import explain, export, new_api, progress
+from riverui.web.sections.jobs import explain, export, new_api, progress, sequence
 
 log = logging.getLogger("riverui.actions")
 
@@ -330,6 +330,7 @@ ENDPOINTS = (
         ),
     ),
     explain.ENDPOINT,
+    sequence.ENDPOINT,
     *(
         Endpoint(
             "POST",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,6 +17,7 @@ from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path
 from riverui.web.api.models import Id, Model
 from riverui.web.http.context import dashboard
+from riverui.web.sections.jobs.places import check_links
 
 
 class JobCheck(Model, frozen=True, kw_only=True):
@@ -28,6 +30,10 @@ class JobCheck(Model, frozen=True, kw_only=True):
         Meta(description="Failed is what holds the job up; unknown is what cannot be told."),
     ]
     evidence: str
+    page: Annotated[
+        str | UnsetType,
+        Meta(description="Path of the dashboard's page where that is mended or seen closer."),
+    ] = UNSET
 
 
 class JobExplanation(Model, frozen=True, kw_only=True):
@@ -42,8 +48,12 @@ class JobExplanation(Model, frozen=True, kw_only=True):
     ]
 
     @classmethod
-    def of(cls, job: JobShowRow, found: Explanation) -> Self:
-        """Return the explanation of a job as the API and the command line tell it."""
+    def of(
+        cls, job: JobShowRow, found: Explanation, pages: Mapping[str, tuple[str, str]] | None = None
+    ) -> Self:
+        """Return the explanation of a job as the API and the command line tell it; `pages` are
+        where checks lead, by their names.
+        """
         return cls(
             id=job.id,
             state=job.state,
@@ -55,6 +65,7 @@ class JobExplanation(Model, frozen=True, kw_only=True):
                     label=check.label,
                     result=check.result.value,
                     evidence=check.evidence,
+                    page=pages[check.name][0] if pages and check.name in pages else UNSET,
                 )
                 for check in found.checks
             ],
@@ -89,7 +100,7 @@ async def index(request: Request) -> Response:
     found = await job_explain(dashboard(request).driver, job_id)
     if found is None:
         raise NotFound(f"Job not found: {job_id}.")
-    return serializers.reply(JobExplanation.of(*found))
+    return serializers.reply(JobExplanation.of(*found, check_links(request, found[1])))
 
 
 ENDPOINT = Endpoint(

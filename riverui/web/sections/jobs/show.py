@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import ClassVar
@@ -42,6 +42,8 @@ from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.search.new_job_addresses import new_job_url
 from riverui.web.sections.jobs import diagnosis
+from riverui.web.sections.jobs.places import check_links
+from riverui.web.sections.jobs.sequence import SequenceCard, sequence_card
 from riverui.web.sections.jobs.usual import BesideUsual, beside_usual
 from riverui.web.sections.jobs.workflow import WorkflowCard, workflow_card
 from riverui.web.view import timeline
@@ -119,6 +121,10 @@ class JobsShow:
     """How many attempts are older than those shown."""
     workflow: WorkflowCard | None = None
     """Its place in a workflow; None for a job that is in none."""
+    sequence: SequenceCard | None = None
+    """Its place in a sequence; None for a job that is in none."""
+    check_links: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Where checks of the explanation lead, by their names: address and words."""
     too_large: bool = False
     """Whether the row's JSON could not be read in time, and is left out."""
     open_url: str = ""
@@ -173,6 +179,8 @@ async def answer(
             steps=timeline.steps(job, now),
             attempts=attempts,
             workflow=await workflow_card(request, job),
+            sequence=await sequence_card(request, job),
+            check_links=check_links(request, explanation),
             earlier=timeline.attempt_count(job) - len(attempts),
             too_large=too_large,
             open_url=_open_url(request, job),

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.domain.explain import Result
+from riverui.domain.checks import Result
 from riverui.domain.health import HealthReport, HealthSection
 from riverui.errors import BadRequest
 from riverui.web.api import requests, serializers

@@ -1,0 +1,49 @@
+"""Jobs of a sequence, as an insert leaves them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from riverui.actions import jobs
+from riverui.actions.pilot import PartsPilot
+from riverui.storage.interface import SEQUENCES, Driver
+from tests.factory import job
+
+KEY = "order"
+
+
+class Line:
+    """The jobs of one sequence, as an insert leaves them."""
+
+    def __init__(self, driver: Driver, connection: AsyncConnection[Any]) -> None:
+        self.connection = connection
+        self.driver = driver
+        self.pilot = PartsPilot()
+
+    async def make(self, *states: str, key: str = KEY, **options: Any) -> list[int]:
+        """Put jobs into the database: the first is the head, the others wait."""
+        metadata = {"seq_key": key, "riverui:sequence": options}
+        ids = [await job(self.connection, state, metadata=metadata) for state in states]
+        async with self.driver.transaction() as executor:
+            sequences = SEQUENCES.on(executor)
+            await sequences.sequence_claim([key])
+            await sequences.sequence_put([(key, ids[0])], [(key, each) for each in ids[1:]])
+        return ids
+
+    async def do(self, verb: Any, *ids: int) -> Any:
+        """Do a verb as a dashboard does."""
+        return await jobs.apply(self.driver, verb, ids, pilot=self.pilot)
+
+    async def states(self, ids: list[int]) -> list[str]:
+        """Return the states of jobs, `gone` for those that are."""
+        rows = await (
+            await self.connection.execute(
+                "select coalesce(j.state::text, 'gone') as state"
+                " from unnest(%s::bigint[]) with ordinality as u (id, n)"
+                " left join river_job j on j.id = u.id order by n",
+                [ids],
+            )
+        ).fetchall()
+        return [row["state"] for row in rows]
