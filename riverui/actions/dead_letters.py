@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, cast
 
+from riverui.actions import jobs
 from riverui.actions.job_part import merge
+from riverui.actions.job_verbs import DELETE
 from riverui.actions.jobs import MAX_IDS
 from riverui.actions.pilot import PLAIN, JobPilot
 from riverui.domain.dead_jobs import DeadJob
@@ -84,6 +88,84 @@ async def retry_tx(
         return merge(*await _retry(transaction, unique, pilot, until))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deletion:
+    """Jobs that somebody deleted, and that are kept."""
+
+    changes: JobChanges
+    died_at: datetime | None
+    """By which an undo finds them again; None where no job was deleted."""
+
+
+async def delete_jobs(
+    driver: Driver,
+    ids: Sequence[int],
+    *,
+    user: str,
+    pilot: JobPilot = PLAIN,
+    time_limit: timedelta | None = None,
+) -> Deletion:
+    """Delete up to MAX_IDS jobs that are not running, and keep them as dead letters, in one
+    transaction.
+    """
+    async with driver.transaction(timeout=time_limit) as transaction:
+        keeping = _Keeping(transaction, user)
+        with table_told():
+            changes = await jobs.apply_tx(
+                cast(Transaction, keeping), DELETE, ids, pilot=pilot, time_limit=time_limit
+            )
+        return Deletion(changes=changes, died_at=keeping.died_at)
+
+
+class _Keeping:
+    """A transaction in which jobs that are deleted are kept: what takes part in deleting comes
+    before it as ever, and locks what it locks in the same order.
+    """
+
+    died_at: datetime | None = None
+    """When jobs were kept; None where none was."""
+
+    def __init__(self, transaction: Transaction, user: str) -> None:
+        self._transaction = transaction
+        self._user = user
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transaction, name)
+
+    async def job_delete_many(self, ids: Sequence[int]) -> JobChanges:
+        """Delete jobs that are not running, and keep them."""
+        letters = DEAD_JOBS.on(self._transaction)
+        kept = await letters.dead_job_keep_many(ids, user=self._user)
+        skipped = JobChanges(skipped=kept.changes.skipped)
+        if not kept.changes.changed:
+            return skipped
+        self.died_at = kept.died_at
+        gone = await self._transaction.job_delete_many(kept.changes.changed)
+        # What still is a job is no dead letter.
+        if left := [job_id for job_id, _ in gone.skipped]:
+            await letters.dead_job_delete_many(left)
+        return merge(gone, skipped)
+
+
+async def undo(
+    driver: Driver,
+    died_at: datetime,
+    *,
+    user: str,
+    pilot: JobPilot = PLAIN,
+    time_limit: timedelta | None = None,
+) -> JobChanges:
+    """Put the jobs back that this person deleted at that time, as they were; see
+    `dead_job_undo_many`. Waiting jobs of sequences get into line again, by a retry.
+    """
+    until = time.monotonic() + (time_limit or _PATIENCE).total_seconds()
+    async with driver.transaction(timeout=time_limit) as transaction:
+        with table_told():
+            letters = DEAD_JOBS.on(transaction)
+            ids = await letters.dead_job_deleted_list(died_at, user=user, limit=MAX_IDS)
+            return merge(*await _undo(transaction, ids, pilot, until))
+
+
 async def delete(
     driver: Driver, ids: Sequence[int], *, time_limit: timedelta | None = None
 ) -> JobChanges:
@@ -112,6 +194,37 @@ def check(id: int, changes: JobChanges) -> None:
         if reason is SkipReason.LOCKED:
             raise LockTimeout(f"Dead letter {id} is locked by another transaction.")
         raise BadRequest(f"Dead letter {id} can't be retried: {reason.value.replace('_', ' ')}.")
+
+
+async def _undo(
+    transaction: Transaction, ids: Sequence[int], pilot: JobPilot, until: float
+) -> list[JobChanges]:
+    """Put deleted jobs back; where one is in the way, each half for itself."""
+    if not ids:
+        return []
+    if time.monotonic() > until:
+        return [JobChanges(skipped=tuple((job_id, SkipReason.LOCKED) for job_id in ids))]
+    try:
+        async with transaction.savepoint():
+            back = await DEAD_JOBS.on(transaction).dead_job_undo_many(ids)
+            in_line = JobChanges()
+            if back.requested:
+                in_line = await pilot.retry(transaction, back.requested)
+                if in_line.skipped:
+                    raise _Refused
+    except UniqueConflict:
+        skipped = SkipReason.UNIQUE_CONFLICT
+    except LockTimeout:
+        skipped = SkipReason.LOCKED
+    except _Refused:
+        skipped = in_line.skipped[0][1]
+    else:
+        return [replace(back, requested=()), in_line]
+    if len(ids) == 1:
+        return [JobChanges(skipped=((ids[0], skipped),))]
+    middle = len(ids) // 2
+    first = await _undo(transaction, ids[:middle], pilot, until)
+    return first + await _undo(transaction, ids[middle:], pilot, until)
 
 
 async def _retry(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from riverui.actions.verbs import Given, JobVerb, VerbParameter
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
 from riverui.domain.names import MOST_QUEUE_NAME_BYTES, is_queue_name
-from riverui.storage.interface import Executor
+from riverui.storage.interface import DEAD_JOBS, Executor
 from riverui.storage.interface.job_actions import SkipReason
 
 RETRY = JobVerb(
@@ -139,6 +139,22 @@ DELETE = JobVerb(
     allows="delete jobs",
 )
 
+UNDELETE = JobVerb(
+    name="undelete",
+    label="Undo",
+    icon="rotate-cw",
+    key="",
+    fits=frozenset(),
+    call=lambda executor, ids, given: DEAD_JOBS.on(executor).dead_job_undo_many(ids),
+    done="put back",
+    changed="{jobs} put back",
+    effect=("It is put back as it was.", "They are put back as they were."),
+    summary="Puts deleted jobs back as they were.",
+    allows=DELETE.allows,
+    extension=True,
+)
+"""What undoes a deletion whose jobs were kept; it is none of the buttons, but of a notice."""
+
 JOB_VERBS: Mapping[str, JobVerb] = {verb.name: verb for verb in (RETRY, CANCEL, MOVE, DELETE)}
 """Every verb on jobs by its name, in the order of their buttons."""
 
@@ -151,5 +167,7 @@ SKIPPED: Mapping[SkipReason, str] = {
     SkipReason.UNIQUE_CONFLICT: "another active job has the same unique properties",
     SkipReason.LOCKED: "locked by another transaction; try again in a moment",
     SkipReason.SEQUENCE: "in a sequence of River Pro; retry it with a River Pro client",
+    SkipReason.KEPT: "there is a dead letter of its number; delete that first",
+    SkipReason.WORKFLOW: "a task whose workflow has gone on without it; retry the dead letter",
 }
 """Why a verb left a job as it was, in words."""

@@ -8,6 +8,11 @@ from typing import NamedTuple
 
 from riverui.domain.jobs import JobListRow, JobRow, JobShowRow
 
+DELETED_BY = "riverui:deleted_by"
+"""Where the metadata of a deleted job that is kept tell who deleted it."""
+MOST_DELETED_BY = 200
+"""Characters of that name."""
+
 
 class DeadReason(StrEnum):
     """Why a job is a dead letter."""
@@ -40,6 +45,8 @@ class DeadJobListRow(NamedTuple):
     """Without tags; of long args nothing."""
     died_at: datetime
     reason: DeadReason
+    deleted_by: str = ""
+    """Who deleted it; empty where nobody did, or nobody knows."""
 
 
 class DeadJobDeath(NamedTuple):
@@ -47,6 +54,7 @@ class DeadJobDeath(NamedTuple):
 
     died_at: datetime
     reason: DeadReason
+    deleted_by: str = ""
 
 
 class DeadJobShowRow(NamedTuple):
@@ -55,3 +63,4 @@ class DeadJobShowRow(NamedTuple):
     job: JobShowRow
     died_at: datetime
     reason: DeadReason
+    deleted_by: str = ""

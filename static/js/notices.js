@@ -3,6 +3,7 @@ import { all, one } from "./dom.js";
 
 const MOST_NOTICES = 4; // notices at a time
 const STAYS = 8000; // milliseconds
+const STAYS_UNDO = 30000; // what can be undone
 const STAYS_SHORT = 2500; // for what the eye sees anyway
 const STAYS_READ = 2000; // more, as long as somebody points at it
 
@@ -39,12 +40,18 @@ function ageNotices() {
     if (notice.dataset.aging || !/info|success/.test(notice.dataset.notice)) continue;
     notice.dataset.aging = "1";
     const leave = () => (notice.matches(":hover, :focus-within") ? setTimeout(leave, STAYS_READ) : notice.remove());
-    setTimeout(leave, notice.dataset.short ? STAYS_SHORT : STAYS);
+    const undo = notice.querySelector(".notice-undo");
+    setTimeout(leave, undo ? STAYS_UNDO : notice.dataset.short ? STAYS_SHORT : STAYS);
   }
 }
 
 document.addEventListener("click", ({ target }) => {
   if (target.closest("[data-dismiss]")) target.closest(".notice").remove();
+});
+// What was undone cannot be undone again.
+document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
+  const done = ctx.response?.status === 200 && ctx.sourceElement?.matches?.(".notice-undo");
+  if (done) ctx.sourceElement.closest(".notice")?.remove();
 });
 document.addEventListener("htmx:after:settle", ageNotices);
 ageNotices();

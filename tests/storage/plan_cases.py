@@ -555,6 +555,17 @@ def _engine() -> Iterator[tuple[str, Case]]:
             {FINALIZED, PKEY},
             4 * 1000,
         ),
+        "keep what is deleted": (
+            lambda x: x.dead_job_keep_many(some, user="ops"),
+            {PKEY},
+            4 * 1000,
+        ),
+        "what was deleted": (
+            lambda x: x.dead_job_deleted_list(now, user="ops", limit=50),
+            set(),
+            0,
+        ),
+        "deleted jobs back": (lambda x: x.dead_job_undo_many([1, 2, 3]), set(), 0),
         "dead letters back": (lambda x: x.dead_job_restore_many([1, 2, 3]), set(), 0),
         "remove the completed": (
             lambda x: x.job_delete_completed_many(some, of_attempts=[1] * 1000),

@@ -38,6 +38,15 @@ class DeadJobListParams:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class KeptJobs:
+    """What became of jobs that were to be kept before they are deleted."""
+
+    changes: JobChanges
+    died_at: datetime
+    """When they were kept, to the microsecond: all of one transaction at the same time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeadJobPage:
     """One page of dead letters."""
 
@@ -61,6 +70,30 @@ class DeadJobExecutor(Protocol):
 
         UniqueConflict where there is a dead letter of the same id, which only a sequence of ids
         that was set back can make.
+        """
+        ...
+
+    async def dead_job_keep_many(self, ids: Sequence[int], *, user: str) -> KeptJobs:
+        """Keep copies of jobs that are about to be deleted in the same transaction, as deleted by
+        that person; their rows are locked until its end. Running jobs are skipped, and those of
+        whose id there is a dead letter already (KEPT).
+        """
+        ...
+
+    async def dead_job_deleted_list(
+        self, died_at: datetime, *, user: str, limit: int
+    ) -> Sequence[int]:
+        """Return the ids of what one person deleted in the transaction of that time, at most
+        `limit`.
+        """
+        ...
+
+    async def dead_job_undo_many(self, ids: Sequence[int]) -> JobChanges:
+        """Put deleted jobs back as they were, and tell the workers of those that are available;
+        skip those whose id or unique key a job has, and waiting tasks of workflows (WORKFLOW).
+
+        Waiting jobs of sequences are `requested`: they are put back as discarded, to be retried in
+        the same transaction, so that they get into line.
         """
         ...
 

@@ -22,6 +22,10 @@ class SkipReason(StrEnum):
     LOCKED = "locked"
     SEQUENCE = "sequence"
     """In a sequence of River Pro, which cannot be told of it."""
+    KEPT = "kept"
+    """There is a dead letter of its id already."""
+    WORKFLOW = "workflow"
+    """A waiting task, whose workflow has gone on without it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,7 @@ from riverui.actions.verbs import NOTHING, Given, JobVerb
 from riverui.domain.jobs import JobState
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.web.auth.access import access
-from riverui.web.live.notices import Notice
+from riverui.web.live.notices import Notice, NoticeForm
 
 _SHOWN = 5
 """Ids of skipped jobs that a notice names for each reason."""
@@ -48,6 +48,7 @@ def notice(
     *,
     caution: str = "",
     link: tuple[str, str] | None = None,
+    undo: NoticeForm | None = None,
 ) -> Notice:
     """Return what happened to the jobs that were asked for, and the caution where any changed."""
     parts = []
@@ -70,4 +71,5 @@ def notice(
         title=", ".join(parts),
         details=(caution, *details) if caution else details,
         link=link,
+        undo=undo,
     )

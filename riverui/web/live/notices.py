@@ -5,6 +5,7 @@ across a redirect.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from itsdangerous import BadData
 from starlette.requests import Request
@@ -25,6 +26,15 @@ _TEXT = 300
 """Characters of each text of a notice: a cookie holds some 4,000 bytes."""
 
 
+class NoticeForm(NamedTuple):
+    """A button of a notice, such as the one that takes back what was done."""
+
+    label: str
+    address: str
+    """Where it posts to (a path of ours)."""
+    fields: tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Notice:
     """One message to the person: what happened, and where there is one, the next step."""
@@ -35,6 +45,7 @@ class Notice:
     details: tuple[str, ...] = ()
     link: tuple[str, str] | None = None
     """Label and address (a path of ours)."""
+    undo: NoticeForm | None = None
 
 
 def keep(request: Request, response: Response, notice: Notice) -> None:
@@ -53,13 +64,18 @@ def take(request: Request) -> tuple[Notice, ...]:
         return ()
     try:
         kept = dashboard(request).signer.loads(cookie, salt=_PURPOSE, max_age=_SECONDS)
-        link = kept["link"]
+        link, undo = kept["link"], kept.get("undo")
         return (
             Notice(
                 level=kept["level"] if kept["level"] in LEVELS else "info",
                 title=str(kept["title"]),
                 details=tuple(map(str, kept["details"])),
                 link=(str(link[0]), str(link[1])) if link else None,
+                undo=NoticeForm(
+                    str(undo[0]), str(undo[1]), tuple((str(n), str(v)) for n, v in undo[2])
+                )
+                if undo
+                else None,
             ),
         )
     except (BadData, KeyError, IndexError, TypeError):

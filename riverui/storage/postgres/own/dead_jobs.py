@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from riverui.domain.dead_jobs import (
+    MOST_DELETED_BY,
     DeadJob,
     DeadJobDeath,
     DeadJobListRow,
@@ -15,8 +16,8 @@ from riverui.domain.dead_jobs import (
 )
 from riverui.domain.jobs import CUT, JobListRow, JobState, JobTextRow
 from riverui.domain.numbers import is_bigint
-from riverui.errors import BadRequest
-from riverui.storage.interface.dead_jobs import DeadJobListParams, DeadJobPage
+from riverui.errors import BadRequest, LockTimeout
+from riverui.storage.interface.dead_jobs import DeadJobListParams, DeadJobPage, KeptJobs
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.params import TextPiece
@@ -34,6 +35,7 @@ from riverui.storage.sql import Fragment
 _FIELDS = frozenset({"args", "errors", "job", "metadata", "output"})
 """Texts of a dead letter that can be had whole."""
 _LIST_COLUMNS = Fragment("dead_job_list_columns")
+_OTHERS = Fragment("dead_job_keep_others")
 _MOVED = Fragment("dead_job_moved")
 _TABLE = Fragment("dead_job_table")
 
@@ -45,6 +47,35 @@ class DeadJobs(JobStatements, JobTexts):
         """Remove finished jobs and keep the discarded ones as dead letters; return how many."""
         block = old_jobs(params, kept=_MOVED)
         return int((await self._rows("job_delete_before", block.values, **block.slots)).value())
+
+    async def dead_job_keep_many(self, ids: Sequence[int], *, user: str) -> KeptJobs:
+        """Keep copies of jobs that are about to be deleted in the same transaction."""
+        possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
+        values = {"ids": possible, "user": user.replace("\0", "")[:MOST_DELETED_BY]}
+        try:
+            rows = await self._guarded("dead_job_keep_many", values)
+        except LockTimeout:
+            # Somebody else holds one of the rows: do the rest.
+            rows = await self._guarded("dead_job_keep_many", values, wait=_OTHERS)
+        died_at = next((row.died_at for row in rows.records()), datetime.now(UTC))
+        return KeptJobs(changes=job_changes(ids, rows), died_at=died_at)
+
+    async def dead_job_deleted_list(
+        self, died_at: datetime, *, user: str, limit: int
+    ) -> Sequence[int]:
+        """Return the ids of what one person deleted in the transaction of that time."""
+        values = {
+            "died_at": instant(died_at),
+            "user": user.replace("\0", "")[:MOST_DELETED_BY],
+            "limit": limit,
+        }
+        return [row.id for row in (await self._rows("dead_job_deleted_list", values)).records()]
+
+    async def dead_job_undo_many(self, ids: Sequence[int]) -> JobChanges:
+        """Put deleted jobs back as they were; waiting ones of sequences are `requested`."""
+        possible = [asked for asked in dict.fromkeys(ids) if is_bigint(asked)]
+        values = {"ids": possible, "schema": self._schema}
+        return job_changes(ids, await self._rows("dead_job_undo_many", values))
 
     async def dead_job_list(self, params: DeadJobListParams) -> DeadJobPage:
         """Return one page of dead letters, those moved last first."""
@@ -73,7 +104,7 @@ class DeadJobs(JobStatements, JobTexts):
         if job is None:
             return None
         row = await self._row("dead_job_death", {"id": id})
-        return row and DeadJobShowRow(job, row.died_at, DeadReason(row.reason))
+        return row and DeadJobShowRow(job, *_death(row))
 
     async def dead_job_text_get(self, id: int) -> tuple[JobTextRow, DeadJobDeath] | None:
         """Return one dead letter with its JSON as text, as far as an answer may hold it."""
@@ -81,7 +112,7 @@ class DeadJobs(JobStatements, JobTexts):
         if row is None:
             return None
         death = await self._row("dead_job_death", {"id": id})
-        return death and (row, DeadJobDeath(death.died_at, DeadReason(death.reason)))
+        return death and (row, _death(death))
 
     async def dead_job_name_list(self, *, limit: int) -> tuple[Sequence[str], Sequence[str]]:
         """Return kinds and queues of dead letters by name, at most `limit` of each."""
@@ -172,7 +203,11 @@ def _list_row(row: Any) -> DeadJobListRow:
         tags=(),
         last_error=row.last_error or None,
     )
-    return DeadJobListRow(job, row.died_at, DeadReason(row.reason))
+    return DeadJobListRow(job, *_death(row))
+
+
+def _death(row: Any) -> DeadJobDeath:
+    return DeadJobDeath(row.died_at, DeadReason(row.reason), row.deleted_by or "")
 
 
 def _dead_jobs(rows: Rows) -> list[DeadJob]:

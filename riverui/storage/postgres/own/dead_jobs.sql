@@ -20,6 +20,125 @@ moved as (
 )
 select count(*) as deleted from gone;
 
+-- name: dead_job_keep_many
+-- Copies of jobs that the transaction is about to delete. All have its time, so that they are found again by it.
+with asked as (
+  select distinct a.id from unnest(:ids::bigint[]) as a (id)
+),
+locked as materialized (
+  select j.id, j.state
+  from /* schema */river_job j
+  where j.id = any(:ids::bigint[])
+  order by j.id
+  for update /* wait */
+),
+kept as (
+  insert into /* schema */riverui_dead_job (
+    id, unique_key, unique_states, attempted_at, created_at, died_at, finalized_at, scheduled_at, attempt, max_attempts,
+    priority, kind, queue, reason, state, last_error, args, attempted_by, errors, metadata, tags
+  )
+  select g.id, g.unique_key, g.unique_states, g.attempted_at, g.created_at, now(), g.finalized_at, g.scheduled_at,
+    g.attempt, g.max_attempts, g.priority, g.kind, g.queue, 'deleted', g.state::text,
+    left(coalesce(l.error ->> 'error', l.error::text, ''), 2000), g.args, g.attempted_by, g.errors,
+    case
+      when jsonb_typeof(g.metadata) = 'object' and :user::text <> ''
+        then jsonb_set(g.metadata, array['riverui:deleted_by'], to_jsonb(:user::text), true)
+      else g.metadata
+    end,
+    g.tags
+  from locked k
+  join /* schema */river_job g on g.id = k.id
+  cross join lateral (select g.errors[array_upper(g.errors, 1)] as error) l
+  where k.state <> 'running'
+  order by g.id
+  on conflict do nothing
+  returning id
+)
+select a.id, now() as died_at,
+  case
+    when k.id is not null then 'changed'
+    when l.state = 'running' then 'running'
+    when l.id is not null then 'kept'
+    when exists (select from /* schema */river_job j where j.id = a.id) then 'locked'
+    else 'not_found'
+  end as outcome
+from asked a
+left join locked l on l.id = a.id
+left join kept k on k.id = a.id
+order by a.id;
+
+-- part: dead_job_keep_others (dead_job_keep_many.wait)
+skip locked;
+
+-- name: dead_job_deleted_list
+select d.id
+from /* schema */riverui_dead_job d
+where d.died_at = :died_at::timestamptz and d.reason = 'deleted'
+  and (
+    jsonb_typeof(d.metadata) <> 'object'
+    or coalesce(d.metadata ->> 'riverui:deleted_by', '') = :user::text
+  )
+order by d.id
+limit :limit::bigint;
+
+-- name: dead_job_undo_many
+-- Jobs as they were. What a waiting job of a sequence may do is for its sequence to say: it comes back as one that has
+-- ended. A waiting task's workflow took it for failed, and has gone on.
+with asked as (
+  select distinct a.id from unnest(:ids::bigint[]) as a (id)
+),
+locked as materialized (
+  select d.id, d.state in ('available', 'pending', 'retryable', 'scheduled') as waits,
+    d.metadata ->> 'seq_key' is not null as in_line, d.metadata ->> 'workflow_id' is not null as is_task
+  from /* schema */riverui_dead_job d
+  where d.id = any(:ids::bigint[]) and d.reason = 'deleted'
+  order by d.id
+  for update skip locked
+),
+back as (
+  insert into /* schema */river_job (
+    id, args, attempt, attempted_at, attempted_by, created_at, errors, finalized_at, kind, max_attempts, metadata,
+    priority, queue, scheduled_at, state, tags, unique_key, unique_states
+  )
+  select d.id, d.args, d.attempt, d.attempted_at, d.attempted_by, d.created_at, d.errors,
+    case when l.waits and l.in_line then now() else d.finalized_at end, d.kind, d.max_attempts,
+    case when jsonb_typeof(d.metadata) = 'object' then d.metadata - 'riverui:deleted_by' else d.metadata end,
+    d.priority, d.queue, d.scheduled_at,
+    (case when l.waits and l.in_line then 'discarded' else d.state end)::/* schema */river_job_state, d.tags,
+    d.unique_key, d.unique_states
+  from locked l
+  join /* schema */riverui_dead_job d on d.id = l.id
+  where not (l.waits and l.is_task)
+  order by d.id
+  on conflict do nothing
+  returning id, queue, state
+),
+gone as (
+  delete from /* schema */riverui_dead_job d
+  where d.id in (select b.id from back b)
+),
+notified as materialized (
+  select pg_notify(
+    concat(coalesce(:schema::text, current_schema()), '.river_insert'),
+    json_build_object('queue', q.queue)::text
+  )
+  from (select distinct b.queue from back b where b.state = 'available') q
+)
+select a.id,
+  case
+    when b.id is not null and l.waits and l.in_line then 'requested'
+    when b.id is not null then 'changed'
+    when l.waits and l.is_task then 'workflow'
+    when l.id is not null then 'unique_conflict'
+    when exists (select from /* schema */riverui_dead_job d where d.id = a.id and d.reason = 'deleted') then 'locked'
+    else 'not_found'
+  end as outcome
+from asked a
+left join locked l on l.id = a.id
+left join back b on b.id = a.id
+cross join (select count(*) from notified) n
+order by a.id;
+
 -- name: dead_job_list
 -- What a text is searched for in is looked at up to a number of rows. Where that ends the search, the last row looked
 -- at comes along to tell how far it went.
@@ -41,7 +160,12 @@ listed as materialized (
   order by l.place
   limit :limit::bigint + 1
 )
-select l.matched, j.died_at, j.reason, /* columns: */ j.id /* :columns */
+select l.matched, j.died_at, j.reason,
+  -- Of long metadata nothing is unpacked for a list.
+  case
+    when j.reason = 'deleted' and pg_column_size(j.metadata) <= 20000
+      then left(j.metadata ->> 'riverui:deleted_by', 200)
+  end as deleted_by, /* columns: */ j.id /* :columns */
 from listed l
 join /* schema */riverui_dead_job j on j.id = l.id
 order by l.place;
@@ -95,7 +219,10 @@ from /* schema */riverui_dead_job j
 where j.id = :id::bigint;
 
 -- name: dead_job_death
-select d.died_at, d.reason from /* schema */riverui_dead_job d where d.id = :id::bigint;
+select d.died_at, d.reason,
+  case when d.reason = 'deleted' then left(d.metadata ->> 'riverui:deleted_by', 200) end as deleted_by
+from /* schema */riverui_dead_job d
+where d.id = :id::bigint;
 
 -- part: dead_job_text (job_text_piece.text)
 select case :field::text
@@ -130,7 +257,8 @@ back as (
     id, args, attempt, created_at, finalized_at, kind, max_attempts, metadata, priority, queue, scheduled_at, state,
     tags, unique_key, unique_states
   )
-  select d.id, d.args, 0, d.created_at, coalesce(d.finalized_at, now()), d.kind, d.max_attempts, d.metadata,
+  select d.id, d.args, 0, d.created_at, coalesce(d.finalized_at, now()), d.kind, d.max_attempts,
+    case when jsonb_typeof(d.metadata) = 'object' then d.metadata - 'riverui:deleted_by' else d.metadata end,
     d.priority, d.queue, d.scheduled_at, 'discarded'::/* schema */river_job_state, d.tags, d.unique_key,
     d.unique_states
   from locked l

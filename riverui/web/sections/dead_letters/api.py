@@ -48,6 +48,9 @@ class ListedDeadLetter(Model, frozen=True, kw_only=True):
     finalized_at: Time | None
     died_at: Annotated[Time, Meta(description="When it was moved out of the jobs' table.")]
     reason: DeadReason
+    deleted_by: Annotated[
+        str | None, Meta(description="Who deleted it; null where nobody did, or nobody knows.")
+    ]
     error: Annotated[
         str | None, Meta(description="The beginning of its last error; null without any.")
     ]
@@ -68,6 +71,7 @@ class ListedDeadLetter(Model, frozen=True, kw_only=True):
             finalized_at=serializers.optional_instant(job.finalized_at),
             died_at=serializers.instant(row.died_at),
             reason=row.reason,
+            deleted_by=row.deleted_by or None,
             error=job.last_error,
         )
 
@@ -86,6 +90,7 @@ class ListedDeadLetter(Model, frozen=True, kw_only=True):
             finalized_at="2026-11-14T09:00:00Z",
             died_at=EXAMPLE_TIME,
             reason=DeadReason.DISCARDED,
+            deleted_by=None,
             error="ConnectionResetError: upstream closed the connection",
         )
 
@@ -117,12 +122,15 @@ class DeadLetterJob(Job, frozen=True, kw_only=True):
 
     died_at: Time
     reason: DeadReason
+    deleted_by: str | None
 
     @classmethod
     def of_dead(cls, row: JobTextRow, death: DeadJobDeath) -> Self:
         """Return a dead letter."""
         died_at = serializers.instant(death.died_at)
-        return cls.of_text(row, died_at=died_at, reason=death.reason)
+        return cls.of_text(
+            row, died_at=died_at, reason=death.reason, deleted_by=death.deleted_by or None
+        )
 
     @classmethod
     def example(cls) -> Self:

@@ -46,6 +46,8 @@ class DeadLettersShow:
     job: JobShowRow
     died_at: datetime
     reason: DeadReason
+    deleted_by: str
+    """Who deleted it; empty where nobody did, or nobody knows."""
     steps: tuple[Step, ...]
     attempts: tuple[JobAttempt, ...]
     """Newest first."""
@@ -87,6 +89,7 @@ async def show(request: Request) -> Response:
             job=job,
             died_at=row.died_at,
             reason=row.reason,
+            deleted_by=row.deleted_by,
             steps=timeline.steps(job, now),
             attempts=attempts,
             earlier=timeline.attempt_count(job) - len(attempts),

@@ -7,19 +7,21 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import ClassVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions import jobs as actions
-from riverui.actions.job_verbs import JOB_VERBS
+from riverui.actions import dead_letters, jobs as actions
+from riverui.actions.job_verbs import DELETE, JOB_VERBS, UNDELETE
 from riverui.actions.jobs import MAX_IDS
 from riverui.actions.verbs import Given, JobVerb
+from riverui.domain.clock import aware_instant
 from riverui.domain.jobs import JobListRow
 from riverui.domain.numbers import is_bigint
-from riverui.errors import BadRequest, DatabaseError
+from riverui.errors import BadRequest, DatabaseError, NotSupported
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.params import Field, JobFilter, JobPageParams, Op, Term
 from riverui.web.auth.access import access
@@ -28,7 +30,7 @@ from riverui.web.http.forms import Form, form
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path, url
 from riverui.web.live import action_notices
-from riverui.web.live.notices import Notice
+from riverui.web.live.notices import Notice, NoticeForm
 from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.facts import fact
@@ -53,6 +55,10 @@ class JobsConfirm:
     fragments: ClassVar[Mapping[str, str]] = {"dialog": "jobs/_confirm.html"}
 
     verb: JobVerb
+    effect: str
+    """What it will do, in sentences."""
+    kept: bool
+    """Whether the jobs are kept as dead letters, unless the form says otherwise."""
     ids: tuple[int, ...]
     samples: tuple[JobListRow, ...]
     suggestions: Mapping[str, Sequence[str]]
@@ -72,6 +78,15 @@ class JobsCaution:
     """Empty where nothing does."""
 
 
+_KEPT = (
+    "It is no longer a job, and is kept among the dead letters, from where it can be put back."
+    " Running jobs are skipped.",
+    "They are no longer jobs, and are kept among the dead letters, from where they can be put"
+    " back. Running jobs are skipped.",
+)
+"""What deleting does where dead letters are kept."""
+
+
 async def doubt(verb: JobVerb, request: Request) -> Response:
     """Answer with the caution about what is filled in so far, before the form is sent."""
     told = ""
@@ -88,11 +103,15 @@ async def act(verb: JobVerb, request: Request) -> Response:
     next_url = local_path(request, posted.get("next"), default=home)
     if not ids:
         return done(request, Notice(level="warning", title="No job was selected"), next=next_url)
+    board = dashboard(request)
+    keeps = verb is DELETE and await board.dead_letters.there()
     if verb.asks and posted.get("confirmed") != "1":
         return respond(
             request,
             JobsConfirm(
                 verb=verb,
+                effect=_KEPT[len(ids) > 1] if keeps else verb.effect[len(ids) > 1],
+                kept=keeps,
                 ids=ids,
                 samples=await _samples(request, ids[:_SAMPLES]),
                 suggestions=await suggestions(request, verb),
@@ -100,15 +119,17 @@ async def act(verb: JobVerb, request: Request) -> Response:
             ),
         )
     given = verb.read(posted)
-    board = dashboard(request)
-    changes = await actions.apply(
-        board.driver,
-        verb,
-        ids,
-        given,
-        pilot=board.pilot,
-        time_limit=board.config.action_timeout,
-    )
+    undo, limit = None, board.config.action_timeout
+    if keeps and posted.get("for_good") != "1":
+        deleted = await dead_letters.delete_jobs(
+            board.driver, ids, user=access(request).user, pilot=board.pilot, time_limit=limit
+        )
+        changes = deleted.changes
+        undo = undo_form(request, deleted.died_at, next_url) if deleted.died_at else None
+    else:
+        changes = await actions.apply(
+            board.driver, verb, ids, given, pilot=board.pilot, time_limit=limit
+        )
     board.counts.expire()
     log.info(
         "%s%s by %r: %d changed, %d requested, %d skipped of jobs %s",
@@ -131,11 +152,56 @@ async def act(verb: JobVerb, request: Request) -> Response:
         given,
         caution=await caution(request, verb, given) if changes.changed else "",
         link=_link(request, verb, changes),
+        undo=undo,
     )
     return done(request, notice, next=next_url, changed="jobs")
 
 
+async def undelete(request: Request) -> Response:
+    """Put back what this person deleted at the time that the form tells, as it was."""
+    posted = await form(request)
+    next_url = local_path(request, posted.get("next"), default=url(request, "jobs.index"))
+    board, user = dashboard(request), access(request).user
+    died_at = aware_instant(posted.get("deleted", ""))
+    if died_at is None:
+        raise BadRequest("It is not known when the jobs were deleted.")
+    try:
+        changes = await dead_letters.undo(
+            board.driver,
+            died_at,
+            user=user,
+            pilot=board.pilot,
+            time_limit=board.config.action_timeout,
+        )
+    except NotSupported as error:
+        raise BadRequest(str(error)) from None
+    board.counts.expire()
+    log.info(
+        "delete undone by %r: %d put back, %d skipped of jobs %s",
+        user,
+        len(changes.changed),
+        len(changes.skipped),
+        changes.changed[:_LINKED],
+    )
+    if not changes.changed and not changes.skipped:
+        notice = Notice(
+            level="warning",
+            title="Nothing was put back",
+            details=("The jobs were put back, retried or removed for good in the meantime.",),
+        )
+    else:
+        notice = action_notices.notice(UNDELETE, changes, link=_link(request, UNDELETE, changes))
+    return done(request, notice, next=next_url, changed="jobs")
+
+
+def undo_form(request: Request, died_at: datetime, next_url: str) -> NoticeForm:
+    """Return the button that takes back what was deleted at that time."""
+    fields = (("deleted", died_at.isoformat()), ("next", next_url))
+    return NoticeForm("Undo", url(request, "jobs.undelete"), fields)
+
+
 ROUTES = (
+    GuardedRoute("POST", "/jobs/undelete", "jobs.undelete", DELETE.right, undelete),
     *(
         GuardedRoute(
             "POST", f"/jobs/{verb.name}", f"jobs.{verb.name}", verb.right, partial(act, verb)
