@@ -22,8 +22,8 @@ help: ## this list
 demo: $(VENV)/.demo-ready ## a dashboard with a database and a lively workload of its own; Ctrl-C ends it
 	@$(BIN)/python -m riverui demo $(ARGS)
 
-example: $(VENV)/.demo-ready ## a web service with its queue, workers and dashboard inside: examples/orchestrator
-	@$(BIN)/python -m examples.orchestrator
+example: $(VENV)/.demo-ready ## a web service with queue, workers and dashboard inside; EXAMPLE=documents is another
+	@$(BIN)/python -m examples.$(or $(EXAMPLE),orchestrator)
 
 test: $(VENV)/.dev-ready ## every test, also in a browser and against Go River; gets what they need
 	@VENV="$(VENV)" sh .ci/provide all

@@ -1,0 +1,146 @@
+"""The app: webhook, progress, cancel, retry, the dashboard, and the workers beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from psycopg_pool import AsyncConnectionPool
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+
+from examples.documents.config import Settings
+from examples.documents.stand_ins import sample_files
+from examples.documents.uploads import Uploads
+from examples.documents.workers import Deps, new_config
+from riverui import Client, create_app, migrate
+from riverui.errors import NotFound, WorkflowActive
+
+
+def documents(settings: Settings) -> Starlette:
+    """Return a replica as one ASGI app. Nothing is connected before its lifespan begins."""
+    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+        settings.database_url,
+        kwargs={"autocommit": True, "options": "-c search_path=documents"},
+        min_size=2,
+        max_size=20,
+        open=False,
+    )
+    uploads = Uploads(pool)
+    client = Client(pool, new_config(Deps(uploads, settings)))
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with pool:
+            await uploads.create_tables()
+            # River's tables, then riverui's own for workflows, limits, heartbeats and the rest.
+            await migrate(client.driver)
+            await migrate(client.driver, line="riverui")
+            async with client:
+                if settings.first_files:
+                    files = sample_files(settings.first_files)
+                    await uploads.add(client, "first", "acme", files, settings.embedding)
+                yield
+
+    app = Starlette(
+        routes=[
+            Route("/uploads", post_upload, methods=["POST"]),
+            Route("/uploads/{upload}", progress),
+            Route("/uploads/{upload}", cancel, methods=["DELETE"]),
+            Route("/uploads/{upload}/events", events),
+            Route("/uploads/{upload}/retry", retry, methods=["POST"]),
+            Mount("/riverui", create_app(client, basic_auth=("ops", "river"))),
+        ],
+        lifespan=lifespan,
+    )
+    app.state.client = client
+    app.state.settings = settings
+    app.state.uploads = uploads
+    return app
+
+
+async def post_upload(request: Request) -> Response:
+    """Take in the files that a webhook brings, once: `{"id", "customer", "files": [{"name",
+    "text"}]}`, signed.
+    """
+    state, body = request.app.state, await request.body()
+    signature = "sha256=" + sign(body, state.settings.webhook_secret)
+    if not hmac.compare_digest(signature, request.headers.get("x-signature", "")):
+        raise HTTPException(401, "the signature does not fit")
+    try:
+        given = json.loads(body)
+        upload, customer = str(given["id"])[:100], str(given["customer"])[:100]
+        files = [(str(file["name"]), str(file["text"])) for file in given["files"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise HTTPException(422, 'send {"id", "customer", "files": [{"name", "text"}]}') from error
+    await state.uploads.add(state.client, upload, customer, files, state.settings.embedding)
+    where = str(request.url_for("progress", upload=upload))
+    # Accepted a second time as well: who calls twice has not heard the first answer.
+    return JSONResponse({"upload": upload, "files": len(files), "progress": where}, 202)
+
+
+def sign(body: bytes, secret: str) -> str:
+    """Return the signature of a webhook's body."""
+    return hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+async def progress(request: Request) -> Response:
+    """Answer how far an upload is."""
+    return JSONResponse(await _progress(request))
+
+
+async def events(request: Request) -> Response:
+    """Tell how far an upload is whenever that changes, as server-sent events, until its end.
+
+    The database is asked, so it does not matter which replica answers, nor whether it was there at
+    the beginning.
+    """
+    await _progress(request)
+
+    async def changes() -> AsyncIterator[str]:
+        told: dict[str, Any] = {}
+        while not told.get("finished"):
+            if (now := await _progress(request)) != told:
+                told = now
+                yield f"data: {json.dumps(now)}\n\n"
+            await asyncio.sleep(1)
+
+    return StreamingResponse(changes(), media_type="text/event-stream")
+
+
+async def cancel(request: Request) -> Response:
+    """Cancel what has not ended of an upload."""
+    state = request.app.state
+    try:
+        await state.uploads.cancel(state.client, request.path_params["upload"])
+    except NotFound as error:
+        raise HTTPException(404, "there is no such upload") from error
+    return JSONResponse(await _progress(request), 202)
+
+
+async def retry(request: Request) -> Response:
+    """Let files of an upload run again that failed or were cancelled."""
+    state = request.app.state
+    try:
+        files = await state.uploads.retry(state.client, request.path_params["upload"])
+    except NotFound as error:
+        raise HTTPException(404, "there is no such upload") from error
+    except WorkflowActive as error:
+        raise HTTPException(409, "the upload has not ended yet: cancel it, or wait") from error
+    return JSONResponse({"files": files}, 202)
+
+
+async def _progress(request: Request) -> dict[str, Any]:
+    uploads: Uploads = request.app.state.uploads
+    found = await uploads.progress(request.path_params["upload"])
+    if found is None:
+        raise HTTPException(404, "there is no such upload")
+    return found

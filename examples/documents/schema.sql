@@ -1,0 +1,40 @@
+-- The app's own tables. They share the schema `documents` with River's (river_job, …) and riverui's (riverui_…).
+
+create schema if not exists documents;
+
+-- What came in together: one call of the webhook, or one look at the inbox. Its workflow has the same id.
+create table if not exists upload (
+    id text primary key,
+    customer text not null,
+    cancelling boolean not null default false, -- until its last page has stopped
+    created_at timestamptz not null default now()
+);
+
+create table if not exists document (
+    id bigint generated always as identity primary key,
+    upload_id text not null references upload on delete cascade,
+    name text not null,
+    content text not null, -- stands for a key in a bucket
+    job_id bigint, -- the parent job of this file
+    workflow_id text, -- the workflow of its pages, once it is split
+    pages integer, -- likewise
+    completed_at timestamptz
+);
+
+create index if not exists document_upload on document (upload_id);
+
+create table if not exists page (
+    document_id bigint not null references document on delete cascade,
+    number integer not null,
+    content text not null,
+    vector double precision [], -- once it is embedded
+    primary key (document_id, number)
+);
+
+-- Stands for the search engine. The primary key lets a page in once, however often it is sent.
+create table if not exists search_index (
+    document_id bigint not null,
+    page integer not null,
+    vector double precision [] not null,
+    primary key (document_id, page)
+);
