@@ -12,12 +12,8 @@ from riverui.domain.jobs import FINALIZED, JobTextRow
 from riverui.domain.stored_json import read_object
 from riverui.domain.workflows import RETRY_MODES, Task, to_retry
 from riverui.errors import BadRequest, LockTimeout, NotFound, WorkflowActive
-from riverui.storage.interface import OWN_WORKFLOWS, WAITS, WORKFLOWS, Driver, Executor
+from riverui.storage.interface import OWN_WORKFLOWS, WORKFLOWS, Driver, Executor
 from riverui.storage.interface.job_actions import SkipReason
-from riverui.storage.interface.own_workflows import WorkflowHead
-
-MOST_AT_ONCE = 1_000
-"""Jobs that one statement cancels: as many as one call of a verb takes."""
 
 
 async def cancel(
@@ -30,7 +26,7 @@ async def cancel(
     LockTimeout where another transaction holds one of the jobs.
     """
     async with driver.transaction(timeout=time_limit) as transaction:
-        if await _own(transaction, id) is not None:
+        if await _is_own(transaction, id):
             return await _listed(transaction, id, await _cancel(transaction, id))
         pro = WORKFLOWS.on(transaction)
         unfinished = [
@@ -63,9 +59,9 @@ async def retry(
     if mode not in RETRY_MODES:
         raise BadRequest(f"The mode of a retry is one of {', '.join(RETRY_MODES)}.")
     async with driver.transaction(timeout=time_limit) as transaction:
-        if (found := await _own(transaction, id)) is not None:
+        if await _is_own(transaction, id):
             return await _listed(
-                transaction, id, await _retry(transaction, found, mode, reset_history)
+                transaction, id, await _retry(transaction, id, mode, reset_history)
             )
         pro = WORKFLOWS.on(transaction)
         ready, waiting = to_retry(tasks(await pro.workflow_task_list(id)), mode)
@@ -93,62 +89,50 @@ async def retry_tx(
     """
     if mode not in RETRY_MODES:
         raise BadRequest(f"The mode of a retry is one of {', '.join(RETRY_MODES)}.")
-    return await _retry(executor, await _needed(executor, id), mode, reset_history)
+    await _needed(executor, id)
+    return await _retry(executor, id, mode, reset_history)
 
 
-async def _needed(executor: Executor, id: str) -> WorkflowHead:
-    found = await _own(executor, id)
-    if found is None:
+async def _needed(executor: Executor, id: str) -> None:
+    if not await _is_own(executor, id):
         raise NotFound(f"Workflow not found: {id[:200]}.")
-    return found
 
 
-async def _own(executor: Executor, id: str) -> WorkflowHead | None:
-    """Return a workflow of riverui's own, locked; None where there is none of that id."""
+async def _is_own(executor: Executor, id: str) -> bool:
+    """Return whether there is a workflow of riverui's own of that id."""
     if OWN_WORKFLOWS not in executor.capabilities:
-        return None
+        return False
     part = OWN_WORKFLOWS.on(executor)
-    return await part.workflow_lock_by_id(id) if (await part.workflow_tables()).own else None
+    return (await part.workflow_tables()).own and await part.workflow_head_get(id) is not None
 
 
 async def _cancel(executor: Executor, id: str) -> Sequence[int]:
-    """Cancel a locked workflow; return the ids of the jobs that were cancelled or asked to stop."""
+    """Cancel a workflow, with those that its tasks wait for; return the ids of its jobs that were
+    cancelled or asked to stop.
+    """
     part = OWN_WORKFLOWS.on(executor)
-    touched: list[int] = []
-    open_ids = await part.workflow_cancel(id)
-    for start in range(0, len(open_ids), MOST_AT_ONCE):
-        changes = await executor.job_cancel_many(open_ids[start : start + MOST_AT_ONCE])
-        if any(reason is SkipReason.LOCKED for _, reason in changes.skipped):
-            raise LockTimeout
-        touched += [*changes.changed, *changes.requested]
-    # All that has ended, by this or before, unless it runs.
-    await workflow_jobs.settle(executor, open_ids)
-    return sorted(touched)
+    family = await part.workflow_lock_family(id=id, cancelled=False, limit=workflow_jobs.MOST_BELOW)
+    touched = await workflow_jobs.cancel_workflow(executor, id)
+    await workflow_jobs.cancel_below(executor, family, touched)
+    return touched
 
 
-async def _retry(
-    executor: Executor, workflow: WorkflowHead, mode: str, reset_history: bool
-) -> Sequence[int]:
-    """Retry a locked workflow; return the ids of the jobs that are to be worked again."""
+async def _retry(executor: Executor, id: str, mode: str, reset_history: bool) -> Sequence[int]:
+    """Retry a workflow, with those of its tasks that were cancelled; return the ids of its jobs
+    that are to be worked again.
+    """
     part = OWN_WORKFLOWS.on(executor)
-    left = workflow.open
-    if left:
+    family = await part.workflow_lock_family(id=id, cancelled=True, limit=workflow_jobs.MOST_BELOW)
+    workflow = await part.workflow_lock_by_id(id)
+    if workflow is not None and workflow.open:
         # Perhaps another client has worked them, which knows nothing of workflows.
-        left -= await workflow_jobs.settle(
-            executor, await part.workflow_task_staged_list(workflow.id)
-        )
-    if left > 0 and (now := await part.workflow_lock_by_id(workflow.id)) is not None and now.open:
+        await workflow_jobs.settle(executor, await part.workflow_task_staged_list(id))
+        workflow = await part.workflow_lock_by_id(id)
+    if workflow is not None and workflow.open:
         raise WorkflowActive
-    if WAITS in executor.capabilities and (await part.workflow_tables()).waits:
-        await WAITS.on(executor).workflow_wait_reset(workflow.id)
-    again = await part.workflow_task_reopen(workflow.id, mode, reset=reset_history)
-    waiting = [task.job_id for task in again if task.waits_for]
-    if waiting:
-        await part.workflow_task_settle_many(waiting)
-    free = [task.job_id for task in again if not task.waits_for and not task.waits_on]
-    if free:
-        await part.workflow_stage(free)
-    return [task.job_id for task in again]
+    again = await workflow_jobs.reopen(executor, id, mode, reset=reset_history)
+    await workflow_jobs.retry_below(executor, family, again)
+    return again
 
 
 async def _listed(executor: Executor, id: str, ids: Sequence[int]) -> Sequence[JobTextRow]:

@@ -28,6 +28,8 @@ select 'pending', 'task-' || n, 10000 + n, (n > 1)::int,
 from generate_series(1, {TASKS}) n;
 insert into riverui_workflow_edge (workflow_id, dependency, task)
 select 'pending', 'task-1', 'task-' || n from generate_series(2, {TASKS}) n;
+insert into riverui_workflow (id, open, parent_job_id)
+select 'child-' || n, 1, n from generate_series(1, 10) n;
 insert into riverui_workflow (id, name) select 'few-' || n, '' from generate_series(1, 1000) n;
 analyze riverui_workflow, riverui_workflow_task, riverui_workflow_edge
 """
@@ -57,6 +59,13 @@ def workflow_cases() -> Mapping[str, Case]:
         "tasks restaged": lambda x: x.workflow_task_restage_many(range(10_001, 11_001)),
         "workflow reopened": lambda x: x.workflow_task_reopen("pending", "all", reset=False),
         "stray tasks": lambda x: x.workflow_task_stray_list(after=0, limit=1_000),
+        "workflows below jobs": lambda x: x.workflow_lock_family(
+            range(1, 1_001), cancelled=False, limit=100
+        ),
+        "workflows below a workflow": lambda x: x.workflow_lock_family(
+            id="pending", cancelled=False, limit=100
+        ),
+        "forsaken workflows": lambda x: x.workflow_forsaken_list(after="", limit=1_000),
         "given stray tasks": lambda x: x.workflow_task_stray_get_many(range(10_001, 11_001)),
     }
     return {name: Case(call=call, indexes={PKEY}, reads=TASKS + 10) for name, call in calls.items()}

@@ -67,6 +67,14 @@ class WorkflowHead(NamedTuple):
     cancelled_at: datetime | None
 
 
+class FamilyMember(NamedTuple):
+    """A workflow that is held together with others."""
+
+    id: str
+    roots: tuple[int, ...]
+    """Jobs, of those asked about, that wait for it, directly or not."""
+
+
 class StrayTask(NamedTuple):
     """A task, and where its job stands."""
 
@@ -129,6 +137,23 @@ class OwnWorkflowExecutor(Protocol):
     async def workflow_lock_by_job(self, job_ids: Sequence[int]) -> Sequence[str]:
         """Lock the workflows of these jobs, in one order for all who do, until the end of the
         transaction; return their ids.
+        """
+        ...
+
+    async def workflow_lock_family(
+        self, job_ids: Sequence[int] = (), *, id: str | None = None, cancelled: bool, limit: int
+    ) -> Sequence[FamilyMember]:
+        """Lock the workflows of jobs, or one workflow, and up to `limit` below them, as
+        workflow_lock_by_job does: those that the jobs have begun and wait for, directly or not. Of
+        these the open ones, or those that were cancelled.
+        """
+        ...
+
+    async def workflow_forsaken_list(
+        self, *, after: str, limit: int
+    ) -> tuple[Sequence[str], str | None]:
+        """Return open workflows whose parent was cancelled, of `limit` open ones behind the id
+        `after`, and the last id looked at; None where there are no more.
         """
         ...
 

@@ -9,7 +9,11 @@ from typing import Any
 from riverui.domain.dag import MOST_WORKFLOW_ID, MOST_WORKFLOW_NAME, check_name, check_text, shown
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.domain.workflow_tasks import ENDS, MARKED, TaskSpec, task_of
-from riverui.engine.features.workflows.services import StrayTaskFinder, WorkflowCleaner
+from riverui.engine.features.workflows.services import (
+    ForsakenWorkflowFinder,
+    StrayTaskFinder,
+    WorkflowCleaner,
+)
 from riverui.engine.lead.maintenance.service import MaintenanceService, ServiceContext
 from riverui.engine.pilot import Feature, Inner, InsertBatch, JobEnd
 from riverui.errors import (
@@ -131,11 +135,16 @@ class Workflows(Feature):
         return rows
 
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
-        """Return what finds tasks that have ended unnoticed, and what forgets old workflows."""
-        finder = StrayTaskFinder(context)
-        if self._retention is None:
-            return [finder]
-        return [finder, WorkflowCleaner(context, after=self._retention)]
+        """Return what finds tasks that have ended unnoticed and workflows that nobody waits for any
+        more, and what forgets old workflows.
+        """
+        services: list[MaintenanceService] = [
+            StrayTaskFinder(context),
+            ForsakenWorkflowFinder(context),
+        ]
+        if self._retention is not None:
+            services.append(WorkflowCleaner(context, after=self._retention))
+        return services
 
     async def _there(self, executor: Executor) -> bool:
         """Return whether the tables are there; once they were, they are believed to be."""

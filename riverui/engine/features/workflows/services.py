@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from riverui.actions import workflow_jobs
+from riverui.actions import workflow_jobs, workflows
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
 from riverui.storage.interface import OWN_TABLES, OWN_WORKFLOWS, WAITS, Executor
 from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
@@ -44,6 +44,35 @@ class StrayTaskFinder:
         if settled:
             self._context.logger.info("%s: %d tasks had ended", self.name, settled)
         return settled
+
+
+class ForsakenWorkflowFinder:
+    """Cancels workflows whose parents were cancelled by those who did not do it: by themselves, by
+    Go's clients, or many levels above.
+    """
+
+    name = "forsaken workflows"
+    interval = timedelta(seconds=10)
+
+    def __init__(self, context: ServiceContext, *, most: int = MOST_TASKS) -> None:
+        self._after = ""
+        self._context = context
+        self._most = most
+
+    async def run_once(self) -> int:
+        """Look at the next open workflows, and return how many were cancelled."""
+        async with self._context.executor() as executor:
+            if not await has_tables(executor):
+                return 0
+            part = OWN_WORKFLOWS.on(executor)
+            ids, last = await part.workflow_forsaken_list(after=self._after, limit=self._most)
+        self._after = last or ""
+        for each in ids:
+            async with self._context.transaction() as transaction:
+                await workflows.cancel_tx(transaction, each)
+        if ids:
+            self._context.logger.info("%s: %d workflows cancelled", self.name, len(ids))
+        return len(ids)
 
 
 class WorkflowCleaner:

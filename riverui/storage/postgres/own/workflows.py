@@ -8,8 +8,10 @@ from typing import Any
 
 from riverui.domain.clock import rfc3339_nano
 from riverui.domain.jobs import JobState
+from riverui.domain.numbers import is_bigint
 from riverui.domain.workflow_tasks import TaskState
 from riverui.storage.interface.own_workflows import (
+    FamilyMember,
     OwnTaskRow,
     ReopenedTask,
     StrayTask,
@@ -155,6 +157,28 @@ class OwnWorkflows(Statements):
     async def workflow_lock_by_job(self, job_ids: Sequence[int]) -> Sequence[str]:
         """Lock the workflows of these jobs; return their ids."""
         return await self._drive(lock_by_job(job_ids))
+
+    async def workflow_lock_family(
+        self, job_ids: Sequence[int] = (), *, id: str | None = None, cancelled: bool, limit: int
+    ) -> Sequence[FamilyMember]:
+        """Lock workflows and those below them; see OwnWorkflowExecutor."""
+        values = {
+            "job_ids": [each for each in job_ids if is_bigint(each)],
+            "id": id if id is None or is_storable(id) else None,
+            "cancelled": cancelled,
+            "limit": limit,
+        }
+        rows = await self._rows("workflow_lock_family", values)
+        return [FamilyMember(row.id, tuple(row.roots)) for row in rows.records()]
+
+    async def workflow_forsaken_list(
+        self, *, after: str, limit: int
+    ) -> tuple[Sequence[str], str | None]:
+        """Return open workflows whose parent was cancelled, and the last id looked at."""
+        rows = await self._rows("workflow_forsaken_list", {"after": after, "limit": limit})
+        found = rows.records()
+        last = found[-1].id if found else None
+        return [row.id for row in found if row.forsaken], last
 
     async def workflow_task_insert_many(
         self, tasks: Sequence[TaskInsertParams]

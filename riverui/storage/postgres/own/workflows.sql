@@ -26,6 +26,83 @@ where w.id = any(array(
 order by w.id
 for update;
 
+-- name: workflow_lock_family
+-- The workflows of jobs, or one workflow, and those below: that these jobs have begun and wait for, and so on. Below
+-- are open ones, or those that were cancelled; none of a job that is completed, which waits no more. `roots` are the
+-- jobs that a workflow is below of.
+with recursive root as materialized (
+  select u.job_id from unnest(:job_ids::bigint[]) as u (job_id)
+  union
+  select t.job_id from /* schema */riverui_workflow_task t where t.workflow_id = :id::text
+),
+below (id, root) as (
+  select w.id, r.job_id
+  from root r
+  cross join lateral (
+    select w.id
+    from /* schema */riverui_workflow w
+    where w.parent_job_id = r.job_id and (w.ended_at is null) = (not :cancelled::boolean)
+      and (w.cancelled_at is not null or not :cancelled::boolean)
+    offset 0
+  ) w
+  where :cancelled::boolean
+    or (select j.state from /* schema */river_job j where j.id = r.job_id) is distinct from 'completed'
+  union
+  select c.id, b.root
+  from below b
+  cross join lateral (
+    select w.id
+    from (
+      select t.job_id
+      from /* schema */riverui_workflow_task t
+      where t.workflow_id = b.id and t.state = case when :cancelled::boolean then 'cancelled' else 'staged' end
+      offset 0
+    ) t
+    cross join lateral (
+      select w.id
+      from /* schema */riverui_workflow w
+      where w.parent_job_id = t.job_id and (w.ended_at is null) = (not :cancelled::boolean)
+        and (w.cancelled_at is not null or not :cancelled::boolean)
+      offset 0
+    ) w
+    offset 0
+  ) c
+),
+few as materialized (
+  select b.id, b.root from below b limit :limit::bigint
+)
+select w.id, array(select f.root from few f where f.id = w.id order by f.root) as roots
+from /* schema */riverui_workflow w
+where w.id = any(array(
+    select distinct t.workflow_id from /* schema */riverui_workflow_task t where t.job_id = any(:job_ids::bigint[])
+    union
+    select f.id from few f
+    union
+    select :id::text
+  ))
+order by w.id
+for update;
+
+-- name: workflow_forsaken_list
+-- Of one page of open workflows those whose parent was cancelled since, and where the page ends.
+with page as materialized (
+  select w.id, w.parent_job_id, w.cancelled_at, w.retried_at
+  from /* schema */riverui_workflow w
+  where w.ended_at is null and w.id > :after::text
+  order by w.id
+  limit :limit::bigint
+)
+select p.id, coalesce(j.cancelled, false) as forsaken
+from page p
+left join lateral (
+  select j.finalized_at > coalesce(p.retried_at, 'epoch') as cancelled
+  from /* schema */river_job j
+  where j.id = p.parent_job_id and (j.state = 'cancelled') is true
+  offset 0
+) j on p.cancelled_at is null
+where j.cancelled or p.id = (select o.id from page o order by o.id desc limit 1)
+order by p.id;
+
 -- name: workflow_task_insert_many
 with given as materialized (
   select u.workflow_id, u.name, u.job_id, u.waits_for, u.ignored, u.wait
