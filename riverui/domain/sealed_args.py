@@ -65,7 +65,8 @@ def sealed_args(text: str, size: int | None = None) -> SealedArgs | None:
     """
     if SEALED not in text[:40] or (found := _BEGIN.match(text)) is None:
         return None
-    value, whole = found[1], bool(found[2])
+    # A list's preview ends a value that it has cut in dots, which base64 does not know.
+    value, whole = found[1], bool(found[2]) and not found[1].endswith("...")
     if not whole and size is None:
         return SealedArgs(None)
     # A cut text lacks the rest of the value, a quote and a brace.

@@ -25,6 +25,7 @@ from riverui.errors import ConfigError
 from riverui.storage.interface import Driver
 from riverui.web.auth.rights import EVERYTHING, READ_ONLY, Access
 from tests.factory import job
+from tests.web.html import parse
 from tests.web.stand_ins import browser
 
 Connection = AsyncConnection[Any]
@@ -86,6 +87,29 @@ async def test_lists_and_pages_tell_that_args_are_sealed(
     samples = await client.get(group[1])
     assert f"sealed: {size} bytes" in samples.text
     assert args["river_encrypt"][:20] not in samples.text
+
+
+@pytest.mark.parametrize("size", [10, 2_000])
+async def test_a_column_of_a_path_tells_that_args_are_sealed(
+    client: httpx2.AsyncClient, connection: Connection, size: int
+) -> None:
+    args: dict[str, Any] = json.loads(KEYS.seal(json.dumps({"card": SECRET, "x": "y" * size})))
+    hidden = await job(connection, args=args)
+    plain = await job(connection, args={"card": "none"}, metadata={"river_encrypt": "mine"})
+    address = "/jobs?columns=kind,args.card,args.river_encrypt,args.card[].x,metadata.river_encrypt"
+    answer = await client.get(address)
+    assert answer.status_code == 200, answer.headers
+    page = parse(answer.text)
+    assert args["river_encrypt"][:20] not in page.text
+
+    def values(row: int) -> list[str]:
+        return [td.text.strip() for td in page.one(id=f"job-{row}").all("td", class_="c-json")]
+
+    told = [each.text for each in parse((await client.get("/jobs")).text).all(class_="sealed")]
+    assert told == ["sealed: 86 bytes" if size == 10 else "sealed"]
+    assert values(hidden) == ["sealed", "sealed", "sealed", "–"]
+    assert len(page.one(id=f"job-{hidden}").all(class_="sealed")) == 3
+    assert values(plain) == ["none", "–", "[]", "mine"]
 
 
 async def test_the_api_has_them_as_they_are_stored(

@@ -304,10 +304,15 @@ def job_columns(
 
 def _json_column(path: str, place: int) -> JobColumn:
     """Return the column of a path, whose values stand at this place of a row's `values`."""
+    in_args = path.startswith("args.")
 
     def values(rows: Rows, context: PageContext) -> list[str]:
+        lock = context.icons.icon("lock")
         return [
-            _NONE
+            # What stands where in encrypted args nobody knows; their own key is no value.
+            _sealed("sealed", lock)
+            if in_args and sealed_args(row.args_preview)
+            else _NONE
             if (value := row.values[place]) is None
             else f"<bdi {title(value, _VALUE_FITS)}>{escaped(value[:_VALUE])}</bdi>"
             for row in rows
