@@ -46,6 +46,30 @@ class SignalInserted(NamedTuple):
     """False for a signal that was there already."""
 
 
+class SignalPageRow(NamedTuple):
+    """A signal as pages list it."""
+
+    id: int
+    attempt: int
+    key: str
+    created_at: datetime
+    bytes: int
+    """Of payload and source together."""
+    payload: str | None
+    """The beginning of its JSON; None where it is large."""
+    source: str | None
+    """The same."""
+
+
+class AwaitedKey(NamedTuple):
+    """A key of signals that a task waits for, now or later."""
+
+    key: str
+    task: str
+    waiting: bool
+    """Whether its wait is going on."""
+
+
 class WaitRow(NamedTuple):
     """A task with a wait."""
 
@@ -134,6 +158,24 @@ class WaitExecutor(Protocol):
     ) -> Sequence[SignalRow]:
         """Return signals with one of these keys by id, behind the one with `cursor_id`; at most
         `size` bytes of them, and one whatever it has.
+        """
+        ...
+
+    async def workflow_signal_key_list(self, id: str, *, attempt: int, limit: int) -> Sequence[str]:
+        """Return the keys of the signals of an attempt of a workflow, in their order."""
+        ...
+
+    async def workflow_signal_page_list(
+        self, id: str, *, attempt: int, keys: Sequence[str], before: int = 0, limit: int
+    ) -> Sequence[SignalPageRow]:
+        """Return signals with one of these keys, the newest first, those with lower ids than
+        `before` where that is not 0; of each only the beginning.
+        """
+        ...
+
+    async def workflow_awaited_key_list(self, id: str, *, limit: int) -> Sequence[AwaitedKey]:
+        """Return the keys that tasks of a workflow wait for which have not been staged, those of
+        waits that are going on first.
         """
         ...
 

@@ -10,8 +10,10 @@ from riverui.domain.workflows import SignalRow, WorkflowRow
 from riverui.errors import SchemaMissing
 from riverui.storage.interface.waits import (
     MISSING,
+    AwaitedKey,
     SignalInserted,
     SignalInsertParams,
+    SignalPageRow,
     WaitDep,
     WaitFacts,
     WaitRow,
@@ -27,6 +29,12 @@ _OUTPUTS = 1_000_000
 """Bytes of outputs that the expressions of a task are given: more would take them a second."""
 _DEPS = 10_000
 """Dependencies that the expressions of a batch of tasks are given: a workflow's most tasks."""
+_PREVIEW = 2_000
+"""Characters of a payload or a source that a page lists."""
+_LARGE = 65_536
+"""Bytes of payload and source from which nothing of them is read for a list: unpacking a page of
+the largest would take a second.
+"""
 
 
 def signal_insert(
@@ -92,6 +100,40 @@ class Waits(Statements):
             **slots,
         )
         return [_signal(row) for row in rows.records()]
+
+    async def workflow_signal_key_list(self, id: str, *, attempt: int, limit: int) -> Sequence[str]:
+        """Return the keys of the signals of an attempt of a workflow, in their order."""
+        if not is_storable(id):
+            return []
+        values = {"id": id, "attempt": attempt, "limit": limit}
+        found: Sequence[str] = (await self._rows("workflow_signal_key_list", values)).values()
+        return found
+
+    async def workflow_signal_page_list(
+        self, id: str, *, attempt: int, keys: Sequence[str], before: int = 0, limit: int
+    ) -> Sequence[SignalPageRow]:
+        """Return signals with one of these keys, the newest first; of each the beginning."""
+        storable = [key for key in dict.fromkeys(keys) if is_storable(key)]
+        if not storable or not is_storable(id):
+            return []
+        values = {
+            "id": id,
+            "attempt": attempt,
+            "keys": array_literals.texts(storable),
+            "before": before,
+            "limit": limit,
+            "large": _LARGE,
+            "length": _PREVIEW,
+        }
+        rows = await self._rows("workflow_signal_page_list", values)
+        return [SignalPageRow(**row._asdict()) for row in rows.records()]
+
+    async def workflow_awaited_key_list(self, id: str, *, limit: int) -> Sequence[AwaitedKey]:
+        """Return the keys that tasks of a workflow wait for, or will wait for."""
+        if not is_storable(id):
+            return []
+        rows = await self._rows("workflow_awaited_key_list", {"id": id, "limit": limit})
+        return [AwaitedKey(**row._asdict()) for row in rows.records()]
 
     async def own_workflow_get(self, id: str) -> WorkflowRow | None:
         """Return one of riverui's own workflows, or None."""

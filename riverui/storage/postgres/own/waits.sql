@@ -67,6 +67,70 @@ s.id < :cursor_id::bigint;
 t.workflow_id, t.name, t.job_id, t.state, coalesce(t.wait::text, 'null') as wait, t.wait_progress::text as progress,
 t.wait_changes as changes, t.wait_due_at as due_at;
 
+-- name: workflow_signal_key_list
+-- From each key to the next by the index: how many signals each has does not count.
+with recursive found as (
+  (
+    select s.key, 1 as place
+    from /* schema */riverui_workflow_signal s
+    where s.workflow_id = :id::text and s.attempt = :attempt::bigint
+    order by s.key
+    limit 1
+  )
+  union all
+  select n.key, f.place + 1
+  from found f
+  cross join lateral (
+    select s.key
+    from /* schema */riverui_workflow_signal s
+    where s.workflow_id = :id::text and s.attempt = :attempt::bigint and s.key > f.key
+    order by s.key
+    limit 1
+  ) n
+  where f.place < :limit::bigint
+)
+select f.key from found f order by f.key;
+
+-- name: workflow_signal_page_list
+-- What is large is told by its size.
+select u.id, u.attempt, u.key, u.created_at, u.bytes,
+  case when u.bytes <= :large::bigint then left(u.payload::text, :length::int) end as payload,
+  case when u.bytes <= :large::bigint then left(u.source::text, :length::int) end as source
+from (
+  select s.id, s.attempt, s.key, s.created_at, s.bytes, s.payload, s.source
+  from unnest(:keys::text::text[]) as k (key)
+  cross join lateral (
+    select s.id, s.attempt, s.key, s.created_at, s.bytes, s.payload, s.source
+    from /* schema */riverui_workflow_signal s
+    where s.workflow_id = :id::text and s.attempt = :attempt::bigint and s.key = k.key
+      and (:before::bigint = 0 or s.id < :before::bigint)
+    order by s.id desc
+    limit :limit::bigint
+  ) s
+  order by s.id desc
+  limit :limit::bigint
+) u
+order by u.id desc;
+
+-- name: workflow_awaited_key_list
+select k.key, t.name as task, t.state = 'wait' as waiting
+from (
+  select t.name, t.state, t.wait
+  from /* schema */riverui_workflow_task t
+  where t.workflow_id = :id::text and t.state in ('waiting', 'wait') and t.wait is not null
+  order by t.state = 'waiting', t.name
+  limit :limit::bigint
+) t
+cross join lateral (
+  select distinct x.term ->> 'signal_key' as key
+  from jsonb_array_elements(
+    case when jsonb_typeof(t.wait -> 'terms') = 'array' then t.wait -> 'terms' else '[]' end
+  ) as x (term)
+  where x.term ->> 'signal_key' is not null
+) k
+order by not (t.state = 'wait'), k.key, t.name
+limit :limit::bigint;
+
 -- name: own_workflow_get
 select w.id, w.name, w.attempt from /* schema */riverui_workflow w where w.id = :id::text;
 

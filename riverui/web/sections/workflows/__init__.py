@@ -5,7 +5,7 @@ from __future__ import annotations
 from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.workflows import api, index, show, signals_api, verbs
+from riverui.web.sections.workflows import api, index, show, signals, signals_api, verbs
 from riverui.web.view.navigation import NavEntry
 
 SECTION = Section(
@@ -20,6 +20,7 @@ SECTION = Section(
     ),
     routes=(
         GuardedRoute("GET", "/workflows", "workflows.index", "jobs.read", index.index),
+        *signals.ROUTES,
         GuardedRoute(
             "GET", "/workflows/{id:river_queue}", "workflows.show", "jobs.read", show.show
         ),

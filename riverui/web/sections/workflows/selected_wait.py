@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from riverui.actions import signals
@@ -12,7 +12,7 @@ from riverui.domain.stored_json import read_object
 from riverui.domain.waits import AnyTerm, SignalTerm, TimerTerm, Wait
 from riverui.errors import WaitInvalid
 from riverui.storage.interface import OWN_TABLES, WAITS, Executor
-from riverui.storage.interface.waits import SIGNAL_TABLE, WaitRow
+from riverui.storage.interface.waits import SIGNAL_TABLE, SignalPageRow, WaitRow
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,6 +21,8 @@ class WaitLine:
 
     name: str
     label: str
+    key: str
+    """Of the signals that it counts; empty for other terms."""
     holds: bool
     words: str
     at: datetime | None
@@ -37,6 +39,8 @@ class WaitShown:
     lines: tuple[WaitLine, ...]
     error: str
     """What was wrong when it was looked at last."""
+    fresh: SignalPageRow | None = None
+    """The newest signal, where it came after that."""
 
 
 async def read_wait(executor: Executor, id: str, name: str) -> WaitShown | None:
@@ -49,9 +53,29 @@ async def read_wait(executor: Executor, id: str, name: str) -> WaitShown | None:
     if row is None or row.wait == "null":
         return None
     try:
-        return _shown(row, signals.wait_of(row))
+        wait = signals.wait_of(row)
+        shown = _shown(row, wait)
+        if not shown.begun or shown.over:
+            return shown
+        return replace(shown, fresh=await _fresh(executor, row, wait))
     except WaitInvalid as error:
         return WaitShown(expr="", begun=False, over=False, lines=(), error=str(error))
+
+
+async def _fresh(executor: Executor, row: WaitRow, wait: Wait) -> SignalPageRow | None:
+    """Return the newest signal for a wait, where the last look had not counted it."""
+    waits = WAITS.on(executor)
+    workflow = await waits.own_workflow_get(row.workflow_id)
+    if workflow is None:
+        return None
+    found = await waits.workflow_signal_page_list(
+        row.workflow_id, attempt=workflow.attempt, keys=wait.signal_keys, limit=1
+    )
+    if not found:
+        return None
+    counted = Progress.of(row.progress, workflow.attempt).signals.get(found[0].key)
+    last = 0 if counted is None else counted.last_included_id or 0
+    return found[0] if found[0].id > last else None
 
 
 def _shown(row: WaitRow, wait: Wait) -> WaitShown:
@@ -67,13 +91,19 @@ def _shown(row: WaitRow, wait: Wait) -> WaitShown:
 
 
 def _line(term: AnyTerm, progress: Progress) -> WaitLine:
-    words, at = "holds" if term.name in progress.true else "does not hold", None
+    words, at, key = "holds" if term.name in progress.true else "does not hold", None, ""
     if isinstance(term, SignalTerm):
         count, _ = progress.matched.get(term.name, (0, None))
+        key = term.key
         words = f"{count:,} of {term.required_count:,} signals “{term.key}”"
     elif isinstance(term, TimerTerm):
         words = "fired" if term.name in progress.true else "fires"
         at = aware_instant(progress.fires.get(term.name, ""))
     return WaitLine(
-        name=term.name, label=term.label, holds=term.name in progress.true, words=words, at=at
+        name=term.name,
+        label=term.label,
+        key=key,
+        holds=term.name in progress.true,
+        words=words,
+        at=at,
     )

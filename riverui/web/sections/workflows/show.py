@@ -18,7 +18,7 @@ from riverui.domain.workflow_pages import (
     WorkflowPageRow,
     WorkflowTaskRow,
 )
-from riverui.errors import BadRequest, NotFound
+from riverui.errors import BadRequest, DatabaseError, NotFound
 from riverui.storage.interface import WORKFLOW_PAGES
 from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.web.auth.access import access
@@ -26,6 +26,8 @@ from riverui.web.http.context import dashboard
 from riverui.web.http.urls import only, url
 from riverui.web.sections.workflows import without_table
 from riverui.web.sections.workflows.selected import SelectedTask, selected_task
+from riverui.web.sections.workflows.signals import SignalCard, signal_card
+from riverui.web.view.facts import fact
 from riverui.web.view.page_parts import Choice
 from riverui.web.view.render import respond
 from riverui.web.view.workflow_graph import GraphView
@@ -83,6 +85,8 @@ class WorkflowsShow:
     """The states that there are, to list those tasks alone."""
     newer_url: str
     older_url: str
+    signals: SignalCard | None
+    """None where there are none, and no task waits for any."""
     verb: str
     """What can be done to it, by this viewer: cancel, retry, or nothing."""
     final: bool
@@ -136,6 +140,7 @@ async def show(request: Request) -> Response:
         )
         for task in tasks[first : first + _LISTED]
     )
+    card = await fact(board.driver, lambda executor: signal_card(request, executor, row.id))
     return respond(
         request,
         WorkflowsShow(
@@ -171,6 +176,7 @@ async def show(request: Request) -> Response:
             states=_states(graph, state, address),
             newer_url=address(**_from(first - _LISTED)) if first else "",
             older_url=address(**_from(first + _LISTED)) if first + _LISTED < len(tasks) else "",
+            signals=None if isinstance(card, DatabaseError) else card,
             verb=_verb(request, row),
             final=row.status != "active",
             self_url=address(**_from(first)),

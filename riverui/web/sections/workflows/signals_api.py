@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from riverui.actions import signals
 from riverui.domain.stored_json import write_json
+from riverui.domain.workflows import SignalRow
 from riverui.errors import NotSupported
 from riverui.storage.interface import OWN_TABLES, WAITS
 from riverui.storage.interface.waits import MISSING, SIGNAL_TABLE, SignalInsertParams
@@ -61,23 +62,28 @@ class NewSignal(Body, frozen=True, kw_only=True):
 
 async def create(request: Request) -> Response:
     """Keep a signal, and answer it, or the one that was sent before with its idempotency key."""
-    board, workflow_id = dashboard(request), request.path_params["id"]
     asked = await requests.read_exact(request, NewSignal)
-    user = access(request).user
     params = SignalInsertParams(
-        workflow_id=workflow_id,
+        workflow_id=request.path_params["id"],
         key=asked.key,
         payload="null" if asked.payload is UNSET else bytes(asked.payload).decode(),
-        source=write_json({**(asked.source or {}), "user": user}),
+        source=write_json({**(asked.source or {}), "user": access(request).user}),
         attempt=asked.attempt,
         idempotency_key=asked.idempotency_key,
     )
+    return serializers.reply(Signal.of(await send(request, params)))
+
+
+async def send(request: Request, params: SignalInsertParams) -> SignalRow:
+    """Keep a signal for whoever asks, and log it; see actions.signals.send for what it raises."""
+    board = dashboard(request)
     async with board.driver.transaction(timeout=board.config.action_timeout) as tx:
         if not {WAITS, OWN_TABLES}.issubset(tx.capabilities) or not await SIGNAL_TABLE.exists(tx):
             raise NotSupported(MISSING)
         row = await signals.send(WAITS.on(tx), params)
-    log.info("signal %r (%d) to workflow %r by %r", row.key, row.id, workflow_id, user)
-    return serializers.reply(Signal.of(row))
+    user = access(request).user
+    log.info("signal %r (%d) to workflow %r by %r", row.key, row.id, params.workflow_id, user)
+    return row
 
 
 ENDPOINT = Endpoint(
