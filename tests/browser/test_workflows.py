@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from playwright.async_api import Page, expect
+from psycopg import AsyncConnection
 
-from tests.browser.conftest import LOOP, NewPage, Site
+from riverui.domain.waits import SignalTerm, Wait
+from tests.browser.conftest import LOOP, NewPage, Site, Watch
 from tests.browser.test_accessibility import axe_violations
 from tests.own_tables import OWN_TABLES
 from tests.workflows import DIAMOND, fan, workflow
@@ -15,6 +18,22 @@ from tests.workflows import DIAMOND, fan, workflow
 pytestmark = [pytest.mark.browser, LOOP]
 
 CHAIN = {f"step-{n:02}": ("completed", [f"step-{n - 1:02}"] if n else []) for n in range(25)}
+
+
+async def waiting(connection: AsyncConnection[Any], id: str) -> None:
+    """Let the task `ship` wait for signals, some of which have come."""
+    wait = Wait("approved", [SignalTerm("approved", "approval", required_count=2)]).to_json()
+    await connection.execute(
+        "update riverui_workflow_task set state = 'wait', wait = %s::jsonb where workflow_id = %s"
+        " and name = 'ship'",
+        [wait, id],
+    )
+    await connection.execute(
+        "insert into riverui_workflow_signal (workflow_id, attempt, key, payload, source)"
+        " select %s, 1, 'approval', to_jsonb(repeat('long ', n * 20)), '{\"user\": \"ada\"}'"
+        " from generate_series(1, 60) n",
+        [id],
+    )
 
 
 async def scrolled(page: Page) -> float:
@@ -91,7 +110,9 @@ async def test_the_pages_suit_everybody(
         color_scheme=color_scheme,
         reduced_motion="reduce",
     )
-    for path in ("", "/fan?task=page-0007", "/w?task=ship", "?match=nothing"):
+    await waiting(site.connection, "w")
+    paths = ("", "/fan?task=page-0007", "/w?task=ship", "/w/signals", "?match=nothing")
+    for path in paths:
         await page.goto(f"{site.url}/workflows{path}")
         assert await axe_violations(page) == [], path
         wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
@@ -110,3 +131,28 @@ async def test_without_javascript_links_and_forms_do_it_all(site: Site, new_page
     await page.get_by_role("button", name="Cancel…").click()
     await page.get_by_role("button", name="Cancel 2 tasks").click()
     await expect(page.locator("#notices")).to_contain_text("1 task of Order 42 cancelled")
+
+
+async def test_a_signal_is_sent_without_javascript(
+    site: Site, new_page: NewPage, watch: Watch
+) -> None:
+    await site.connection.execute(OWN_TABLES)
+    await workflow(site.connection, DIAMOND, id="w", name="Order 42")
+    await waiting(site.connection, "w")
+    page = await new_page(java_script_enabled=False)
+    await page.goto(f"{site.url}/workflows/w?task=ship")
+    await page.locator("#wf-task").get_by_role("link", name="approval").click()
+    await expect(page.get_by_label("Key", exact=True)).to_have_value("approval")
+    await page.get_by_label("Payload").fill('{"ok": tru}')
+    await page.get_by_role("button", name="Send signal").click()
+    await expect(page.get_by_role("alert")).to_contain_text("Nothing was sent.")
+    await expect(page.get_by_label("Payload")).to_have_value('{"ok": tru}')
+    watch.forgive("400 (Bad Request)")
+    await page.get_by_label("Payload").fill('{"ok": true}')
+    await page.get_by_role("button", name="Send signal").click()
+    await expect(page).to_have_url(re.compile(r"/workflows/w\?task=ship$"))
+    await expect(page.locator("#notices")).to_contain_text("Signal approval sent")
+    await expect(page.locator("#signal-61")).to_contain_text('{"ok": true}')
+    await page.get_by_role("link", name="all signals").click()
+    await page.get_by_role("link", name="Earlier").click()
+    await expect(page.locator("#workflow-signals tbody tr")).to_have_count(11)
