@@ -48,22 +48,35 @@ class KnownTables:
         *,
         seconds: float = _BELIEVED_SECONDS,
         clock: Callable[[], float] = time.monotonic,
+        pro: bool = True,
     ) -> None:
         self._asked = float("-inf")
         self._clock = clock
-        self._names: frozenset[str] = frozenset()
+        self._pro = pro
+        """Whether River Pro's tables are asked for as well."""
         self._seconds = seconds
+        self.known: frozenset[str] = frozenset()
+        """Those that were there when the database was last asked."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether the database is asked anew by whoever wants to know."""
+        return self._clock() - self._asked >= self._seconds
 
     async def names(self, executor: Executor) -> frozenset[str]:
         """Return their names, as far as the database has told lately."""
-        if self._clock() - self._asked >= self._seconds:
+        if self.stale:
             names: frozenset[str] = frozenset()
             if OWN_TABLES in executor.capabilities:
                 names = await OWN_TABLES.on(executor).own_table_list()
-            if WORKFLOWS in executor.capabilities:
+            if self._pro and WORKFLOWS in executor.capabilities:
                 names = names.union(await WORKFLOWS.on(executor).pro_tables())
-            self._names, self._asked = names, self._clock()
-        return self._names
+            self.known, self._asked = names, self._clock()
+        return self.known
+
+    def ask_again(self) -> None:
+        """Ask the database when next asked: what it told does not hold any more."""
+        self._asked = float("-inf")
 
 
 def merge(*changes: JobChanges) -> JobChanges:

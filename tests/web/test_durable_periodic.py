@@ -14,6 +14,7 @@ from riverui.domain.durable_periodic import DurablePeriodicRow, DurablePeriodicS
 from riverui.storage.interface import DURABLE_PERIODIC, Driver
 from riverui.storage.migrations import migrate
 from tests.pro_tables import PRO_TABLES
+from tests.web.api.test_openapi import validate
 from tests.web.html import Element, parse
 from tests.web.test_periodic import come
 
@@ -159,6 +160,73 @@ async def test_ours_in_river_uis_shape(
     assert found[0].keys() == {"id", "created_at", "next_run_at", "updated_at"}
     features = (await client.get("/api/features")).json()
     assert features["extensions"]["durable_periodic_jobs"]
-    # Where Pro's own table is, it answers.
+    # Where Pro's own table is as well, both answer.
     await connection.execute(PRO_TABLES)
-    assert (await client.get(API)).json() == {"data": []}
+    await connection.execute(
+        "insert into river_periodic_job (id, next_run_at) values ('ab', now() + interval '1 h')"
+    )
+    for limit, shown in ((100, ["a", "ab", "b"]), (2, ["a", "ab"])):
+        found = (await client.get(f"{API}?limit={limit}")).json()["data"]
+        assert [row["id"] for row in found] == shown
+
+
+async def test_programs_look_after_them(
+    client: httpx2.AsyncClient, driver: Driver, tables: None
+) -> None:
+    path = "/api/periodic-jobs"
+    await keep(driver, "nightly", "a/b pause")
+    listed = (await client.get(path)).json()
+    validate("SeenPeriodicJobs", listed)
+    assert listed["kept"]
+    assert [row["id"] for row in listed["durable"]] == ["a/b pause", "nightly"]
+    one = (await client.get(f"{path}/nightly")).json()
+    validate("DurablePeriodicJob", one)
+    assert (one["program_schedule"], one["schedule"]) == ("@every 1h", "")
+    assert one["next_run_at"] == f"{SOON:%Y-%m-%dT%H:%M:%S.%f}".rstrip("0") + "Z"
+    assert (await client.get(f"{path}/a%2Fb%20pause")).json()["id"] == "a/b pause"
+    paused = (await client.post(f"{path}/nightly/pause")).json()
+    assert paused["paused_at"] is not None
+    assert (await client.post(f"{path}/nightly/resume")).json()["paused_at"] is None
+    assert (await client.post(f"{path}/nightly/run")).json()["run_requested_at"] is not None
+    changed = (await client.patch(f"{path}/nightly", json={"schedule": " 0  4 * * * "})).json()
+    assert (changed["schedule"], changed["next_run_at"]) == ("0 4 * * *", None)
+    for given in ({"schedule": "often"}, {"schedule": 7}, {}, {"schedule": "x" * 201}):
+        answer = await client.patch(f"{path}/nightly", json=given)
+        assert answer.status_code == 400, given
+        assert answer.json()["message"]
+    back = (await client.patch(f"{path}/nightly", json={"schedule": ""})).json()
+    assert back["schedule"] == ""
+    for status, method, address in (
+        (404, "GET", "none"),
+        (400, "GET", "%00"),
+        (404, "GET", "x" * 3_000),
+        (404, "POST", "none/pause"),
+        (400, "POST", "%00/run"),
+        (404, "POST", "none/resume"),
+    ):
+        answer = await client.request(method, f"{path}/{address}")
+        assert answer.status_code == status, address
+        assert len(answer.text) < 500
+
+
+async def test_programs_without_the_table(client: httpx2.AsyncClient) -> None:
+    listed = (await client.get("/api/periodic-jobs")).json()
+    assert (listed["durable"], listed["kept"]) == ([], False)
+    for status, answer in (
+        (404, await client.get("/api/periodic-jobs/nightly")),
+        (400, await client.post("/api/periodic-jobs/nightly/run")),
+        (400, await client.patch("/api/periodic-jobs/nightly", json={"schedule": ""})),
+    ):
+        assert answer.status_code == status
+        assert "migration 014" in answer.json()["message"]
+
+
+async def test_programs_that_may_only_look(
+    reader: httpx2.AsyncClient, driver: Driver, tables: None
+) -> None:
+    await keep(driver, "nightly")
+    path = "/api/periodic-jobs/nightly"
+    assert (await reader.get(path)).status_code == 200
+    assert (await reader.patch(path, json={"schedule": ""})).status_code == 403
+    for verb in ("pause", "resume", "run"):
+        assert (await reader.post(f"{path}/{verb}")).status_code == 403

@@ -55,6 +55,10 @@ class WorkflowExecutor(Protocol):
         """Return workflows by id, the last first; `active` ones have a task that has not ended."""
         ...
 
+    async def workflow_id_order(self, ids: Sequence[str]) -> Sequence[str]:
+        """Return ids in the order of the list, for lists of several tables to become one."""
+        ...
+
     async def workflow_get(self, id: str) -> WorkflowRow | None:
         """Return one workflow, or None."""
         ...

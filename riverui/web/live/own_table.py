@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from typing import Any
 
+from riverui.actions.job_part import KnownTables
 from riverui.errors import DatabaseError
 from riverui.storage.interface import OWN_TABLES, Capability, Driver
 from riverui.storage.interface.own_tables import OwnTable
@@ -30,31 +31,26 @@ class OwnTableWatch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._driver = driver
-        self._table = table
+        self._name = table.name
         self._possible = {part, OWN_TABLES}.issubset(driver.capabilities)
-        self._clock = clock
-        self._seconds = seconds
-        """How long an answer is believed."""
-        self._there = False
-        self._asked = float("-inf")
+        self._tables = KnownTables(seconds=seconds, clock=clock, pro=False)
 
     @property
     def known(self) -> bool:
         """Whether it was there when the database was last asked."""
-        return self._there
+        return self._name in self._tables.known
 
     async def there(self, *, surely: bool = False) -> bool:
         """Return whether it is there, as far as the database has told; `surely` raises what keeps
         it from telling (DatabaseError).
         """
-        if self._possible and self._clock() - self._asked >= self._seconds:
+        if self._possible and self._tables.stale:
             # Without a database nobody learns anything new.
             with nullcontext() if surely else suppress(DatabaseError):
                 async with self._driver.reading() as executor:
-                    self._there = await self._table.exists(executor)
-                self._asked = self._clock()
-        return self._there
+                    await self._tables.names(executor)
+        return self.known
 
     def ask_again(self) -> None:
         """Ask the database when next asked: what it told does not hold any more."""
-        self._asked = float("-inf")
+        self._tables.ask_again()

@@ -17,7 +17,7 @@ from riverui.web.api.openapi import document, endpoints, schemas
 from riverui.web.auth.rights import RIGHTS
 from riverui.web.http.routes import GuardedRoute
 from tests import factory
-from tests.own_tables import dead_letter
+from tests.own_tables import dead_letter, periodic_job
 from tests.web.html import parse
 from tests.web.stand_ins import DeadDriver, browser
 
@@ -74,6 +74,7 @@ async def test_answers_are_what_the_document_says(
         job_id = await factory.job(connection, state)
     await dead_letter(connection, job_id)
     begun = (await api.post("jobs/delete", json={"query": "kind:none"})).json()["operation"]
+    await periodic_job(connection, begun["id"])
     parameters = {"name": "default", "job_id": str(job_id), "id": begun["id"]}
     parameters["fingerprint"] = error_signature("it broke").fingerprint
     answered = [

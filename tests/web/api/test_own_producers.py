@@ -45,6 +45,12 @@ async def test_clients_of_a_limited_queue_are_its_producers(get: Get, own: Conne
     await get("pro/producers", 400)
 
 
-async def test_where_there_are_both_river_pros_count(get: Get, own: Connection) -> None:
+async def test_where_there_are_both_all_are_told(get: Get, own: Connection) -> None:
     await own.execute(PRO_TABLES)
-    assert await get("pro/producers", queue_name="default") == {"data": []}
+    await own.execute(
+        "insert into river_producer (client_id, queue_name, max_workers)"
+        " values ('theirs', 'default', 5), ('elsewhere', 'mail', 5)"
+    )
+    found = (await get("pro/producers", queue_name="default"))["data"]
+    assert [row["client_id"] for row in found] == ["theirs", "one", "two"]
+    assert len({row["id"] for row in found}) == 3

@@ -91,11 +91,27 @@ async def test_a_large_one_comes_whole(get: Get, own: Connection) -> None:
     assert len(next(task for task in found["tasks"] if task["name"] == "join")["deps"]) == 1_000
 
 
-async def test_river_pros_tables_come_first(get: Get, own: Connection) -> None:
-    await workflow(own, DIAMOND, id="ours")
+async def test_those_of_river_pro_and_ours_are_one_list(get: Get, own: Connection) -> None:
+    for name in ("ours", "both", "B-7", "a_1", "zz"):
+        await workflow(own, DIAMOND, id=name)
     await own.execute(PRO_TABLES)
-    await own.execute("insert into river_workflow values ('theirs', 'import', 1)")
-    assert [row["id"] for row in (await get("pro/workflows"))["data"]] == ["theirs"]
+    await own.execute(
+        "insert into river_workflow values ('theirs', 'import', 1), ('both', 'first', 1),"
+        " ('a-2', 'low', 1), ('b_8', 'low', 1)"
+    )
+    rows = await own.execute(
+        "select id from (select id from riverui_workflow union select id from river_workflow) both"
+        "_ order by id desc"
+    )
+    order = [row["id"] for row in await rows.fetchall()]
+    found = (await get("pro/workflows"))["data"]
+    assert [row["id"] for row in found] == order
+    assert [row["name"] for row in found if row["id"] == "both"] == ["first"]
+    # Page after page each once.
+    seen: list[str] = []
+    while page := (await get("pro/workflows", after=seen[-1] if seen else "", limit=2))["data"]:
+        seen.extend(row["id"] for row in page)
+    assert seen == order
     assert (await get("pro/workflows/theirs"))["name"] == "import"
     assert len((await get("pro/workflows/ours"))["tasks"]) == 4
 

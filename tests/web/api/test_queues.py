@@ -133,6 +133,12 @@ async def test_limits_are_set_and_lifted_and_the_other_metadata_stays(
         {"partition": {"by_args": [1]}},
         {"partition": {"by_args": ["a\0b"]}},
         {"partition": {"by_kind": 1}},
+        {"global_limit": -1},
+        {"local_limit": -1},
+        {"partition": {"by_args": [""]}},
+        {"partition": {"by_args": ["x" * 201]}},
+        {"partition": {"by_args": ["a\u200eb"]}},
+        {"partition": {"by_args": [f"arg{number}" for number in range(11)]}},
     ],
     ids=str,
 )

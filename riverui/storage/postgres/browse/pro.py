@@ -70,6 +70,11 @@ class Pro(Statements):
             for row in rows.records()
         ]
 
+    async def workflow_id_order(self, ids: Sequence[str]) -> Sequence[str]:
+        """Return ids in the order of the list."""
+        rows = await self._rows("workflow_id_order", {"ids": list(ids)})
+        return [row.id for row in rows.records()]
+
     async def workflow_get(self, id: str) -> WorkflowRow | None:
         """Return one workflow, or None."""
         row = await self._row("workflow_get", {"id": id}) if is_storable(id) else None

@@ -45,6 +45,10 @@ cross join lateral (
 ) c
 order by p.id desc;
 
+-- name: workflow_id_order
+-- As the lists have them, of whatever collation the database is.
+select u.id from unnest(:ids::text[]) as u (id) order by u.id desc;
+
 -- part: workflow_active (workflow_list.active)
 and exists (
   select from /* schema */river_job j

@@ -14,6 +14,8 @@ from riverui.web.api import serializers
 from riverui.web.api.endpoints import Description, Endpoint
 from riverui.web.api.models import Count, Id, Model, Time
 from riverui.web.http.context import dashboard
+from riverui.web.sections.periodic import durable_api
+from riverui.web.sections.periodic.durable_api import DurablePeriodicJob
 
 
 class SeenPeriodicJob(Model, frozen=True, kw_only=True):
@@ -91,18 +93,36 @@ class SeenPeriodicJobs(Model, frozen=True, kw_only=True):
     complete: Annotated[
         bool, Meta(description="False where only the newest jobs of the table were looked at.")
     ]
+    durable: Annotated[
+        list[DurablePeriodicJob],
+        Meta(description="Those whose next run is kept in a table of riverui's own."),
+    ]
+    kept: Annotated[bool, Meta(description="Whether the database has that table.")]
 
     @classmethod
     def example(cls) -> Self:
         """Return a list of one."""
-        return cls(data=[SeenPeriodicJob.example()], complete=True)
+        return cls(
+            data=[SeenPeriodicJob.example()],
+            complete=True,
+            durable=[DurablePeriodicJob.example()],
+            kept=True,
+        )
 
 
 async def periodic_jobs(request: Request) -> Response:
-    """Answer the periodic jobs that rows tell of."""
+    """Answer the periodic jobs that rows tell of, and those that are durable."""
     found, now = await dashboard(request).periodic.get(), datetime.now(UTC)
     data = [SeenPeriodicJob.of(history, now) for history in found.histories]
-    return serializers.reply(SeenPeriodicJobs(data=data, complete=found.complete))
+    durable = await durable_api.read_all(request)
+    return serializers.reply(
+        SeenPeriodicJobs(
+            data=data,
+            complete=found.complete,
+            durable=[DurablePeriodicJob.of(row) for row in durable or ()],
+            kept=durable is not None,
+        )
+    )
 
 
 ENDPOINTS = (
@@ -113,13 +133,14 @@ ENDPOINTS = (
         "jobs.read",
         periodic_jobs,
         Description(
-            group="Jobs",
+            group="Periodic jobs",
             summary="Periodic jobs as far as their rows tell: how often each comes, and what seems"
-            " to be missed.",
+            " to be missed; and the durable ones.",
             answer=SeenPeriodicJobs,
             fails=(501,),
             extension=True,
         ),
     ),
+    *durable_api.ENDPOINTS,
 )
 """The section's part of the API."""

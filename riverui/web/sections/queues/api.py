@@ -15,9 +15,10 @@ from starlette.responses import Response
 
 from riverui.actions import queues as actions
 from riverui.actions.verbs import QueueVerb
+from riverui.domain.concurrency import ConcurrencyConfig
 from riverui.domain.queues import QueueCountRow
 from riverui.domain.stored_json import read_object
-from riverui.errors import BadRequest, NotFound, QueryTimeout
+from riverui.errors import BadRequest, ConfigError, NotFound, QueryTimeout
 from riverui.web.api import requests, serializers
 from riverui.web.api.endpoints import Description, Endpoint, in_path, limit
 from riverui.web.api.models import (
@@ -181,15 +182,16 @@ async def _queue(request: Request) -> QueueCountRow:
 
 
 def _limits(limits: Concurrency | None) -> str | None:
-    """Return the limits as JSON text, the arguments to divide by in order; None for none."""
+    """Return the limits as JSON text, the arguments to divide by in order; None for none.
+
+    BadRequest for limits that a client could not be configured with, as it would not keep to them.
+    """
     if limits is None:
         return None
-    if by_args := limits.partition.by_args:
-        if any("\0" in name for name in by_args):
-            raise BadRequest("`by_args` holds a NUL character, which Postgres cannot store.")
-        partition = msgspec.structs.replace(limits.partition, by_args=sorted(by_args))
-        limits = msgspec.structs.replace(limits, partition=partition)
-    return serializers.dump(limits)
+    try:
+        return ConcurrencyConfig.read(msgspec.to_builtins(limits)).as_json()
+    except ConfigError as error:
+        raise BadRequest(f"`concurrency`: {error}") from None
 
 
 _NAME = in_path("name", "The queue's name.")

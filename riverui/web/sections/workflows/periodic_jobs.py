@@ -33,20 +33,20 @@ _STALE = timedelta(hours=24)
 
 
 async def periodic_jobs(request: Request) -> Response:
-    """Answer durable periodic jobs updated within the last day: River Pro's, or else our own."""
+    """Answer durable periodic jobs updated within the last day by id: River Pro's and our own."""
     board, limit = dashboard(request), requests.limit(request, LIMIT)
+    ours = await board.durable_periodic.there()
+    rows: list[PeriodicJobRow] = []
     async with board.driver.reading() as executor:
-        if (
-            await board.durable_periodic.there()
-            and _TABLE not in await WORKFLOWS.on(executor).pro_tables()
-        ):
-            rows = await _own(executor, limit)
-        else:
+        if not ours or _TABLE in await WORKFLOWS.on(executor).pro_tables():
             pro = await need(
                 executor, {_TABLE}, "Durable periodic jobs need River Pro's migrations."
             )
             since = datetime.now(UTC) - _STALE
-            rows = await pro.periodic_job_list(updated_after=since, limit=limit)
+            rows.extend(await pro.periodic_job_list(updated_after=since, limit=limit))
+        if ours:
+            rows.extend(await _own(executor, limit))
+    rows = sorted(rows, key=lambda row: row.id)[:limit]
     return serializers.reply(PeriodicJobs(data=[PeriodicJob.of(row) for row in rows]))
 
 
@@ -62,19 +62,23 @@ async def _own(executor: Executor, limit: int) -> Sequence[PeriodicJobRow]:
 
 
 async def producers(request: Request) -> Response:
-    """Answer the clients that fetch from a queue, and what each of them works: River Pro's, or else
-    our own of limited queues.
+    """Answer the clients that fetch from a queue, and what each of them works: River Pro's, and our
+    own of limited queues.
     """
     queue = requests.first(request, "queue_name")
     if not queue:
         raise BadRequest("`queue_name` is missing.")
     async with dashboard(request).driver.reading() as executor:
-        there = await WORKFLOWS.on(executor).pro_tables()
-        if _PRODUCERS not in there and not await concurrency.lacks(executor):
-            rows = await _own_producers(executor, queue)
-        else:
+        rows: list[ProducerRow] = []
+        ours = not await concurrency.lacks(executor)
+        if not ours or _PRODUCERS in await WORKFLOWS.on(executor).pro_tables():
             pro = await need(executor, {_PRODUCERS}, "Producers need River Pro's migrations.")
-            rows = await pro.producer_list(queue)
+            rows.extend(await pro.producer_list(queue))
+        if ours:
+            own = await _own_producers(executor, queue)
+            # River Pro counts its ids from one as well, and pages tell rows apart by them.
+            taken = {row.id for row in rows}
+            rows.extend(row._replace(id=-row.id) if row.id in taken else row for row in own)
     return serializers.reply(Producers(data=[Producer.of(row) for row in rows]))
 
 

@@ -67,6 +67,25 @@ async def readers(executor: Executor) -> Sequence[WorkflowReader]:
     return found
 
 
+async def workflow_list(
+    executor: Executor, *, after: str, active: bool | None, limit: int
+) -> Sequence[WorkflowListRow]:
+    """Return workflows by id, the last first: River Pro's and riverui's own as one list."""
+    lists = [
+        await reader.workflow_list(after=after, active=active, limit=limit)
+        for reader in await readers(executor)
+    ]
+    if len(lists) == 1:
+        return lists[0]
+    found: dict[str, WorkflowListRow] = {}
+    for rows in lists:
+        for row in rows:
+            # Of an id in both, River Pro's, as where one workflow is asked for.
+            found.setdefault(row.id, row)
+    order = await WORKFLOWS.on(executor).workflow_id_order(list(found))
+    return [found[each] for each in order[:limit]]
+
+
 async def workflow_and_tasks(executor: Executor, id: str) -> tuple[WorkflowRow, Sequence[Task]]:
     """Return a workflow with its tasks; NotFound where nobody knows it."""
     for reader in await readers(executor):

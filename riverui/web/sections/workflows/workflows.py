@@ -26,7 +26,7 @@ from riverui.web.sections.workflows.models import (
     WorkflowRetry,
     Workflows,
 )
-from riverui.web.sections.workflows.readers import readers, workflow_and_tasks
+from riverui.web.sections.workflows.readers import readers, workflow_and_tasks, workflow_list
 from riverui.web.sections.workflows.required import (
     GROUP,
     LIMIT,
@@ -44,9 +44,8 @@ async def workflows(request: Request) -> Response:
     if state not in _STATES:
         raise BadRequest("`state` must be active or inactive, or be left out.")
     async with dashboard(request).driver.reading() as executor:
-        reader, *_ = await readers(executor)
-        rows = await reader.workflow_list(
-            after=requests.first(request, "after"), active=_STATES[state], limit=limit
+        rows = await workflow_list(
+            executor, after=requests.first(request, "after"), active=_STATES[state], limit=limit
         )
     return serializers.reply(Workflows(data=[WorkflowListed.of(row) for row in rows]))
 
