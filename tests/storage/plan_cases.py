@@ -13,6 +13,7 @@ from riverui.domain.clock import LAST
 from riverui.domain.jobs import JobState
 from riverui.domain.partitions import WHOLE, Partition
 from riverui.storage.interface.candidates import KeyRange
+from riverui.storage.interface.clients import ClientLife
 from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
     JobFetchParams,
@@ -20,6 +21,7 @@ from riverui.storage.interface.engine_params import (
     JobSelectParams,
     JobSetStateParams,
 )
+from riverui.storage.interface.limits import LimitedFetchParams
 from riverui.storage.interface.params import (
     EVERY,
     Field,
@@ -468,6 +470,24 @@ def _engine() -> Iterator[tuple[str, Case]]:
             lambda x: x.job_key_list(list(range(1, 101)), _BY_A),
             {PKEY},
             2 * 100,
+        ),
+        "fetch from a limited queue": (
+            # Without a client that is alive it takes nothing, but chooses all the same.
+            lambda x: x.job_fetch_limited(
+                JobFetchParams("me", "queue_1", 100),
+                LimitedFetchParams(
+                    life=ClientLife(id="me", registered_at=datetime.now(UTC)),
+                    partition=_BY_A,
+                    most=5,
+                    most_here=5,
+                    used={},
+                    full=(),
+                    window=1_000,
+                    looked_at=250,
+                ),
+            ),
+            {FETCHING, PKEY},
+            2 * 250 + 4 * 100,
         ),
         "claim": (
             lambda x: x.job_claim(JobFetchParams("me", "queue_1", 100), list(range(1, 101))),

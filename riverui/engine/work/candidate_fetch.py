@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from riverui.domain.partitions import WHOLE, Partition
 from riverui.storage.interface.candidates import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from riverui.storage.interface.clients import ClientLife
     from riverui.storage.interface.engine_params import JobFetchParams
 
-_EXTRA = 50
+EXTRA = 50
 """Candidates beyond twice the room: some of which others take, or choosers refuse."""
 _KEYS = 1_000
 """Keys that one look by index covers: a few milliseconds."""
@@ -58,7 +58,9 @@ _PER_KEY = 20
 """Jobs of one key that one look by index reads at most: there may be a thousand keys."""
 _ROUNDS = 4
 """Reads of candidates in one fetch: after these, what was chosen is worked first."""
-_WINDOW = 10_000
+_THOROUGH_SECONDS = 1.0
+"""For which candidates are read first after a statement that chooses and claims has failed."""
+WINDOW = 10_000
 """Waiting jobs that are looked at where there is no index: some 20 ms."""
 
 _UNKNOWN = Candidate(0, "", {WHOLE: ""})
@@ -155,11 +157,24 @@ class QueueWork(Protocol):
         ...
 
 
+class FetchedAtOnce(NamedTuple):
+    """What a chooser has fetched by a statement of its own."""
+
+    candidates: Sequence[Candidate]
+    """For which it has set something aside: those of the jobs, in their order."""
+    rows: Sequence[JobRow]
+    """The jobs, which were made running."""
+    seen: int
+    """Jobs that were looked at, those of full keys left out; up to twice the room and `EXTRA`."""
+
+
 class Chooser:
     """Chooses among the waiting jobs of one queue. Override what is needed."""
 
     active = False
     """Whether it has a say in the next fetch; looked at before each."""
+    at_once = False
+    """Whether it can choose and claim by one statement (`fetch`), where it alone has a say."""
     partition: Partition = WHOLE
     """By which the candidates have the keys that it wants to know."""
     looks_at: Sequence[Partition] = ()
@@ -218,6 +233,12 @@ class Chooser:
         the first jobs of all were read.
         """
 
+    async def fetch(self, executor: Executor, params: JobFetchParams) -> FetchedAtOnce | None:
+        """Make jobs running, and set aside what they take; None where it has to be asked to
+        `choose`. What is chosen so is kept, whatever else becomes of the fetch.
+        """
+        return None
+
     async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
         """Return up to `room` of the candidates, in the order in which they should be worked, and
         set aside what they take.
@@ -257,6 +278,10 @@ class CandidateFetch:
         self._queue = queue
         self.tried: Sequence[int] = ()
         """Jobs that were to be claimed last."""
+        self._thorough = False
+        """Whether candidates are to be read first in the next fetch."""
+        self._thorough_until = 0.0
+        """Until when they are in all (monotonic)."""
         self._told_window = False
 
     @property
@@ -276,9 +301,11 @@ class CandidateFetch:
         loses, self._loses = self._loses, False
         return loses
 
-    async def fetch(self, executor: Executor, params: JobFetchParams) -> Sequence[JobRow]:
+    async def fetch(
+        self, executor: Executor, params: JobFetchParams, *, at_once: bool = False
+    ) -> Sequence[JobRow]:
         """Return jobs that were made running; `settle` must be called after it, or after the
-        transaction around it.
+        transaction around it. Without one, all may be done `at_once`.
         """
         choosers = [chooser for chooser in self.choosers if chooser.active]
         if not choosers:
@@ -296,6 +323,10 @@ class CandidateFetch:
             now = time.monotonic()
             self._lost = {job_id: until for job_id, until in self._lost.items() if until > now}
             params = params._replace(except_ids=(*params.except_ids, *self._lost))
+        if at_once and len(choosers) == 1 and choosers[0].at_once:
+            rows = await self._fetch_at_once(choosers[0], executor, params)
+            if rows is not None:
+                return rows
         chosen = await self._collect(candidates, params)
         if not chosen:
             return ()
@@ -337,6 +368,32 @@ class CandidateFetch:
         for chooser in self.choosers:
             chooser.ended(row)
 
+    async def _fetch_at_once(
+        self, chooser: Chooser, executor: Executor, params: JobFetchParams
+    ) -> Sequence[JobRow] | None:
+        """Return jobs that a chooser has made running by one statement; None where candidates are
+        to be read first: where that has failed, or brought too little the last time.
+        """
+        self.tried = ()
+        thorough, self._thorough = self._thorough, False
+        if thorough or time.monotonic() < self._thorough_until:
+            return None
+        indexed = await self._has_index(CANDIDATES.on(executor), chooser.partition)
+        try:
+            found = await chooser.fetch(executor, params)
+        except BaseException:
+            self._thorough_until = time.monotonic() + _THOROUGH_SECONDS
+            raise
+        if found is None:
+            return None
+        self._chosen[chooser] = list(found.candidates)
+        self._claimed = {candidate.id: candidate for candidate in found.candidates}
+        # There may be others, or slots for others: these are looked for next.
+        self._thorough = self._loses = len(found.rows) < params.limit and (
+            found.seen > len(found.rows) or (indexed and bool(chooser.full))
+        )
+        return found.rows
+
     async def _choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
         """Return those of the candidates that all choosers let through."""
         for chooser, chosen in self._chosen.items():
@@ -365,7 +422,7 @@ class CandidateFetch:
             if WHOLE in full:
                 break
             left = room - len(chosen)
-            most = 2 * left + _EXTRA
+            most = 2 * left + EXTRA
             ids = (*params.except_ids, *(candidate.id for candidate in chosen))
             if spread and by is not None:
                 candidates = await read(by, ids, most)
@@ -373,7 +430,7 @@ class CandidateFetch:
                 candidates = await executor.job_candidate_list(
                     params._replace(limit=most, except_ids=ids),
                     partitions,
-                    window=_WINDOW,
+                    window=WINDOW,
                     full=full,
                 )
             more = await self._choose(candidates, left)
@@ -422,9 +479,9 @@ class CandidateFetch:
             else:
                 self._tell_window(keys.partition)
                 candidates = await executor.job_candidate_list(
-                    asked._replace(limit=_WINDOW),
+                    asked._replace(limit=WINDOW),
                     partitions,
-                    window=_WINDOW,
+                    window=WINDOW,
                     full=full,
                     few=keys,
                 )
@@ -442,7 +499,7 @@ class CandidateFetch:
             asked = params._replace(limit=most, except_ids=ids)
             if not await self._has_index(executor, by):
                 return await executor.job_candidate_list(
-                    asked._replace(limit=_WINDOW), partitions, window=_WINDOW, full=full
+                    asked._replace(limit=WINDOW), partitions, window=WINDOW, full=full
                 )
             per_key = min(max(2, params.limit // _ROUNDS), _PER_KEY)
             after = self._after.get(by, "")
@@ -468,7 +525,7 @@ class CandidateFetch:
                 " %s, only the first %s waiting jobs are looked at (riverui partition-index)",
                 self._queue,
                 partition.words,
-                f"{_WINDOW:,}",
+                f"{WINDOW:,}",
             )
 
 

@@ -472,7 +472,9 @@ class Producer:
                 lambda executor: self._fetch_by_features(executor, params)
             )
         if self._choice.active:
-            return connection.call(lambda executor: self._choice.fetch(executor, params))
+            return connection.call(
+                lambda executor: self._choice.fetch(executor, params, at_once=True)
+            )
         return connection.call(lambda executor: executor.job_get_available(params))
 
     async def take_alike(self, alike: JobsAlike, most: int, batch: Batch) -> Sequence[Attempt]:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from riverui.domain.jobs import JobRow
 from riverui.domain.partitions import Partition
 from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.clients import ClientLife
+from riverui.storage.interface.engine_params import JobFetchParams
 from riverui.storage.interface.own_tables import OwnTable
 
 LIMIT_TABLE = OwnTable("riverui_limit", 11)
@@ -66,6 +68,38 @@ class LeaseParams:
     """Whether it gets them in any case, as its jobs are at work already."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LimitedFetchParams:
+    """How a client fetches jobs of a limited queue, and borrows their slots at once."""
+
+    life: ClientLife
+    partition: Partition
+    most: int
+    """Slots of each key that all clients may have together."""
+    most_here: int
+    """Slots of each key that this client may have."""
+    used: Mapping[str, int]
+    """Key → slots in use here."""
+    full: Collection[str]
+    """Keys of which no job is looked at."""
+    window: int
+    """Waiting jobs that are looked at."""
+    looked_at: int
+    """Those of other keys among them that are looked at."""
+
+
+class LimitedFetch(NamedTuple):
+    """Jobs that were made running, and what was borrowed for them."""
+
+    rows: Sequence[JobRow]
+    keys: Sequence[str]
+    """Their keys, in the same order."""
+    slots: Mapping[str, int]
+    """Key → slots that the client has now, where that was changed."""
+    seen: int
+    """Jobs that were looked at, those of full keys left out."""
+
+
 class LimitExecutor(Protocol):
     """Lends slots. Without the tables, all raise SchemaMissing."""
 
@@ -73,6 +107,21 @@ class LimitExecutor(Protocol):
         """Return how many slots of each key the client has now; None where its life is over.
 
         Workers of the queue are told where slots become free that somebody wanted.
+        """
+        ...
+
+    async def limit_held_list(self, life: ClientLife, queue: str) -> Mapping[str, int]:
+        """Return the slots that a client has of a queue's keys, as far as it has any."""
+        ...
+
+    async def job_fetch_limited(
+        self, params: JobFetchParams, limited: LimitedFetchParams
+    ) -> LimitedFetch | None:
+        """Make up to `params.limit` jobs running for which there are slots, and borrow these where
+        the client has none that are not in use. None where the client's life is over: no job was
+        taken then.
+
+        Jobs and slots that somebody else is taking at this moment are passed over.
         """
         ...
 

@@ -21,7 +21,17 @@ from tests.bench.engine.idle import measure_idle
 from tests.bench.report import Check, check
 from tests.interop.worker import build
 
-PARTS = ("burn", "sustained", "continuous", "inserts", "latency", "idle", "features", "rates")
+PARTS = (
+    "burn",
+    "sustained",
+    "continuous",
+    "inserts",
+    "latency",
+    "idle",
+    "features",
+    "limits",
+    "rates",
+)
 
 _JOBS = 50_000
 """Jobs of a run: some seconds of work."""
@@ -38,6 +48,8 @@ _FEATURE_JOBS = 20_000
 """Jobs of a run of features."""
 _JOIN_TASKS = 10_000
 """Tasks under one join."""
+_LIMIT_JOBS = 6_000
+"""Jobs of a run of limits: 7.5 s at the least."""
 _RATES = (10, 1_000, 10_000)
 """Limits that are held to, in jobs a second."""
 _RATE_SECONDS = 60
@@ -77,6 +89,7 @@ def measure_engine(server: str, parts: Sequence[str], *, rounds: int) -> list[Ch
         "latency": _latency,
         "idle": _idle,
         "features": _features,
+        "limits": _limits,
         "rates": _rates,
     }
     try:
@@ -241,6 +254,33 @@ def _features(databases: Databases, rounds: int) -> list[Check]:
 def feature_run(command: str, url: str, jobs: int) -> Any:
     """Return what one of the commands of `feature_runs.py` gives, in a process of its own."""
     return _ask([sys.executable, "-m", "tests.bench.engine.feature_runs", command, url, str(jobs)])
+
+
+def _limits(databases: Databases, rounds: int) -> list[Check]:
+    """Print what limits of jobs at once cost; return the targets. The jobs themselves raise where
+    there is one too many.
+    """
+
+    def run(command: str) -> Runner:
+        return Runner(run=lambda url: Drain(**limit_run(command, url, _LIMIT_JOBS)))
+
+    runners = {
+        "no limit": run("unlimited"),
+        "40 at once": run("whole"),
+        "1,000 partitions, 1 of each at once": run("partitions"),
+    }
+    _turns(databases, runners, rounds)
+    _tell("jobs of 50 ms, 4 clients with 10 workers", runners)
+    unlimited, whole, partitions = runners.values()
+    return [
+        _ratio("a limit of 40 against none", whole, unlimited, 0.95),
+        _ratio("limits of 1,000 partitions against none", partitions, unlimited, 0.95),
+    ]
+
+
+def limit_run(command: str, url: str, jobs: int) -> Any:
+    """Return what one of the commands of `limit_runs.py` gives, in a process of its own."""
+    return _ask([sys.executable, "-m", "tests.bench.engine.limit_runs", command, url, str(jobs)])
 
 
 def _rates(databases: Databases, rounds: int) -> list[Check]:

@@ -14,7 +14,7 @@ import pytest
 from tests.bench.engine import floors, river
 from tests.bench.engine.databases import Databases, with_parts
 from tests.bench.engine.drain import Drain, Latency
-from tests.bench.engine.measure import child, feature_run, rate_run
+from tests.bench.engine.measure import child, feature_run, limit_run, rate_run
 from tests.bench.engine.wiretap import wiretap
 from tests.interop.worker import build
 
@@ -107,6 +107,11 @@ def test_a_join_is_measured(url: str) -> None:
     found = feature_run("join", url, 20)
     assert found["inserting"] > 0
     assert _states(url) == {"completed": 21 + 50}
+
+
+@pytest.mark.parametrize("command", ["unlimited", "whole", "partitions"])
+def test_limits_are_measured_by_jobs_that_count_themselves(url: str, command: str) -> None:
+    assert limit_run(command, url, 60)["jobs"] == 60
 
 
 def test_rates_are_measured(url: str) -> None:

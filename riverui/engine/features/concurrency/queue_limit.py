@@ -31,12 +31,13 @@ from riverui.engine.dedicated_connection import DedicatedConnection
 from riverui.engine.features.concurrency.slots import Slots
 from riverui.engine.service import keep_running
 from riverui.engine.waiting import pass_on_cancellation, within
-from riverui.engine.work.candidate_fetch import Chooser, QueueWork
+from riverui.engine.work.candidate_fetch import EXTRA, WINDOW, Chooser, FetchedAtOnce, QueueWork
 from riverui.errors import ConfigError, RiveruiError, SchemaMissing
 from riverui.storage.interface import LIMITS, OWN_TABLES, Executor
 from riverui.storage.interface.candidates import Candidate
 from riverui.storage.interface.clients import ClientLife
-from riverui.storage.interface.limits import LIMIT_TABLE, LeaseParams
+from riverui.storage.interface.engine_params import JobFetchParams
+from riverui.storage.interface.limits import LIMIT_TABLE, LeaseParams, LimitedFetchParams
 
 T = TypeVar("T")
 
@@ -63,6 +64,10 @@ _MOST_KEYS_TOLD = 200
 """Keys of which a client tells how many jobs it runs: as many as a page shows."""
 _NO_TABLE_SECONDS = 60.0
 """Until a table that was missing is asked for again."""
+_STRAYS_SECONDS = 60.0
+"""Between two looks whether the database has lent slots without our knowing: it does so where its
+answer was lost, after which it is looked at once.
+"""
 _TELL_SECONDS = 10.0
 """Between two times that a client tells what it runs."""
 
@@ -187,6 +192,44 @@ class QueueLimit(Chooser):
                     chosen.append(candidate)
             self._short |= len(chosen) < min(len(candidates), room)
             return chosen
+
+    async def fetch(self, executor: Executor, params: JobFetchParams) -> FetchedAtOnce | None:
+        """Choose, borrow and claim by one statement; see Chooser."""
+        async with self._lock:
+            if not await self._is_ready() or not self.at_once or self._life is None:
+                return None
+            slots = self._slots
+            limited = LimitedFetchParams(
+                life=self._life,
+                partition=self.partition,
+                most=self._global,
+                most_here=self._most_here,
+                used=dict(slots.used),
+                full=[*self.full, *slots.unsure],
+                window=WINDOW,
+                looked_at=2 * params.limit + EXTRA,
+            )
+            try:
+                found = await LIMITS.on(executor).job_fetch_limited(params, limited)
+            except SchemaMissing as error:
+                self._lacks_table(error)
+                return None
+            except BaseException:
+                # It may have borrowed slots of keys that are not known here.
+                self._due["strays"] = 0.0
+                raise
+            if found is None:
+                self._life_is_over()
+                return None
+            slots.lent(found.slots)
+            for key in found.keys:
+                slots.use(key)
+            by = self.partition
+            candidates = [
+                Candidate(row.id, row.kind, {by: key})
+                for row, key in zip(found.rows, found.keys, strict=True)
+            ]
+            return FetchedAtOnce(candidates, found.rows, found.seen)
 
     def give_back(self, candidates: Sequence[Candidate]) -> None:
         """Free the slots of jobs that do not begin."""
@@ -322,11 +365,16 @@ class QueueLimit(Chooser):
         )
         got = await self._call(lambda executor: LIMITS.on(executor).limit_lease(params))
         if got is None:
-            # Declared dead: nothing is ours any more. The next life begins by counting.
-            self._life = None
-            self._begun = False
+            self._life_is_over()
             return {}
         return got
+
+    def _life_is_over(self) -> None:
+        """Take note of having been declared dead: nothing is its own any more. The next life begins
+        by counting.
+        """
+        self._life = None
+        self._begun = False
 
     async def _call(self, statement: Callable[[Executor], Awaitable[T]]) -> T:
         return await self._connection.call(statement)
@@ -344,6 +392,7 @@ class QueueLimit(Chooser):
         self.partition = limits.partition
         self.blind = limits.partition.whole
         self.active = limits.limits
+        self.at_once = bool(limits.global_limit) and not limits.partition.whole
         if self.active and self._task is None:
             self._task = asyncio.create_task(
                 keep_running(f"limits of queue {self._work.name}", self._run, self._logger),
@@ -367,6 +416,8 @@ class QueueLimit(Chooser):
                 self._logger.debug("queue %s: limits: %s", self._work.name, error)
 
     async def _keep_house(self) -> None:
+        if self._global and self._life is not None and self._is_due("strays", _STRAYS_SECONDS):
+            await self._find_strays(self._life)
         if self._slots.busy and self._life is not None:
             async with self._lock:
                 if self.active and self._global:
@@ -393,6 +444,15 @@ class QueueLimit(Chooser):
             return False
         self._due[name] = now + seconds
         return True
+
+    async def _find_strays(self, life: ClientLife) -> None:
+        """Have slots given back that the database has lent without our knowing."""
+        async with self._lock:
+            held = await self._call(
+                lambda executor: LIMITS.on(executor).limit_held_list(life, self._work.name)
+            )
+            if life == self._life:
+                self._slots.compare(held)
 
     async def _free_dead(self) -> None:
         """Free the slots of clients that were declared dead since the last look."""

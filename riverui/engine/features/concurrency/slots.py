@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 Lend = Callable[[Mapping[str, int]], Awaitable[Mapping[str, int]]]
 """Asks for so many slots by key in all, and returns how many there are now."""
@@ -36,6 +36,11 @@ class Slots:
     def keys(self) -> set[str]:
         """Keys of which slots are or may be borrowed."""
         return {*self._had, *self._unsure}
+
+    @property
+    def unsure(self) -> Collection[str]:
+        """Keys of which what the database says need not hold: a change may be on its way."""
+        return self._unsure
 
     @property
     def busy(self) -> bool:
@@ -93,6 +98,21 @@ class Slots:
             else:
                 self._refused.pop(key, None)
 
+    def lent(self, slots: Mapping[str, int]) -> None:
+        """Take note of how many slots of some keys there are now."""
+        self._unsure -= slots.keys()
+        for key, count in slots.items():
+            if count:
+                self._had[key] = count
+            else:
+                self._had.pop(key, None)
+
+    def compare(self, slots: Mapping[str, int]) -> None:
+        """Doubt what is known of the keys of which the database has lent us more than we know of,
+        given all that it has.
+        """
+        self._unsure |= {key for key, count in slots.items() if count > self._had.get(key, 0)}
+
     async def give_back_idle(self, lend: Lend) -> None:
         """Give back the slots that were not used since the last time."""
         wanted = {key: self.used[key] for key in self._unsure}
@@ -129,9 +149,4 @@ class Slots:
                 self._had[key] = count
         self._unsure |= wanted.keys()
         got = await lend(wanted)
-        self._unsure -= wanted.keys()
-        for key in wanted:
-            if count := got.get(key, 0):
-                self._had[key] = count
-            else:
-                self._had.pop(key, None)
+        self.lent({key: got.get(key, 0) for key in wanted})

@@ -36,7 +36,7 @@ class Candidates(Statements):
         few: KeyRange | None = None,
     ) -> Sequence[Candidate]:
         """Return jobs in the order in which they would be fetched; see CandidateExecutor."""
-        values = {**_which(params), "window": window, "limit": params.limit, "per_key": 1}
+        values = {**which(params), "window": window, "limit": params.limit, "per_key": 1}
         slots = _slots(params, partitions, full)
         if few is not None:
             values["per_key"] = few.per_key
@@ -56,7 +56,7 @@ class Candidates(Statements):
         """Return the first jobs of each of some keys; see CandidateExecutor."""
         by, others = keys.partition, dict(full or {})
         values = {
-            **_which(params),
+            **which(params),
             "after": keys.after,
             "full_keys": array_literals.texts(list(others.pop(by, ()))),
             "keys_most": keys.keys,
@@ -110,7 +110,8 @@ class Candidates(Statements):
         await self._run(f"drop index concurrently if exists {name}")
 
 
-def _which(params: JobFetchParams) -> dict[str, Any]:
+def which(params: JobFetchParams) -> dict[str, Any]:
+    """Return the values of what tells which jobs a client may fetch."""
     return {
         "queue": params.queue,
         "now": params.now,

@@ -9,12 +9,22 @@ from typing import Any
 
 from riverui.domain.partitions import Partition
 from riverui.storage.interface.clients import ClientLife
-from riverui.storage.interface.limits import LeaseParams, LimitedProducer, LimitRow
+from riverui.storage.interface.engine_params import JobFetchParams
+from riverui.storage.interface.limits import (
+    LeaseParams,
+    LimitedFetch,
+    LimitedFetchParams,
+    LimitedProducer,
+    LimitRow,
+)
 from riverui.storage.postgres import array_literals
-from riverui.storage.postgres.engine.candidates import key_of
+from riverui.storage.postgres.engine.candidates import key_of, which
+from riverui.storage.postgres.engine.job_rows import excepted, fetched_rows
+from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statements, instant
-from riverui.storage.sql import Fragment
+from riverui.storage.sql import EMPTY, Fragment
 
+_ATTEMPTED_BY = Fragment("job_attempted_by")
 _DEAD_AT_ONCE = 1_000
 """Clients whose slots one statement frees: more than die together."""
 _FIRST = Fragment("limit_first")
@@ -47,6 +57,56 @@ class Limits(Statements):
             return None
         granted = {row.key: row.slots for row in rows if row.key is not None}
         return {key: granted.get(key, 0) for key in keys}
+
+    async def limit_held_list(self, life: ClientLife, queue: str) -> Mapping[str, int]:
+        """Return the slots that a client has of a queue's keys."""
+        values = {"holder": _holder(life), "queue": queue}
+        rows = await self._rows("limit_held_list", values)
+        return {row.key: row.slots for row in rows.records()}
+
+    async def job_fetch_limited(
+        self, params: JobFetchParams, limited: LimitedFetchParams
+    ) -> LimitedFetch | None:
+        """Make jobs running for which there are slots; see LimitExecutor."""
+        values = {
+            **which(params),
+            "limit": params.limit,
+            "max_attempted_by": params.max_attempted_by,
+            "client_id": params.client_id,
+            "registered_at": instant(limited.life.registered_at),
+            "holder": _holder(limited.life),
+            "most": limited.most,
+            "most_here": limited.most_here,
+            "used_keys": array_literals.texts(list(limited.used)),
+            "used_slots": array_literals.numbers(list(limited.used.values())),
+            "full_keys": array_literals.texts(list(limited.full)),
+            "window": limited.window,
+            "looked_at": limited.looked_at,
+        }
+        slots = excepted(params.except_ids)
+        if params.kinds is None:
+            slots["kinds"] = EMPTY
+        found = await self._prepared(
+            "job_fetch_limited",
+            values,
+            key=key_of(limited.partition),
+            attempted_by=_ATTEMPTED_BY,
+            **slots,
+        )
+        told = {
+            key: count
+            for key, count in zip(found.column("slots_key"), found.column("slots"), strict=True)
+            if count is not None
+        }
+        if None not in told:
+            return None
+        seen = told.pop(None)
+        place = found.names.index("id")
+        claimed = Rows((row for row in found if row[place] is not None), found.names)
+        keys = dict(zip(claimed.column("id"), claimed.column("key"), strict=True))
+        rows = fetched_rows(claimed, params.client_id, params.queue)
+        rows.sort(key=lambda row: (row.priority, row.scheduled_at, row.id))
+        return LimitedFetch(rows, [keys[row.id] for row in rows], told, seen)
 
     async def limit_dead_at(self) -> datetime | None:
         """Return when the last client was declared dead, as far as it is remembered."""

@@ -59,6 +59,12 @@ case
   )
 end;
 
+-- name: limit_held_list
+select l.key, (l.leases ->> :holder::text)::int as slots
+from /* schema */riverui_limit l
+where l.queue = :queue::text and l.leases ? :holder::text
+order by l.key;
+
 -- name: limit_dead_at
 select max(c.declared_dead_at) as dead_at from /* schema */riverui_client c;
 

@@ -1,0 +1,225 @@
+"""Fetching from a limited queue by one statement: never above the limit, and nobody waits."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+
+import pytest
+
+from riverui.domain.partitions import Partition
+from riverui.errors import SchemaMissing
+from riverui.storage.interface.clients import ClientLife
+from riverui.storage.interface.engine_params import JobFetchParams
+from riverui.storage.interface.limits import LeaseParams, LimitedFetch, LimitedFetchParams
+from riverui.storage.postgres.driver import PostgresDriver
+from tests.own_tables import OWN_TABLES
+from tests.storage.conftest import Make
+
+BY_KEY = Partition(by_args=("key",))
+
+
+@pytest.fixture
+async def fetcher(driver: PostgresDriver, make: Make) -> Fetcher:
+    """Return a database with the tables, and ways to fetch there."""
+    await make.connection.execute(OWN_TABLES)
+    return Fetcher(driver, make)
+
+
+class Fetcher:
+    """Fetches from the queue `default`; keys are told by the number that they have."""
+
+    def __init__(self, driver: PostgresDriver, make: Make) -> None:
+        self.driver = driver
+        self.make = make
+
+    async def life(self, name: str) -> ClientLife:
+        """Register a client."""
+        (row,) = await self.make.rows(
+            f"insert into riverui_client (id, heartbeat_interval) values ('{name}', '20 s')"
+            " returning id, registered_at"
+        )
+        return ClientLife(**row)
+
+    async def jobs(self, *keys: int) -> list[int]:
+        """Insert a job for each key, and return their ids."""
+        rows = await self.make.rows(
+            "insert into river_job (kind, args, max_attempts)"
+            f" select 'task', jsonb_build_object('key', k), 5 from unnest('{{{str(keys)[1:-1].strip(',')}}}'::int[])"  # noqa: E501
+            " with ordinality u (k, n) order by n returning id"
+        )
+        return [row["id"] for row in rows]
+
+    async def fetch(
+        self,
+        life: ClientLife,
+        limit: int = 10,
+        *,
+        most: int = 1,
+        most_here: int = 100,
+        used: Mapping[int, int] | None = None,
+        full: Collection[int] = (),
+    ) -> LimitedFetch | None:
+        async with self.driver.autocommit() as executor:
+            return await executor.job_fetch_limited(
+                JobFetchParams(life.id, "default", limit),
+                LimitedFetchParams(
+                    life=life,
+                    partition=BY_KEY,
+                    most=most,
+                    most_here=most_here,
+                    used={_key(number): count for number, count in (used or {}).items()},
+                    full=[_key(number) for number in full],
+                    window=1_000,
+                    looked_at=100,
+                ),
+            )
+
+    async def lease(self, life: ClientLife, wanted: Mapping[int, int], most: int) -> None:
+        async with self.driver.autocommit() as executor:
+            await executor.limit_lease(
+                LeaseParams(
+                    life=life,
+                    queue="default",
+                    most=most,
+                    wanted={_key(number): count for number, count in wanted.items()},
+                )
+            )
+
+    async def held(self, life: ClientLife) -> dict[str, int]:
+        async with self.driver.autocommit() as executor:
+            return dict(await executor.limit_held_list(life, "default"))
+
+    async def taken(self) -> dict[str, int]:
+        """Return the slots taken by key; the sum and its parts are held to be the same."""
+        rows = await self.make.rows("select * from riverui_limit order by key")
+        for row in rows:
+            assert sum(row["leases"].values()) == row["taken"]
+        return {row["key"]: row["taken"] for row in rows}
+
+
+def _key(number: int) -> str:
+    return f'{{"key": {number}}}'
+
+
+def _ids(found: LimitedFetch | None) -> list[int]:
+    assert found is not None
+    return [row.id for row in found.rows]
+
+
+async def test_each_key_has_as_many_as_the_limit_lets_run(fetcher: Fetcher) -> None:
+    a, b = await fetcher.life("a"), await fetcher.life("b")
+    jobs = await fetcher.jobs(1, 1, 1, 2, 2, 3)
+    found = await fetcher.fetch(a, most=2)
+    assert found is not None
+    assert _ids(found) == [jobs[0], jobs[1], jobs[3], jobs[4], jobs[5]]
+    assert found.keys == [_key(1), _key(1), _key(2), _key(2), _key(3)]
+    assert found.slots == {_key(1): 2, _key(2): 2, _key(3): 1}
+    assert found.seen == 6
+    assert {row.attempted_by for row in found.rows} == {("a",)}
+    assert await fetcher.taken() == found.slots == await fetcher.held(a)
+    (left,) = await fetcher.jobs(3)
+    other = await fetcher.fetch(b, most=2)
+    assert other is not None
+    assert _ids(other) == [left]
+    assert other.slots == {_key(3): 1}
+    assert _ids(await fetcher.fetch(b, most=2, used={3: 1})) == []
+
+
+async def test_slots_that_are_there_and_not_in_use_are_used(fetcher: Fetcher) -> None:
+    a, b = await fetcher.life("a"), await fetcher.life("b")
+    await fetcher.lease(a, {1: 2}, most=3)
+    await fetcher.lease(b, {1: 1}, most=3)
+    jobs = await fetcher.jobs(1, 1, 1)
+    found = await fetcher.fetch(a, most=3, used={1: 1})
+    assert found is not None
+    assert _ids(found) == jobs[:1]
+    assert found.slots == {}
+    assert await fetcher.taken() == {_key(1): 3}
+
+
+async def test_what_is_full_or_too_much_here_is_passed_over(fetcher: Fetcher) -> None:
+    a = await fetcher.life("a")
+    jobs = await fetcher.jobs(1, 2, 2, 3)
+    found = await fetcher.fetch(a, most=5, most_here=1, full=[1])
+    assert found is not None
+    assert _ids(found) == [jobs[1], jobs[3]]
+    assert found.seen == 3
+    assert _ids(await fetcher.fetch(a, 1, most=5, most_here=2, used={2: 1, 3: 1})) == jobs[:1]
+
+
+async def test_who_is_dead_takes_nothing(fetcher: Fetcher) -> None:
+    a = await fetcher.life("a")
+    await fetcher.jobs(1)
+    await fetcher.make.connection.execute("update riverui_client set declared_dead_at = now()")
+    assert await fetcher.fetch(a) is None
+    assert await fetcher.taken() == {}
+    assert await fetcher.make.rows("select 1 from river_job where state = 'available'")
+
+
+async def test_jobs_and_slots_that_others_take_at_this_moment_are_passed_over(
+    fetcher: Fetcher,
+) -> None:
+    a, b = await fetcher.life("a"), await fetcher.life("b")
+    await fetcher.lease(a, {1: 1, 2: 1}, most=9)
+    jobs = await fetcher.jobs(1, 2, 3, 4)
+    async with fetcher.driver.transaction() as other:
+        await other.limit_lease(LeaseParams(life=a, queue="default", most=9, wanted={_key(1): 2}))
+        assert await other.job_claim(JobFetchParams("a", "default", 1), [jobs[2]])
+        assert _ids(await fetcher.fetch(b, most=9)) == [jobs[1], jobs[3]]
+    assert _ids(await fetcher.fetch(b, most=9, used={2: 1, 4: 1})) == [jobs[0]]
+
+
+async def test_never_more_than_the_limit_whoever_fetches_at_once(fetcher: Fetcher) -> None:
+    """Four clients fetch, end jobs and give back slots in whatever order."""
+    most, chance = 2, random.Random(12)
+    jobs = await fetcher.jobs(*(chance.randrange(8) for _ in range(300)))
+    running: Counter[str] = Counter()
+    done: set[int] = set()
+
+    async def client(name: str) -> None:
+        life, used = await fetcher.life(name), Counter[str]()
+        while len(done) < len(jobs):
+            async with fetcher.driver.autocommit() as executor:
+                found = await executor.job_fetch_limited(
+                    JobFetchParams(name, "default", chance.randint(1, 6)),
+                    LimitedFetchParams(
+                        life=life,
+                        partition=BY_KEY,
+                        most=most,
+                        most_here=most,
+                        used=dict(used),
+                        full=(),
+                        window=1_000,
+                        looked_at=30,
+                    ),
+                )
+            assert found is not None
+            used.update(found.keys)
+            running.update(found.keys)
+            assert max(running.values(), default=0) <= most
+            await asyncio.sleep(0)
+            running.subtract(found.keys)
+            used.clear()
+            done.update(_ids(found))
+            if chance.random() < 0.7:
+                async with fetcher.driver.autocommit() as executor:
+                    held = await executor.limit_held_list(life, "default")
+                    wanted = dict.fromkeys(held, 0)
+                    await executor.limit_lease(
+                        LeaseParams(life=life, queue="default", most=most, wanted=wanted)
+                    )
+
+    async with asyncio.timeout(50):
+        await asyncio.gather(*(client(name) for name in "abcd"))
+    assert done == set(jobs)
+    assert max((await fetcher.taken()).values()) <= most
+
+
+async def test_without_the_tables_it_is_said_so(driver: PostgresDriver, make: Make) -> None:
+    life = ClientLife(id="a", registered_at=datetime.now(UTC))
+    with pytest.raises(SchemaMissing):
+        await Fetcher(driver, make).fetch(life)
