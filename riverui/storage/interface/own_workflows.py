@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -65,6 +65,8 @@ class WorkflowHead(NamedTuple):
     open: int
     """Tasks that have not ended."""
     cancelled_at: datetime | None
+    age: timedelta
+    """Since this attempt at it began, by the database's clock."""
 
 
 class FamilyMember(NamedTuple):

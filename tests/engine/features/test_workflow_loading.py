@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import ClassVar
 
 import psycopg
@@ -11,6 +12,7 @@ import pytest
 
 from riverui.domain.workflow_tasks import TaskState
 from riverui.engine.client import client_from_context
+from riverui.engine.features.workflows.workflow import until_checked
 from riverui.engine.insert.insert_opts import InsertOpts
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx, record_output
@@ -182,6 +184,41 @@ async def test_a_job_waits_for_the_workflow_that_it_begins(shop: Workshop, does:
     assert len(await shop.rows("select from riverui_workflow")) == 2
     with pytest.raises(InsertError, match="parent"):
         await client.workflow().run()
+
+
+async def test_a_job_looks_ever_less_often_whether_its_workflow_has_ended(shop: Workshop) -> None:
+    async def parent(job: Job[Parent]) -> None:
+        child = client_from_context().workflow("pages", parent=job)
+        child.add("page", Step(), InsertOpts(queue="elsewhere"))
+        await child.run()
+
+    shop.workers.work(Parent)(parent)
+    client = await shop.start()
+    number = (await client.insert(Parent())).job.id
+
+    async def asleep(snoozes: int) -> bool:
+        row = await shop.row(number)
+        return (row["state"], row["metadata"].get("snoozes")) == ("scheduled", snoozes)
+
+    await shop.until(partial(asleep, 1))
+    row = await shop.row(number)
+    assert timedelta(seconds=9) < row["scheduled_at"] - row["attempted_at"] < timedelta(minutes=1)
+
+    await shop.rows(
+        "update riverui_workflow set created_at = created_at - interval '5 min' returning id"
+    )
+    await shop.rows(
+        f"update river_job set state = 'available', scheduled_at = now() where id = {number}"
+        " returning id"
+    )
+    await shop.until(partial(asleep, 2))
+    row = await shop.row(number)
+    assert timedelta(minutes=4) < row["scheduled_at"] - row["attempted_at"] < timedelta(minutes=9)
+
+
+@pytest.mark.parametrize(("age", "sleep"), [(0, 10), (11, 11), (300, 300), (90_000, 600)])
+def test_a_job_sleeps_as_long_as_its_workflow_has_taken(age: int, sleep: int) -> None:
+    assert until_checked(timedelta(seconds=age)) == timedelta(seconds=sleep)
 
 
 async def test_without_the_tables_loading_says_so(play: Playground) -> None:

@@ -15,10 +15,14 @@ from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.engine_params import InsertResult
 from riverui.storage.interface.own_workflows import TaskChoice
 
-_UNTIL_CHECKED = timedelta(seconds=10)
-"""How long a parent sleeps at most before it looks by itself whether its child has ended: the end
-wakes it, unless it came in the moment in which the parent went to sleep.
+_FIRST_CHECK = timedelta(seconds=10)
+"""How long a parent sleeps before it looks by itself whether its child has ended: the end wakes it,
+unless it came in the moment in which the parent went to sleep. From then on it sleeps for as long
+as the child has been going on, so that thousands of parents that wait for hours cost next to
+nothing, and none that was missed waits for more than twice as long as it had to …
 """
+_LAST_CHECK = timedelta(minutes=10)
+"""… nor for ten minutes more than it had to."""
 
 
 class _Client(Protocol):
@@ -72,7 +76,7 @@ class Workflow(WorkflowBuilder):
                 return await load(executor, self.id, TaskChoice.ALL)
         if head is None:
             await self.insert()
-        raise JobSnooze(_UNTIL_CHECKED)
+        raise JobSnooze(_FIRST_CHECK if head is None else until_checked(head.age))
 
     async def load_all(self, *, after: str = "", limit: int = MOST) -> LoadedTasks:
         """Return the tasks that are there by name, up to `limit` behind the name `after`."""
@@ -138,6 +142,11 @@ class SyncWorkflow(WorkflowBuilder):
         results = self._client.insert_many_tx(tx, self.prepare())
         self._inserted()
         return results
+
+
+def until_checked(age: timedelta) -> timedelta:
+    """Return how long a parent sleeps whose child has been going on for so long."""
+    return min(max(age, _FIRST_CHECK), _LAST_CHECK)
 
 
 def _deps(recursive: bool) -> TaskChoice:

@@ -359,7 +359,8 @@ cross join lateral (
 where n.job_id = any(:settled::bigint[]) and d.state in ('cancelled', 'completed', 'deleted', 'discarded');
 
 -- name: workflow_lock_by_id
-select w.id, w.name, w.attempt, w.open, w.cancelled_at
+select w.id, w.name, w.attempt, w.open, w.cancelled_at,
+  clock_timestamp() - coalesce(w.retried_at, w.created_at) as age
 from /* schema */riverui_workflow w
 where w.id = :id::text
 for update;
@@ -557,7 +558,8 @@ where w.id = any(array(select o.id from old o))
 returning w.id;
 
 -- name: workflow_head_get
-select w.id, w.name, w.attempt, w.open, w.cancelled_at
+select w.id, w.name, w.attempt, w.open, w.cancelled_at,
+  clock_timestamp() - coalesce(w.retried_at, w.created_at) as age
 from /* schema */riverui_workflow w
 where w.id = :id::text;
 
