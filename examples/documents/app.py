@@ -6,8 +6,8 @@ import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
@@ -117,25 +117,31 @@ async def events(request: Request) -> Response:
 
 
 async def cancel(request: Request) -> Response:
-    """Cancel what has not ended of an upload."""
+    """Cancel what has not ended of an upload: files, and the pages that they wait for."""
     state = request.app.state
-    try:
-        await state.uploads.cancel(state.client, request.path_params["upload"])
-    except NotFound as error:
-        raise HTTPException(404, "there is no such upload") from error
+    with _errors():
+        workflow = await state.uploads.workflow(request.path_params["upload"])
+        await state.client.workflow_cancel(workflow)
     return JSONResponse(await _progress(request), 202)
 
 
 async def retry(request: Request) -> Response:
     """Let files of an upload run again that failed or were cancelled."""
     state = request.app.state
+    with _errors():
+        workflow = await state.uploads.workflow(request.path_params["upload"])
+        await state.client.workflow_retry(workflow, "failed_and_downstream")
+    return JSONResponse(await _progress(request), 202)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
     try:
-        files = await state.uploads.retry(state.client, request.path_params["upload"])
+        yield
     except NotFound as error:
         raise HTTPException(404, "there is no such upload") from error
     except WorkflowActive as error:
         raise HTTPException(409, "the upload has not ended yet: cancel it, or wait") from error
-    return JSONResponse({"files": files}, 202)
 
 
 async def _progress(request: Request) -> dict[str, Any]:

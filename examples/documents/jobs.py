@@ -27,6 +27,7 @@ class ProcessFile:
     kind: ClassVar[str] = "process_file"
 
     document: int
+    name: str
     customer: str
     embedding: Embedding
 
@@ -68,18 +69,6 @@ class TellCustomer:
     kind: ClassVar[str] = "tell_customer"
 
     upload: str
-
-
-@dataclass(frozen=True)
-class CancelPages:
-    """Cancel the pages of an upload whose files have been cancelled."""
-
-    kind: ClassVar[str] = "cancel_pages"
-
-    upload: str
-
-    def insert_opts(self) -> InsertOpts:
-        return InsertOpts(priority=1)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 create schema if not exists documents;
 
--- What came in together: one call of the webhook, or one look at the inbox. Its workflow has the same id.
+-- What came in together: one call of the webhook, or one look at the inbox. Its workflow has a task for each file.
 create table if not exists upload (
     id text primary key,
     customer text not null,
-    cancelling boolean not null default false, -- until its last page has stopped
+    workflow_id text not null,
     created_at timestamptz not null default now()
 );
 
@@ -16,8 +16,7 @@ create table if not exists document (
     name text not null,
     content text not null, -- stands for a key in a bucket
     job_id bigint, -- the parent job of this file
-    workflow_id text, -- the workflow of its pages, once it is split
-    pages integer, -- likewise
+    pages integer, -- once it is split
     completed_at timestamptz
 );
 

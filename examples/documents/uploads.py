@@ -11,9 +11,9 @@ from psycopg import AsyncConnection
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from examples.documents.jobs import CancelPages, Embedding, ProcessFile, TellCustomer
+from examples.documents.jobs import Embedding, ProcessFile, TellCustomer
 from riverui import Client
-from riverui.errors import WorkflowActive
+from riverui.errors import NotFound
 
 Connection = AsyncConnection[Any]
 
@@ -42,8 +42,7 @@ select u.id as upload, u.customer,
     count(*) filter (where f.state = 'cancelled') as cancelled,
     count(*) filter (where f.state = 'processing') as processing,
     count(*) filter (where f.state = 'pending') as pending,
-    not u.cancelling and coalesce(bool_and(f.state not in ('processing', 'pending')), true)
-        as finished,
+    coalesce(bool_and(f.state not in ('processing', 'pending')), true) as finished,
     (select to_jsonb(p) from pages p) as pages
 from upload u left join file f on true
 where u.id = %(upload)s
@@ -77,8 +76,10 @@ class Uploads:
         for an upload that is there already, as a webhook may call twice.
         """
         async with self.pool.connection() as connection, connection.transaction():
-            insert = "insert into upload (id, customer) values (%s, %s) on conflict do nothing"
-            if not (await connection.execute(insert, [upload, customer])).rowcount:
+            # A job a file, and one that waits for all of them, however they end.
+            workflow = client.workflow(f"{customer}: {len(files)} files")
+            insert = "insert into upload values (%s, %s, %s) on conflict do nothing"
+            if not (await connection.execute(insert, [upload, customer, workflow.id])).rowcount:
                 return False
             found = await connection.execute(
                 """
@@ -91,11 +92,13 @@ class Uploads:
                 [upload, [name for name, _ in files], [content for _, content in files]],
             )
             documents = [row[0] for row in await found.fetchall()]
-            # A job a file, and one that waits for all of them, however they end.
-            workflow = client.workflow(f"{customer}: {len(files)} files", id=workflow_id(upload))
+            jobs = [
+                ProcessFile(document, name, customer, embedding)
+                for document, (name, _) in zip(documents, files, strict=True)
+            ]
             workflow.map(
                 "file",
-                [ProcessFile(document, customer, embedding) for document in documents],
+                jobs,
                 then=TellCustomer(upload),
                 ignore_cancelled_deps=True,
                 ignore_discarded_deps=True,
@@ -108,34 +111,18 @@ class Uploads:
                 from unnest(%s::bigint[], %s::bigint[]) as j (document, id)
                 where d.id = j.document
                 """,
-                [documents, [result.job.id for result in inserted[: len(documents)]]],
+                [documents, [result.job.id for result in inserted[: len(jobs)]]],
             )
         return True
 
-    async def cancel(self, client: Client, upload: str) -> None:
-        """Cancel what has not ended: the files now, their pages by a job. NotFound where there is
-        no such upload.
-        """
-        async with self.pool.connection() as connection, connection.transaction():
-            await client.workflow_cancel_tx(connection, workflow_id(upload))
-            await client.insert_tx(connection, CancelPages(upload))
-            await connection.execute("update upload set cancelling = true where id = %s", [upload])
-
-    async def cancelled(self, upload: str) -> None:
-        """Note that nothing of an upload runs any more."""
-        await self._do("update upload set cancelling = false where id = %s", upload)
-
-    async def retry(self, client: Client, upload: str) -> int:
-        """Let files run again that failed or were cancelled; return how many. NotFound where there
-        is no such upload, WorkflowActive while it goes on.
-        """
-        async with self.pool.connection() as connection, connection.transaction():
-            lock = "select from upload where id = %s and cancelling for update"
-            if (await connection.execute(lock, [upload])).rowcount:
-                raise WorkflowActive
-            workflow = workflow_id(upload)
-            again = await client.workflow_retry_tx(connection, workflow, "failed_and_downstream")
-        return len(again) - 1 if again else 0  # one of them tells the customer
+    async def workflow(self, upload: str) -> str:
+        """Return the workflow of an upload's files. NotFound where there is no such upload."""
+        async with self.pool.connection() as connection:
+            select = "select workflow_id from upload where id = %s"
+            row = await (await connection.execute(select, [upload])).fetchone()
+            if row is None:
+                raise NotFound("There is no such upload.")
+            return str(row[0])
 
     async def progress(self, upload: str) -> dict[str, Any] | None:
         """Return how far an upload is; None where there is none."""
@@ -149,8 +136,8 @@ class Uploads:
         """Return what a file holds."""
         return str(await self._one("select content from document where id = %s", document))
 
-    async def split(self, document: int, pages: Sequence[str], workflow: str) -> None:
-        """Store the pages of a file, and the workflow that works them."""
+    async def split(self, document: int, pages: Sequence[str]) -> None:
+        """Store the pages of a file."""
         async with self.pool.connection() as connection, connection.transaction():
             await connection.execute(
                 "insert into page (document_id, number, content) select %s, p.number, p.content"
@@ -158,24 +145,17 @@ class Uploads:
                 " on conflict do nothing",
                 [document, list(pages)],
             )
-            await connection.execute(
-                "update document set pages = %s, workflow_id = %s where id = %s",
-                [len(pages), workflow, document],
-            )
+            update = "update document set pages = %s where id = %s"
+            await connection.execute(update, [len(pages), document])
 
     async def page_count(self, document: int) -> int:
         """Return how many pages a file that is split has."""
         return int(await self._one("select pages from document where id = %s", document))
 
-    async def page(self, document: int, number: int) -> str | None:
-        """Return what stands on a page; None while its upload is being cancelled."""
-        select = (
-            "select case when not u.cancelling then p.content end from page p"
-            " join document d on d.id = p.document_id join upload u on u.id = d.upload_id"
-            " where p.document_id = %s and p.number = %s"
-        )
-        content: str | None = await self._one(select, document, number)
-        return content
+    async def page(self, document: int, number: int) -> str:
+        """Return what stands on a page."""
+        select = "select content from page where document_id = %s and number = %s"
+        return str(await self._one(select, document, number))
 
     async def embedded(self, document: int, number: int, vector: Sequence[float]) -> None:
         """Store the vector of a page."""
@@ -196,16 +176,6 @@ class Uploads:
         """Note that a file is done."""
         await self._do("update document set completed_at = now() where id = %s", document)
 
-    async def open_workflows(self, upload: str) -> list[str]:
-        """Return the workflows of pages of files that are not done."""
-        async with self.pool.connection() as connection:
-            found = await connection.execute(
-                "select workflow_id from document where upload_id = %s and completed_at is null"
-                " and workflow_id is not null order by workflow_id",
-                [upload],
-            )
-            return [row[0] for row in await found.fetchall()]
-
     async def _do(self, statement: LiteralString, *values: object) -> None:
         async with self.pool.connection() as connection:
             await connection.execute(statement, values)
@@ -215,8 +185,3 @@ class Uploads:
             row = await (await connection.execute(select, values)).fetchone()
             assert row is not None
             return row[0]
-
-
-def workflow_id(upload: str) -> str:
-    """Return the id of the workflow of an upload's files."""
-    return f"upload-{upload}"

