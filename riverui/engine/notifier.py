@@ -18,6 +18,8 @@ from riverui.storage.interface import LISTENING, Driver, Listener
 INSERT = "river_insert"
 CONTROL = "river_control"
 LEADERSHIP = "river_leadership"
+WAITS = "riverui_workflow_wait"
+"""Tasks of workflows have waits that are due: riverui's own topic."""
 
 _LONGEST_PAUSE = 8.0
 """Seconds between two tries to connect: jobs wait for their poll meanwhile, which is soon enough.
@@ -61,7 +63,7 @@ class Notifier:
         """
         listener = await LISTENING.on(self._driver).listener()
         try:
-            await listener.listen(INSERT, CONTROL, LEADERSHIP)
+            await listener.listen(INSERT, CONTROL, LEADERSHIP, WAITS)
         except BaseException:
             await listener.close()
             raise

@@ -245,6 +245,7 @@ class ClientRuntime:
             clock=client.clock,
             logger=client.logger,
             delete_before=pilot.delete_before if pilot.cleans else None,
+            notifier=self.notifier,
             retention=client.config.retention,
         )
         maintainer = queue_maintainer(

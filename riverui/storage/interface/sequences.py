@@ -49,6 +49,8 @@ class SequenceLook(NamedTuple):
     key: str
     due: bool
     """Whether its head has ended, or is gone, and nobody has acted on that."""
+    dry: bool = False
+    """Whether it has no head."""
 
 
 class SequenceExecutor(Protocol):
@@ -123,7 +125,7 @@ class SequenceExecutor(Protocol):
         ...
 
     async def sequence_look(self, *, after: str, limit: int) -> Sequence[SequenceLook]:
-        """Return keys that have a head, by name, behind one."""
+        """Return keys by name, behind one, and what can be told of their heads."""
         ...
 
 

@@ -191,6 +191,10 @@ class WaitExecutor(Protocol):
         """Return waits that are due, and let them be due again after the lease."""
         ...
 
+    async def workflow_wait_next(self) -> float | None:
+        """Return in how many seconds the next wait is due, 0 and less at once; None without any."""
+        ...
+
     async def workflow_wait_quiet(self, ids: Sequence[str]) -> Sequence[str]:
         """Return those of these workflows that are sent no signal now, and keep them so up to the
         end of the transaction.

@@ -131,7 +131,7 @@ class PostgresSyncExecutor:
         self, tasks: Sequence[TaskInsertParams]
     ) -> tuple[str, str] | None:
         """Add tasks to workflows; see OwnWorkflowExecutor."""
-        return self._drive(workflows.task_insert_many(tasks))
+        return self._drive(workflows.task_insert_many(tasks, schema=self._schema))
 
     def workflow_task_missing(self, job_ids: Sequence[int]) -> tuple[str, str] | None:
         """Return what a task waits for in vain; see OwnWorkflowExecutor."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 from riverui.actions.job_part import KnownTables
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext
+from riverui.errors import SchemaMissing
 from riverui.storage.interface import SEQUENCES
 from riverui.storage.interface.sequences import SEQUENCE_TABLE
 
@@ -13,6 +16,10 @@ _MOST_ROUNDS = 10
 """Intervals without a round after which another client may have led: then all keys are looked at
 once, not a part in each round.
 """
+_REST = 5
+"""Intervals from a look that has found no key at all to the next."""
+_REST_WITHOUT_TABLE = 30
+"""Intervals until it is asked again whether the table is there."""
 
 
 class SequenceScheduler:
@@ -21,6 +28,7 @@ class SequenceScheduler:
 
     Each round takes on all keys without a head, which are few and have an index, and a part of the
     others, one after the other in the order of their names. It reads no jobs but their heads.
+    While nobody uses sequences, it rests.
     """
 
     name = "sequence scheduler"
@@ -33,24 +41,40 @@ class SequenceScheduler:
         *,
         size: BatchSize | None = None,
     ) -> None:
-        self.interval = interval
         self._after = ""
         """The key that was looked at last."""
+        self._all_at_once = False
+        """Whether one look took in all keys there were."""
         self._context = context
+        self._each = interval
+        self._intervals = 1
+        """From this round to the next."""
         self._last: float | None = None
         self._size = size or BatchSize(1_000, 100)
         self._tables = tables
+        self._there = False
+
+    @property
+    def interval(self) -> timedelta:
+        """Return how long after this round the next begins."""
+        return self._each * self._intervals
 
     async def run_once(self) -> int:
         """Do one round, and return how many keys it has changed."""
+        self._intervals = 1
+        if await self._ready():
+            with suppress(SchemaMissing):
+                return await self._round()
+            self._there = False
+        self._intervals = _REST_WITHOUT_TABLE
+        return 0
+
+    async def _round(self) -> int:
         context, now = self._context, self._context.now()
-        async with context.executor() as executor:
-            if SEQUENCE_TABLE.name not in await self._tables.names(executor):
-                return 0
-        gap = self.interval.total_seconds() * _MOST_ROUNDS
+        gap = self._each.total_seconds() * _MOST_ROUNDS
         whole = self._last is None or now - self._last > gap
         self._last = now
-        changed = await self._sweep()
+        changed = 0 if self._all_at_once else await self._sweep_all()
         if whole:
             self._after = ""
         while True:
@@ -62,28 +86,47 @@ class SequenceScheduler:
             context.logger.debug("%s: %d keys changed", self.name, changed)
         return changed
 
-    async def _sweep(self) -> int:
+    async def _ready(self) -> bool:
+        if not self._there:
+            async with self._context.executor() as executor:
+                self._there = SEQUENCE_TABLE.name in await self._tables.names(executor)
+        return self._there
+
+    async def _sweep_all(self) -> int:
         """Go through the keys without a head."""
         changed, after = 0, ""
         while True:
             with self._size.measured() as most:
-                async with self._context.transaction() as transaction:
-                    sequences = SEQUENCES.on(transaction)
-                    keys = await sequences.sequence_dry_list(after=after, limit=most)
-                    if keys:
-                        changed += await sequences.sequence_sweep(keys)
+                async with self._context.executor() as executor:
+                    found = SEQUENCES.on(executor)
+                    keys = await found.sequence_dry_list(after=after, limit=most)
+                changed += await self._sweep(keys)
             if len(keys) < most:
                 return changed
             after = keys[-1]
             await self._context.timing.pause()
 
+    async def _sweep(self, keys: Sequence[str]) -> int:
+        if not keys:
+            return 0
+        async with self._context.transaction() as transaction:
+            return await SEQUENCES.on(transaction).sequence_sweep(keys)
+
     async def _look(self) -> int:
         """Look at the heads of some keys, behind those of the last time."""
+        first = not self._after
         with self._size.measured() as most:
-            async with self._context.transaction() as transaction:
-                sequences = SEQUENCES.on(transaction)
-                looks = await sequences.sequence_look(after=self._after, limit=most)
-                due = [look.key for look in looks if look.due]
-                changed = await sequences.sequence_advance(due) if due else ()
+            async with self._context.executor() as executor:
+                found = SEQUENCES.on(executor)
+                looks = await found.sequence_look(after=self._after, limit=most)
+            changed = 0
+            if self._all_at_once:
+                changed += await self._sweep([look.key for look in looks if look.dry])
+            if due := [look.key for look in looks if look.due]:
+                async with self._context.transaction() as transaction:
+                    changed += len(await SEQUENCES.on(transaction).sequence_advance(due))
         self._after = looks[-1].key if len(looks) == most else ""
-        return len(changed)
+        self._all_at_once = first and not self._after
+        if self._all_at_once and not looks:
+            self._intervals = _REST
+        return changed

@@ -12,6 +12,7 @@ from riverui.actions.expressions import Expressions
 from riverui.domain.jobs import FINALIZED
 from riverui.domain.waits import Wait, evidence, time_text
 from riverui.engine.lead.maintenance.service import ServiceContext
+from riverui.engine.notifier import WAITS as NOTIFIED
 from riverui.errors import ExpressionsUnavailable, WaitInvalid
 from riverui.storage.interface import OWN_WORKFLOWS, WAITS, OwnTablesExecutor
 from riverui.storage.interface.own_tables import OWN_TABLES
@@ -35,6 +36,10 @@ _UNWRITTEN_SECONDS = 1.0
 """Until what was found of the first waits is written, though others are being looked at."""
 _ENDED = {None, *FINALIZED}
 """States of jobs that are not to be worked any more; None where the job is gone."""
+_LOOK_SECONDS = 30.0
+"""Until the database is asked again though nothing was due, and no notification came: those are
+seldom lost.
+"""
 _TABLE_ROUNDS = 30
 """Rounds until it is asked again whether the table is there."""
 
@@ -42,7 +47,8 @@ _TABLE_ROUNDS = 30
 class WaitEvaluator:
     """Looks at waits that are due: those that began, were signalled, or have a timer that fires.
 
-    Nothing else is read, however many tasks wait.
+    Nothing else is read, however many tasks wait. Where notifications are heard, nothing is asked
+    before the next timer fires.
     """
 
     name = "workflow waits"
@@ -54,12 +60,20 @@ class WaitEvaluator:
         self._there = False
         self._ask_in = 0
         """Rounds until it is asked whether the table is there."""
+        self._look_at = 0.0
+        """When something is due as far as is known, by the context's clock."""
+        self._told = True
+        """Whether there may be more than is known."""
+        if context.notifier is not None:
+            context.notifier.subscribe(NOTIFIED, lambda message: self._tell())
+            context.notifier.on_reconnect(self._tell)
 
     async def run_once(self) -> int:
         """Look at all that is due; return how many tasks may be worked now."""
         staged = 0
-        if not await self._ready():
+        if not await self._ready() or not self._due:
             return staged
+        self._told, self._look_at = False, 0.0
         while True:
             async with self._context.executor() as executor:
                 rows = await WAITS.on(executor).workflow_wait_claim(lease=_LEASE, limit=_CLAIMED)
@@ -68,7 +82,23 @@ class WaitEvaluator:
                 staged += moved
             if len(rows) < _CLAIMED or not looked:
                 break
+        if self._context.notifier is not None:
+            async with self._context.executor() as executor:
+                seconds = await WAITS.on(executor).workflow_wait_next()
+            wait = _LOOK_SECONDS if seconds is None else min(seconds, _LOOK_SECONDS)
+            self._look_at = self._context.now() + wait
         return staged
+
+    @property
+    def _due(self) -> bool:
+        """Whether a look may find something."""
+        notifier = self._context.notifier
+        if notifier is None or not notifier.listening or self._told:
+            return True
+        return self._context.now() >= self._look_at
+
+    def _tell(self) -> None:
+        self._told = True
 
     def close(self) -> None:
         """End the process that evaluates expressions."""

@@ -14,6 +14,11 @@ from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 MOST_TASKS = 10_000
 """Tasks that one round looks at: a tenth of a second. The next goes on behind them."""
 
+_INTERVAL = timedelta(seconds=10)
+"""From one look at tasks to the next."""
+_INTERVAL_WITHOUT_TABLE = timedelta(seconds=30)
+"""Until it is asked again whether the table is there."""
+
 
 class StrayTaskFinder:
     """Takes in how tasks have ended whose ends no client of workflows has written: Go's clients
@@ -21,17 +26,23 @@ class StrayTaskFinder:
     """
 
     name = "workflow strays"
-    interval = timedelta(seconds=10)
 
     def __init__(self, context: ServiceContext, *, most: int = MOST_TASKS) -> None:
         self._after = 0
         self._context = context
         self._most = most
+        self._there = False
+
+    @property
+    def interval(self) -> timedelta:
+        """Return how long after this round the next begins."""
+        return _INTERVAL if self._there else _INTERVAL_WITHOUT_TABLE
 
     async def run_once(self) -> int:
         """Look at the next tasks that can be worked, and return how many had ended."""
         async with self._context.executor() as executor:
-            if not await has_tables(executor):
+            self._there = self._there or await has_tables(executor)
+            if not self._there:
                 return 0
             part = OWN_WORKFLOWS.on(executor)
             found = await part.workflow_task_stray_list(after=self._after, limit=self._most)

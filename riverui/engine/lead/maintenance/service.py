@@ -15,6 +15,7 @@ from typing import Protocol
 
 from riverui.engine.lead.elector import LeaderTerm, steady_clock
 from riverui.engine.lead.retention import RIVERS_RETENTION, Retention
+from riverui.engine.notifier import Notifier
 from riverui.engine.waiting import Sleep, between, pass_on_cancellation
 from riverui.errors import LockTimeout, QueryTimeout, RiveruiError
 from riverui.storage.interface import Driver, Executor
@@ -64,6 +65,8 @@ class ServiceContext:
     """Seconds that go on whatever the clock is set to."""
     delete_before: Callable[[Executor, JobDeleteBeforeParams], Awaitable[int]] | None = None
     """How features remove finished jobs, in a transaction; None where none takes part in that."""
+    notifier: Notifier | None = None
+    """What tells of work between two looks, on another thread; None where there are looks only."""
     retention: Retention = RIVERS_RETENTION
     """How long the client keeps finished jobs of queues without periods of their own."""
     timing: Timing = Timing()

@@ -183,6 +183,6 @@ class Sequences(Statements):
         return len({*advanced, *(await self._rows("sequence_forget", values)).values()})
 
     async def sequence_look(self, *, after: str, limit: int) -> Sequence[SequenceLook]:
-        """Return keys that have a head, by name, behind one."""
+        """Return keys by name, behind one, and what can be told of their heads."""
         rows = await self._rows("sequence_look", {"after": after, "limit": limit})
-        return [SequenceLook(row.seq_key, row.due) for row in rows.records()]
+        return [SequenceLook(row.seq_key, row.due, row.dry) for row in rows.records()]

@@ -359,7 +359,8 @@ select p.seq_key,
     h.id is null
     or h.state in ('completed', 'pending')
     or (h.state in ('cancelled', 'discarded')) <> (p.halted_at is not null)
-  ) as due
+  ) as due,
+  p.head_id is null as dry
 from page p
 left join heads h on h.id = p.head_id
 order by p.seq_key;

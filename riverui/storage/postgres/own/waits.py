@@ -63,7 +63,13 @@ def signal_insert(
         return SignalInserted(attempt, _signal(found) if found.same else None)
     values |= {"attempt": attempt, "source": params.source}
     row: Any = (yield Statement(Fragment("workflow_signal_insert", values))).first()
+    yield from notify(schema=schema)
     return SignalInserted(attempt, _signal(row), is_new=True)
+
+
+def notify(*, schema: str | None) -> Steps[None]:
+    """Have the leader hear, at the end of the transaction, that waits are due."""
+    yield Statement(Fragment("workflow_wait_notify", {"schema": schema}))
 
 
 class Waits(Statements):
@@ -153,6 +159,11 @@ class Waits(Statements):
         rows = await self._rows("workflow_wait_claim", values, columns=_COLUMNS)
         return [WaitRow(**row._asdict()) for row in rows.records()]
 
+    async def workflow_wait_next(self) -> float | None:
+        """Return in how many seconds the next wait is due; None without any."""
+        row = await self._row("workflow_wait_next")
+        return None if row is None else row.seconds
+
     async def workflow_wait_quiet(self, ids: Sequence[str]) -> Sequence[str]:
         """Return those of these workflows that are sent no signal now, and keep them so."""
         values = {"ids": array_literals.texts(sorted(set(ids))), "schema": self._schema}
@@ -191,6 +202,7 @@ class Waits(Statements):
     async def workflow_wait_reset(self, id: str) -> None:
         """Let the waits of a workflow's tasks begin anew."""
         await self._rows("workflow_wait_reset", {"id": id})
+        await self._drive(notify(schema=self._schema))
 
     async def workflow_signal_delete_many(self, ids: Sequence[str], *, limit: int) -> int:
         """Delete signals of these workflows; return how many."""

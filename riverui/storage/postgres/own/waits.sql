@@ -155,6 +155,16 @@ from due d
 where t.workflow_id = d.workflow_id and t.name = d.name
 returning /* columns: */ t.job_id /* :columns */;
 
+-- name: workflow_wait_next
+select least(extract(epoch from o.wait_due_at - now()), 86400)::float8 as seconds
+from /* schema */riverui_workflow_task o
+where o.state = 'wait'
+order by o.wait_due_at
+limit 1;
+
+-- name: workflow_wait_notify
+select pg_notify(concat(coalesce(:schema::text, current_schema()), '.riverui_workflow_wait'), '{}');
+
 -- name: workflow_wait_quiet
 select u.id
 from unnest(:ids::text::text[]) as u (id)

@@ -25,6 +25,7 @@ from riverui.storage.interface.own_workflows import (
 from riverui.storage.postgres import array_literals
 from riverui.storage.postgres.job_list.filters import is_storable
 from riverui.storage.postgres.job_list.rows import known_state
+from riverui.storage.postgres.own.waits import notify
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.statements import Statement, Statements, Steps, instant
 from riverui.storage.sql import Fragment
@@ -63,7 +64,9 @@ def lock_by_job(job_ids: Sequence[int]) -> Steps[Sequence[str]]:
     return found
 
 
-def task_insert_many(tasks: Sequence[TaskInsertParams]) -> Steps[tuple[str, str] | None]:
+def task_insert_many(
+    tasks: Sequence[TaskInsertParams], *, schema: str | None
+) -> Steps[tuple[str, str] | None]:
     """Add tasks; see OwnWorkflowExecutor.workflow_task_insert_many."""
     edges = [(task.workflow_id, dep, task.name) for task in tasks for dep in task.deps]
     values = {
@@ -78,6 +81,8 @@ def task_insert_many(tasks: Sequence[TaskInsertParams]) -> Steps[tuple[str, str]
         "edge_tasks": array_literals.texts([edge[2] for edge in edges]),
     }
     row = (yield Statement(Fragment("workflow_task_insert_many", values))).first()
+    if any(task.wait is not None and not task.deps for task in tasks):
+        yield from notify(schema=schema)
     return None if row is None else (row.workflow_id, row.name)
 
 
@@ -98,29 +103,33 @@ def task_end_many(
         "states": array_literals.texts([state.value for state in states.values()]),
         **_told(schema),
     }
-    return _moves((yield Statement(Fragment("workflow_stage", values, moved=_ENDS), prepare=True)))
+    rows = yield Statement(Fragment("workflow_stage", values, moved=_ENDS), prepare=True)
+    return (yield from _moves(rows, schema=schema))
 
 
 def task_settle_many(job_ids: Sequence[int], *, schema: str | None) -> Steps[TaskMoves]:
     """Take in what had ended before; see OwnWorkflowExecutor.workflow_task_settle_many."""
     settled = {"settled": array_literals.numbers(job_ids)}
     values = {"job_ids": "{}", "states": "{}", **settled, **_told(schema)}
-    return _moves((yield Statement(Fragment("workflow_stage", values, moved=_BEFORE))))
+    rows = yield Statement(Fragment("workflow_stage", values, moved=_BEFORE))
+    return (yield from _moves(rows, schema=schema))
 
 
 def stage(job_ids: Sequence[int], *, schema: str | None) -> Steps[TaskMoves]:
     """Let the jobs of tasks be worked; see OwnWorkflowExecutor.workflow_stage."""
     values = {"job_ids": array_literals.numbers(job_ids), **_told(schema)}
-    return _moves((yield Statement(Fragment("workflow_stage", values))))
+    rows = yield Statement(Fragment("workflow_stage", values))
+    return (yield from _moves(rows, schema=schema))
 
 
 def _told(schema: str | None) -> dict[str, str | None]:
     return {"schema": schema, "at": rfc3339_nano(datetime.now(UTC))}
 
 
-def _moves(rows: Rows) -> TaskMoves:
+def _moves(rows: Rows, *, schema: str | None) -> Steps[TaskMoves]:
+    """Return what has moved, and tell the leader of waits that have begun."""
     found = [row for row in rows.records() if row.job_id is not None]
-    return TaskMoves(
+    moves = TaskMoves(
         staged=tuple(
             (row.job_id, JobState(row.job_state))
             for row in found
@@ -129,6 +138,9 @@ def _moves(rows: Rows) -> TaskMoves:
         wait=tuple(row.job_id for row in found if row.state == TaskState.WAIT),
         cancelled=tuple(row.job_id for row in found if row.state == TaskState.CANCELLED),
     )
+    if moves.wait:
+        yield from notify(schema=schema)
+    return moves
 
 
 def head_get(id: str) -> Steps[WorkflowHead | None]:
@@ -184,7 +196,7 @@ class OwnWorkflows(Statements):
         self, tasks: Sequence[TaskInsertParams]
     ) -> tuple[str, str] | None:
         """Add tasks to workflows; return None, or one that was there already."""
-        return await self._drive(task_insert_many(tasks))
+        return await self._drive(task_insert_many(tasks, schema=self._schema))
 
     async def workflow_task_missing(self, job_ids: Sequence[int]) -> tuple[str, str] | None:
         """Return a task of these jobs and the name of one that it waits for in vain, or None."""
