@@ -80,8 +80,9 @@ class ClientConfig:
     there.
     """
     workflow_retention_period: timedelta | None = timedelta(days=7)
-    """How long a workflow is known after its last task has ended; None for ever. Its jobs are kept
-    as all jobs are.
+    """How long a workflow is known at most after its last task has ended; None for as long as a job
+    of it is there. It goes with its last job. Its jobs are kept while it is open, and then as all
+    jobs are.
     """
     workflows_beside_pro: bool = False
     """Allows workflows where River Pro's tables are, which its own clients use: none may work

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from riverui.domain.workflow_pages import WorkflowPageParams
 from riverui.domain.workflow_tasks import TaskState
@@ -30,7 +31,10 @@ insert into riverui_workflow_edge (workflow_id, dependency, task)
 select 'pending', 'task-1', 'task-' || n from generate_series(2, {TASKS}) n;
 insert into riverui_workflow (id, open, parent_job_id)
 select 'child-' || n, 1, n from generate_series(1, 10) n;
-insert into riverui_workflow (id, name) select 'few-' || n, '' from generate_series(1, 1000) n;
+insert into riverui_workflow (id, name, ended_at)
+select 'few-' || n, '', case when n > 500 then now() end from generate_series(1, 1000) n;
+insert into riverui_workflow_task (workflow_id, name, job_id, state)
+select 'few-' || n, 'only', 100000 + n, 'completed' from generate_series(1, 1000) n;
 analyze riverui_workflow, riverui_workflow_task, riverui_workflow_edge
 """
 
@@ -66,6 +70,11 @@ def workflow_cases() -> Mapping[str, Case]:
             id="pending", cancelled=False, limit=100
         ),
         "forsaken workflows": lambda x: x.workflow_forsaken_list(after="", limit=1_000),
+        "workflows without jobs": lambda x: x.workflow_gone_list(after=None, limit=1_000),
+        "workflows forgotten": lambda x: x.workflow_delete_before(
+            datetime.now(UTC), ids=["few-1", "child-1"], limit=10
+        ),
+        "old workflows forgotten": lambda x: x.workflow_delete_before(datetime.now(UTC), limit=10),
         "given stray tasks": lambda x: x.workflow_task_stray_get_many(range(10_001, 11_001)),
     }
     return {name: Case(call=call, indexes={PKEY}, reads=TASKS + 10) for name, call in calls.items()}

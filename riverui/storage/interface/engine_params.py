@@ -134,6 +134,14 @@ class JobDeleteBeforeParams:
     """Only jobs of these queues; empty for all."""
     except_ids: tuple[int, ...] = ()
     """Never these."""
+    keep_open_workflows: bool = False
+    """Whether tasks of riverui's own workflows stay that are not over yet."""
+    cancelled_behind: datetime | None = None
+    """Only jobs that were cancelled after then."""
+    completed_behind: datetime | None = None
+    """Only jobs that were completed after then."""
+    discarded_behind: datetime | None = None
+    """Only jobs that were discarded after then."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

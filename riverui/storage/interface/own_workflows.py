@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from riverui.domain.jobs import JobState
 from riverui.domain.workflow_tasks import ENDS, TaskState
 from riverui.storage.interface.capabilities import Capability
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from riverui.storage.interface.own_tables import OwnTable
 
 WORKFLOW_TABLE = OwnTable("riverui_workflow", 8)
@@ -75,6 +76,22 @@ class FamilyMember(NamedTuple):
     id: str
     roots: tuple[int, ...]
     """Jobs, of those asked about, that wait for it, directly or not."""
+
+
+class EndedWorkflow(NamedTuple):
+    """Where a workflow stands among those that have ended."""
+
+    ended_at: datetime
+    id: str
+
+
+class HeldReach(NamedTuple):
+    """What a look at old jobs has found whose workflows are open."""
+
+    looked: int
+    held: int
+    behind: Mapping[JobState, datetime]
+    """When the last jobs finished of each state before which all are held."""
 
 
 class StrayTask(NamedTuple):
@@ -233,8 +250,26 @@ class OwnWorkflowExecutor(Protocol):
         """Return those of the tasks of these jobs that have not ended, and where the jobs stand."""
         ...
 
-    async def workflow_delete_before(self, before: datetime, *, limit: int) -> Sequence[str]:
-        """Forget workflows that ended before then, the first ended first; return their ids."""
+    async def workflow_held_reach(self, params: JobDeleteBeforeParams) -> HeldReach:
+        """Return how far the jobs reach that `job_delete_before` would look at next and leave, as
+        their workflows are open.
+        """
+        ...
+
+    async def workflow_gone_list(
+        self, *, after: EndedWorkflow | None, limit: int
+    ) -> tuple[Sequence[str], EndedWorkflow | None]:
+        """Return those of `limit` ended workflows, the first ended first and behind `after`, that
+        have no job left, and the last one looked at; None where there are no more behind it.
+        """
+        ...
+
+    async def workflow_delete_before(
+        self, before: datetime, *, ids: Sequence[str] | None = None, limit: int
+    ) -> Sequence[str]:
+        """Forget workflows that ended before then, the first ended first, or given ones that have
+        ended; return their ids. Those whose parents have not ended stay.
+        """
         ...
 
 

@@ -37,7 +37,7 @@ class Workshop(Playground):
 
     async def step(self, job: Job[Step]) -> None:
         """Do what a step says."""
-        name = job.metadata_dict["task"]
+        name = job.metadata_dict.get("task", "")
         self.worked.append(name)
         if name in self.mended:
             return

@@ -9,6 +9,7 @@ from typing import Any
 from riverui.domain.dag import MOST_WORKFLOW_ID, MOST_WORKFLOW_NAME, check_name, check_text, shown
 from riverui.domain.jobs import FINALIZED, JobRow, JobState
 from riverui.domain.workflow_tasks import ENDS, MARKED, TaskSpec, task_of
+from riverui.engine.features.workflows.retention import OpenWorkflowKeeper
 from riverui.engine.features.workflows.services import (
     ForsakenWorkflowFinder,
     StrayTaskFinder,
@@ -25,7 +26,11 @@ from riverui.errors import (
     WorkflowCancelled,
 )
 from riverui.storage.interface import OWN_WORKFLOWS, Executor, OwnWorkflowExecutor
-from riverui.storage.interface.engine_params import InsertResult, JobInsertParams
+from riverui.storage.interface.engine_params import (
+    InsertResult,
+    JobDeleteBeforeParams,
+    JobInsertParams,
+)
 from riverui.storage.interface.own_workflows import (
     WORKFLOW_TABLE,
     TaskInsertParams,
@@ -48,6 +53,7 @@ class Workflows(Feature):
         self, *, beside_pro: bool = False, retention: timedelta | None = timedelta(days=7)
     ) -> None:
         self._beside_pro = beside_pro
+        self._keeper = OpenWorkflowKeeper()
         self._retention = retention
         self._ready = False
         """Whether the tables have been seen."""
@@ -134,17 +140,28 @@ class Workflows(Feature):
             await part.workflow_task_end_many(ended)
         return rows
 
+    async def delete_before(
+        self,
+        executor: Executor,
+        params: JobDeleteBeforeParams,
+        do_inner: Inner[JobDeleteBeforeParams, int],
+    ) -> int:
+        """Remove finished jobs, but for tasks of workflows that are open: later ones may ask what
+        they have recorded.
+        """
+        if not await self._there(executor):
+            return await do_inner(params)
+        return await self._keeper.delete_before(executor, params, do_inner)
+
     def services(self, context: ServiceContext) -> Sequence[MaintenanceService]:
         """Return what finds tasks that have ended unnoticed and workflows that nobody waits for any
         more, and what forgets old workflows.
         """
-        services: list[MaintenanceService] = [
+        return [
             StrayTaskFinder(context),
             ForsakenWorkflowFinder(context),
+            WorkflowCleaner(context, after=self._retention),
         ]
-        if self._retention is not None:
-            services.append(WorkflowCleaner(context, after=self._retention))
-        return services
 
     async def _there(self, executor: Executor) -> bool:
         """Return whether the tables are there; once they were, they are believed to be."""

@@ -4,12 +4,13 @@ workflows that ended long ago.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from riverui.actions import workflow_jobs, workflows
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext, in_batches
 from riverui.storage.interface import OWN_TABLES, OWN_WORKFLOWS, WAITS, Executor
-from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
+from riverui.storage.interface.own_workflows import WORKFLOW_TABLE, EndedWorkflow
 
 MOST_TASKS = 10_000
 """Tasks that one round looks at: a tenth of a second. The next goes on behind them."""
@@ -87,14 +88,20 @@ class ForsakenWorkflowFinder:
 
 
 class WorkflowCleaner:
-    """Forgets workflows for which nothing has happened for long enough."""
+    """Forgets workflows whose last job is gone, and, should jobs be kept for longer, those for
+    which nothing has happened for long enough.
+    """
 
     name = "workflow cleaner"
     interval = timedelta(minutes=5)
 
-    def __init__(self, context: ServiceContext, *, after: timedelta) -> None:
+    def __init__(
+        self, context: ServiceContext, *, after: timedelta | None, most: int = 1_000
+    ) -> None:
         self._context = context
         self._kept = after
+        self._looked: EndedWorkflow | None = None
+        self._most = most
         self._size = BatchSize(full=1_000, reduced=100)
 
     async def run_once(self) -> int:
@@ -102,16 +109,38 @@ class WorkflowCleaner:
         async with self._context.executor() as executor:
             if not await has_tables(executor):
                 return 0
-        removed = await in_batches(self._size, self._remove, self._context.timing)
+        removed = await self._remove_gone()
+        if self._kept is not None:
+            removed += await in_batches(self._size, self._remove, self._context.timing)
         if removed:
             self._context.logger.info("%s: %d workflows forgotten", self.name, removed)
         return removed
 
+    async def _remove_gone(self) -> int:
+        """Forget workflows without jobs; look at some of those that have ended, going on from where
+        the last round came to.
+        """
+        removed = 0
+        for _ in range(_MOST_PAGES):
+            async with self._context.executor() as executor:
+                gone, self._looked = await OWN_WORKFLOWS.on(executor).workflow_gone_list(
+                    after=self._looked, limit=self._most
+                )
+            if gone:
+                removed += await self._forget(len(gone), gone)
+            if self._looked is None:
+                break
+            await self._context.timing.pause()
+        return removed
+
     async def _remove(self, limit: int) -> int:
-        before = self._context.clock() - self._kept
+        return await self._forget(limit)
+
+    async def _forget(self, limit: int, gone: Sequence[str] | None = None) -> int:
+        before = self._context.clock() - (self._kept or timedelta())
         async with self._context.transaction() as transaction:
             part = OWN_WORKFLOWS.on(transaction)
-            ids = await part.workflow_delete_before(before, limit=limit)
+            ids = await part.workflow_delete_before(before, ids=gone, limit=limit)
             if ids and WAITS in transaction.capabilities and (await part.workflow_tables()).waits:
                 waits = WAITS.on(transaction)
                 while await waits.workflow_signal_delete_many(ids, limit=_SIGNALS) == _SIGNALS:
@@ -119,6 +148,8 @@ class WorkflowCleaner:
             return len(ids)
 
 
+_MOST_PAGES = 10
+"""Pages of ended workflows that one round looks at; the next goes on behind them."""
 _SIGNALS = 10_000
 """Signals that one statement deletes."""
 _AT_ONCE = 500

@@ -25,6 +25,7 @@ from riverui.storage.postgres.statements import Statements
 from riverui.storage.sql import EMPTY, Fragment
 
 _FIRST_DUE = Fragment("job_first_due")
+_HELD = Fragment("workflow_holds_job")
 _FIRST_OLD = Fragment("job_first_old")
 _FIRST_STUCK = Fragment("job_first_stuck")
 
@@ -126,6 +127,11 @@ class JobUpkeep(Statements):
 
 def old_jobs(params: JobDeleteBeforeParams, **slots: Fragment) -> Fragment:
     """Return the block that removes finished jobs, these slots filled besides."""
+    behind = {
+        "cancelled_behind": params.cancelled_behind,
+        "completed_behind": params.completed_behind,
+        "discarded_behind": params.discarded_behind,
+    }
     return Fragment(
         "job_delete_before",
         {
@@ -136,8 +142,11 @@ def old_jobs(params: JobDeleteBeforeParams, **slots: Fragment) -> Fragment:
             "queues_excluded": array_literals.texts(params.queues_excluded),
             "queues_included": array_literals.texts(params.queues_included),
             "except_ids": array_literals.numbers(params.except_ids),
+            **behind,
         },
         **slots,
+        **({"held": _HELD} if params.keep_open_workflows else {}),
+        **({} if any(behind.values()) else {"behind": EMPTY}),
         **excepted(params.except_ids),
         **({} if params.queues_excluded else {"queues": EMPTY}),
         **({} if params.queues_included else {"only_queues": EMPTY}),

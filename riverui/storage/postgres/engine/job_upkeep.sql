@@ -145,15 +145,21 @@ returning j.id;
 -- name: job_delete_before
 -- River: JobDeleteBefore. The longest finished go first, where River takes the lowest ids: so a round reads no more
 -- rows than it deletes, and the rounds together delete the same. What was retried meanwhile stays.
+-- Slots: behind (empty unless some rows have been seen), held (workflow_holds_job), deleted, kept.
 with old as materialized (
-  select o.id
+  select o.id, s.state, o.finalized_at
   from unnest(
     '{cancelled,completed,discarded}'::/* schema */river_job_state[],
     array[:cancelled_before::timestamptz, :completed_before::timestamptz, :discarded_before::timestamptz]
   ) as s (state, horizon)
   cross join lateral (
-    select j.id from /* schema */river_job j
+    select j.id, j.finalized_at from /* schema */river_job j
     where j.state = s.state and j.finalized_at is not null and j.finalized_at < s.horizon
+      /* behind: */ and j.finalized_at > case s.state
+        when 'cancelled' then coalesce(:cancelled_behind::timestamptz, '-infinity')
+        when 'completed' then coalesce(:completed_behind::timestamptz, '-infinity')
+        when 'discarded' then coalesce(:discarded_behind::timestamptz, '-infinity')
+      end /* :behind */
       /* queues: */ and j.queue <> all(:queues_excluded::text[]) /* :queues */
       /* only_queues: */ and j.queue = any(:queues_included::text[]) /* :only_queues */
       /* excepted: */ and j.id <> all(:except_ids::bigint[]) /* :excepted */
@@ -171,6 +177,7 @@ gone as (
       when 'completed' then :completed_before::timestamptz
       when 'discarded' then :discarded_before::timestamptz
     end
+    /* held: */ /* :held */
   /* kept: */
   returning j.id
 )

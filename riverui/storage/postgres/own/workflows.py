@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,8 +11,11 @@ from riverui.domain.clock import rfc3339_nano
 from riverui.domain.jobs import JobState
 from riverui.domain.numbers import is_bigint
 from riverui.domain.workflow_tasks import TaskState
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from riverui.storage.interface.own_workflows import (
+    EndedWorkflow,
     FamilyMember,
+    HeldReach,
     OwnTaskRow,
     ReopenedTask,
     StrayTask,
@@ -23,6 +27,7 @@ from riverui.storage.interface.own_workflows import (
     WorkflowTables,
 )
 from riverui.storage.postgres import array_literals
+from riverui.storage.postgres.engine.job_upkeep import old_jobs
 from riverui.storage.postgres.job_list.filters import is_storable
 from riverui.storage.postgres.job_list.rows import known_state
 from riverui.storage.postgres.own.waits import notify
@@ -31,6 +36,8 @@ from riverui.storage.postgres.statements import Statement, Statements, Steps, in
 from riverui.storage.sql import Fragment
 
 _ENDS = Fragment("workflow_moved_by_ends")
+_HELD_JOBS = Fragment("workflow_held_jobs", held=Fragment("workflow_holds_job"))
+_WORKFLOWS_GIVEN = Fragment("workflow_given")
 _CHOICES = {
     TaskChoice.DEPS: Fragment("workflow_task_dep_direct"),
     TaskChoice.DEPS_RECURSIVE: Fragment("workflow_task_dep_all"),
@@ -269,7 +276,37 @@ class OwnWorkflows(Statements):
         rows = await self._rows("workflow_task_stray_list", values, which=_GIVEN)
         return [_stray(row) for row in rows.records()]
 
-    async def workflow_delete_before(self, before: datetime, *, limit: int) -> Sequence[str]:
-        """Forget workflows that ended before then; return their ids."""
-        values = {"before": instant(before), "limit": limit}
-        return (await self._rows("workflow_delete_before", values)).values()
+    async def workflow_held_reach(self, params: JobDeleteBeforeParams) -> HeldReach:
+        """Return how far the old jobs reach whose workflows are open."""
+        block = old_jobs(replace(params, keep_open_workflows=False), deleted=_HELD_JOBS)
+        rows = (await self._rows("job_delete_before", block.values, **block.slots)).records()
+        return HeldReach(
+            looked=sum(row.looked for row in rows),
+            held=sum(row.held for row in rows),
+            behind={JobState(row.state): row.behind for row in rows if row.behind is not None},
+        )
+
+    async def workflow_gone_list(
+        self, *, after: EndedWorkflow | None, limit: int
+    ) -> tuple[Sequence[str], EndedWorkflow | None]:
+        """Return ended workflows without jobs, and the last one looked at."""
+        values = {
+            "after_at": instant(
+                datetime.min.replace(tzinfo=UTC) if after is None else after.ended_at
+            ),
+            "after_id": "" if after is None else after.id,
+            "limit": limit,
+        }
+        found = (await self._rows("workflow_gone_list", values)).records()
+        gone = [row.id for row in found if row.gone]
+        if not found or found[-1].looked < limit:
+            return gone, None
+        return gone, EndedWorkflow(found[-1].ended_at, found[-1].id)
+
+    async def workflow_delete_before(
+        self, before: datetime, *, ids: Sequence[str] | None = None, limit: int
+    ) -> Sequence[str]:
+        """Forget workflows that ended before then, or given ones; return their ids."""
+        values = {"before": instant(before), "ids": list(ids or ()), "limit": limit}
+        slots = {} if ids is None else {"which": _WORKFLOWS_GIVEN}
+        return (await self._rows("workflow_delete_before", values, **slots)).values()

@@ -537,15 +537,83 @@ select t.job_id
 from /* schema */riverui_workflow_task t
 where t.workflow_id = :id::text and t.state = 'staged';
 
+-- part: workflow_holds_job (job_delete_before.held)
+-- Leaves out tasks of workflows that are open, or whose parents are. One by one, so that no table is read whole.
+and (
+  select true
+  from /* schema */riverui_workflow_task t
+  join /* schema */riverui_workflow w on w.id = t.workflow_id
+  where t.job_id = j.id and (
+    w.ended_at is null
+    or (select p.finalized_at is null from /* schema */river_job p where p.id = w.parent_job_id)
+  )
+  limit 1
+) is null;
+
+-- part: workflow_held_jobs (job_delete_before.deleted)
+-- Ends job_delete_before for who wants to know how far the jobs reach that are held, state by state.
+,
+looked as materialized (
+  select o.state, o.finalized_at, j.id is null as held
+  from old o
+  left join lateral (
+    select j.id from /* schema */river_job j where j.id = o.id /* held: */ /* :held */ offset 0
+  ) j on true
+),
+reach as (
+  select l.state, max(l.finalized_at) as last, min(l.finalized_at) filter (where not l.held) as free,
+    count(*) as looked, count(*) filter (where l.held) as held
+  from looked l
+  group by l.state
+)
+select r.state::text as state, r.looked, r.held, case
+    when r.free is null and r.last = (select min(l.finalized_at) from looked l where l.state = r.state) then r.last
+    else (
+      select max(l.finalized_at) from looked l where l.state = r.state and l.finalized_at < coalesce(r.free, r.last)
+    )
+  end as behind
+from reach r;
+
+-- name: workflow_gone_list
+-- Of one page of workflows that have ended those without a job, and where the page ends.
+with page as materialized (
+  select w.id, w.ended_at
+  from /* schema */riverui_workflow w
+  where w.ended_at is not null and (w.ended_at, w.id) > (:after_at::timestamptz, :after_id::text)
+  order by w.ended_at, w.id
+  limit :limit::bigint
+)
+select p.id, p.ended_at, g.gone, (select count(*) from page) as looked
+from page p
+cross join lateral (
+  select (
+      select true
+      from /* schema */riverui_workflow_task t
+      cross join lateral (
+        select j.id from /* schema */river_job j where j.id = t.job_id offset 0
+      ) j
+      where t.workflow_id = p.id
+      limit 1
+    ) is null as gone
+  offset 0
+) g
+where g.gone or p.id = (select o.id from page o order by o.ended_at desc, o.id desc limit 1)
+order by p.ended_at, p.id;
+
 -- name: workflow_delete_before
--- Workflows that ended before then, the longest ended first, with all that belongs to them.
+-- Workflows that ended before then, the longest ended first, with all that belongs to them. Those whose parents have
+-- not ended stay: they are what these wait for.
+-- Slot: which (workflow_given).
 with old as materialized (
   select w.id
   from /* schema */riverui_workflow w
-  where w.ended_at < :before::timestamptz
+  where w.ended_at /* which: */ < :before::timestamptz /* :which */
+    and (
+      select true from /* schema */river_job p where p.id = w.parent_job_id and p.finalized_at is null offset 0
+    ) is null
   order by w.ended_at
   limit :limit::bigint
-  for update skip locked
+  for update of w skip locked
 ),
 edges as (
   delete from /* schema */riverui_workflow_edge e where e.workflow_id = any(array(select o.id from old o))
@@ -556,6 +624,9 @@ tasks as (
 delete from /* schema */riverui_workflow w
 where w.id = any(array(select o.id from old o))
 returning w.id;
+
+-- part: workflow_given (workflow_delete_before.which)
+is not null and w.id = any(:ids::text[]);
 
 -- name: workflow_head_get
 select w.id, w.name, w.attempt, w.open, w.cancelled_at,

@@ -1,0 +1,60 @@
+"""Has the leader's cleaners leave the finished tasks of workflows that are not over yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from riverui.domain.jobs import JobState
+from riverui.engine.pilot import Inner
+from riverui.storage.interface import OWN_WORKFLOWS, Executor
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams
+
+_MOST_LOOKS = 10
+"""Looks in one transaction past jobs that are held: of 10,000 each that is a second at most; the
+next round goes on from there.
+"""
+
+_Behind = dict[JobState, datetime]
+
+
+class OpenWorkflowKeeper:
+    """Removes finished jobs but for those whose workflows are open, and knows how far these reach,
+    so that a cleaner does not look at all of them again for each batch.
+    """
+
+    def __init__(self, *, most_looks: int = _MOST_LOOKS) -> None:
+        self._behind: dict[tuple[tuple[str, ...], tuple[str, ...]], _Behind] = {}
+        """By the queues of each cleaner."""
+        self._most_looks = most_looks
+
+    async def delete_before(
+        self,
+        executor: Executor,
+        params: JobDeleteBeforeParams,
+        do_inner: Inner[JobDeleteBeforeParams, int],
+    ) -> int:
+        """Remove up to `params.limit` finished jobs; return how many."""
+        part = OWN_WORKFLOWS.on(executor)
+        cleaner = (params.queues_included, params.queues_excluded)
+        removed = 0
+        for _ in range(self._most_looks):
+            behind = self._behind.setdefault(cleaner, {})
+            page = replace(
+                params,
+                limit=params.limit - removed,
+                keep_open_workflows=True,
+                cancelled_behind=behind.get(JobState.CANCELLED),
+                completed_behind=behind.get(JobState.COMPLETED),
+                discarded_behind=behind.get(JobState.DISCARDED),
+            )
+            removed += await do_inner(page)
+            if removed >= params.limit:
+                break
+            reach = await part.workflow_held_reach(page)
+            if reach.looked == reach.held < page.limit:
+                # All the rest is held. The next round begins anew: workflows may have ended.
+                del self._behind[cleaner]
+                break
+            behind.update(reach.behind)
+        return removed
