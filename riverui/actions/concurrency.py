@@ -68,9 +68,7 @@ async def read(
     if not missing:
         limits = LIMITS.on(executor)
         partitions = await limits.limit_list(queue.name, cap=_MOST_ROWS, limit=limit + 1)
-        producers = await limits.limited_producer_list(
-            queue.name, updated_after=now - _STALE, limit=_MOST_PRODUCERS
-        )
+        producers = await limited(executor, queue, now=now)
     return QueueConcurrency(
         override=override,
         problem=problem,
@@ -110,15 +108,21 @@ async def remove_override(
     return await queues.set_concurrency(driver, name, None, time_limit=time_limit)
 
 
+async def limited(executor: Executor, queue: QueueRow, *, now: datetime) -> list[LimitedProducer]:
+    """Return the clients that have told lately how they work a limited queue."""
+    found = await LIMITS.on(executor).limited_producer_list(
+        queue.name, updated_after=now - _STALE, limit=_MOST_PRODUCERS
+    )
+    return list(found)
+
+
 async def producers(executor: Executor, queue: QueueRow, *, now: datetime) -> Sequence[ProducerRow]:
     """Return the clients that work a limited queue in the shape of River Pro's, by id; none without
     the table.
     """
     if await lacks(executor):
         return []
-    found = await LIMITS.on(executor).limited_producer_list(
-        queue.name, updated_after=now - _STALE, limit=_MOST_PRODUCERS
-    )
+    found = await limited(executor, queue, now=now)
     return [
         ProducerRow(
             id=row.id,

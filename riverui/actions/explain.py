@@ -6,29 +6,26 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from riverui.actions import sequences
+from riverui.actions import holds, sequences
 from riverui.domain.explain import Explanation, explain
-from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueSlots, QueueWork, Unread
+from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueWork, Unread
+from riverui.domain.job_holds import LimitHold, RateHold, ShareHold
 from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
 from riverui.domain.queues import LeaderRow, QueueRow
 from riverui.domain.sequences import SequencePlace
 from riverui.domain.workflow_pages import TaskPlace
 from riverui.errors import DatabaseError, QueryTimeout
 from riverui.storage.interface import (
-    CLIENTS,
     EXPLANATIONS,
     OWN_TABLES,
     WORKFLOW_PAGES,
     Driver,
     Executor,
 )
-from riverui.storage.interface.clients import CLIENT_TABLE
 from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 
 _CUT = 1_000
 """Characters that are read of each long text of a job: the beginning of an error is enough."""
-_CLIENTS = 200
-"""Clients whose slots are added up; of more, they are not told."""
 _WORKFLOW = '"workflow_id"'
 """What stands in the metadata of each task of a workflow."""
 _NOT_ASKED = Unread(why="It does not matter in this state.")
@@ -84,10 +81,21 @@ async def explain_row(driver: Driver, job: JobShowRow) -> Explanation:
             lambda executor: EXPLANATIONS.on(executor).queue_work_get(job.queue, kind=job.kind),
         )
         lock = await _fact(driver, lambda executor: EXPLANATIONS.on(executor).job_lock_get(job.id))
+    now, clients = datetime.now(UTC), holds.QueueClients()
+    if job.state in (JobState.AVAILABLE, JobState.RUNNING):
+        clients = await holds.queue_clients(driver, job.queue)
+    limit: LimitHold | Unread | None = None
+    rate: RateHold | Unread | None = None
+    share: ShareHold | Unread | None = None
+    if job.state is JobState.AVAILABLE and isinstance(queue, QueueRow):
+        terms = clients.terms(job.queue)
+        limit = await holds.limit_hold(driver, job, queue, now)
+        rate = await holds.rate_hold(driver, job, queue, terms)
+        share = await holds.share_hold(driver, job, terms)
     return explain(
         JobFacts(
             job=job,
-            now=datetime.now(UTC),
+            now=now,
             queue=queue,
             leader=leader,
             line=line,
@@ -95,7 +103,11 @@ async def explain_row(driver: Driver, job: JobShowRow) -> Explanation:
             lock=Unread(why="The job is gone.") if lock is None else lock,
             workflow=await _place(driver, job),
             sequence=await _sequence(driver, job),
-            slots=await _slots(driver, job.queue) if job.state is JobState.AVAILABLE else None,
+            slots=clients.slots(job.queue) if job.state is JobState.AVAILABLE else None,
+            limit=limit,
+            rate=rate,
+            share=share,
+            batch=clients.batch(job) if job.state is JobState.RUNNING else None,
         )
     )
 
@@ -130,28 +142,6 @@ async def _sequence(driver: Driver, job: JobShowRow) -> SequencePlace | Unread |
         return await sequences.place(driver, job)
     except DatabaseError as error:
         return Unread(why=error.public)
-
-
-async def _slots(driver: Driver, queue: str) -> QueueSlots | None:
-    """Return what clients that give signs of life tell of a queue's slots; None where none does."""
-    if not {CLIENTS, OWN_TABLES}.issubset(driver.capabilities):
-        return None
-    try:
-        async with driver.reading() as executor:
-            if not await CLIENT_TABLE.exists(executor):
-                return None
-            rows = await CLIENTS.on(executor).client_list(limit=_CLIENTS)
-    except DatabaseError:
-        return None
-    serving = [row for row in rows if not row.silent and not row.declared_dead_at]
-    slots = [row.queues[queue] for row in serving if queue in row.queues]
-    if not slots or len(rows) == _CLIENTS:
-        return None
-    return QueueSlots(
-        clients=frozenset(row.id for row in serving if queue in row.queues),
-        most=sum(most for most, _ in slots),
-        taken=sum(taken for _, taken in slots),
-    )
 
 
 async def _fact(driver: Driver, read: Callable[[Executor], Awaitable[_Fact]]) -> _Fact | Unread:

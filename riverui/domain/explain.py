@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from riverui.domain.checks import Check, Place, PlaceKind, Result, check, cut, unread, up_to
 from riverui.domain.clock import duration
+from riverui.domain.explain_limits import in_batch, its_turn, within_limits, within_rate
 from riverui.domain.explain_sequence import in_sequence
 from riverui.domain.job_facts import JobFacts, JobLine, QueueWork, Unread
 from riverui.domain.jobs import FINALIZED, JobShowRow, JobState
@@ -339,7 +340,8 @@ def _lock(facts: JobFacts) -> Check | None:
 def _starved(facts: JobFacts) -> Check | None:
     """Return whether more urgent jobs take all that the clients can do."""
     job, line, work, label = facts.job, facts.line, facts.work, "Not starved by priority"
-    if not facts.in_line:
+    if not facts.in_line or facts.share is not None:
+        # Where jobs are dealt in turn, this is not their order.
         return None
     if isinstance(line, Unread):
         return check("priority", label, Result.UNKNOWN, unread(line))
@@ -372,7 +374,8 @@ def _starved(facts: JobFacts) -> Check | None:
 
 def _line(facts: JobFacts) -> Check | None:
     line, label = facts.line, "Next in line"
-    if not facts.in_line:
+    if not facts.in_line or facts.share is not None:
+        # Where jobs are dealt in turn, this is not their order.
         return None
     if isinstance(line, Unread):
         return check("line", label, Result.UNKNOWN, unread(line))
@@ -450,10 +453,14 @@ CHECKS: tuple[Callable[[JobFacts], Check | None], ...] = (
     _due,
     _leader,
     _client,
+    in_batch,
     _paused,
     _served,
     _kind,
     _lock,
+    within_limits,
+    within_rate,
+    its_turn,
     _starved,
     _line,
     _slots,

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from riverui.domain.job_holds import LimitHold, RateHold, ShareHold
 from riverui.domain.jobs import JobShowRow, JobState
+from riverui.domain.queue_terms import BatchTerms
 from riverui.domain.queues import LeaderRow, QueueRow
 from riverui.domain.sequences import SequencePlace
 from riverui.domain.workflow_pages import TaskPlace
@@ -93,6 +95,15 @@ class JobFacts:
     """Its place in a workflow of riverui's own; None for a job that is in none."""
     sequence: SequencePlace | Unread | None = None
     """Where it stands in its sequence; None for a job that is in none."""
+
+    limit: LimitHold | Unread | None = None
+    """How its queue's limits of jobs at once stand; None where there are none."""
+    rate: RateHold | Unread | None = None
+    """How its queue's rate limit stands; None where none is known."""
+    share: ShareHold | Unread | None = None
+    """Whose turn comes before its own; None where its queue is not dealt in turn."""
+    batch: BatchTerms | None = None
+    """How jobs of its kind are gathered; None where they are worked one by one, as far as known."""
 
     @property
     def in_line(self) -> bool:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from math import isfinite
 from typing import Self
 
+from riverui.domain.clock import duration
 from riverui.domain.partitions import WHOLE, Partition
 from riverui.domain.rates import Rate
 from riverui.errors import ConfigError
@@ -28,6 +29,12 @@ OVERRIDE = "riverui:rate_limit"
 """Key in a queue's metadata of numbers that count instead of the client's: an object with `limit`,
 and `per_seconds` and `burst` where they differ.
 """
+_SPANS = {
+    timedelta(seconds=1): "a second",
+    timedelta(minutes=1): "a minute",
+    timedelta(hours=1): "an hour",
+    timedelta(days=1): "a day",
+}
 
 Weight = float | str | Mapping[str, float] | Callable[[str, Mapping[str, object]], float]
 
@@ -91,6 +98,12 @@ class RateLimit:
         return Rate(self.limit / self.per.total_seconds(), min(burst, MOST_BURST))
 
     @property
+    def words(self) -> str:
+        """Return how fast jobs may begin, such as "100 a second"."""
+        span = _SPANS.get(self.per)
+        return f"{number(self.limit)} " + (span if span else f"in {duration(self.per)}")
+
+    @property
     def weighs_args(self) -> tuple[Partition, ...]:
         """Return the partitions whose keys tell the args that a job's weight depends on."""
         names = (self.weight,) if isinstance(self.weight, str) else self.weight_args
@@ -130,6 +143,11 @@ class RateLimit:
         if not weight >= 0:
             return 1.0
         return float(min(weight, MOST_BUCKETS * self.rate.burst))
+
+
+def number(value: float) -> str:
+    """Return a number in two decimals at most, never as a power of ten."""
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
 def _args(partitions: tuple[Partition, ...], keys: Mapping[Partition, str]) -> dict[str, object]:

@@ -9,10 +9,16 @@ from hypothesis import given, settings, strategies as st
 
 from riverui.domain.checks import Result
 from riverui.domain.clock import FIRST, LAST
+from riverui.domain.concurrency import ConcurrencyConfig
 from riverui.domain.explain import CHECKS, explain, pace
+from riverui.domain.fair_shares import FairShare
 from riverui.domain.job_facts import JobFacts, JobLine, JobLock, QueueWork, Unread
+from riverui.domain.job_holds import JobHolder, LimitHold, RateHold, ShareHold, ShareLine
 from riverui.domain.jobs import AttemptError, JobShowRow, JobState, JsonText
+from riverui.domain.partitions import Partition
+from riverui.domain.queue_terms import BatchTerms
 from riverui.domain.queues import LeaderRow, QueueRow
+from riverui.domain.rate_limits import RateLimit
 from riverui.domain.sequences import SequencePlace
 from riverui.domain.workflow_pages import TASK_STATES, TaskNeighbour, TaskPlace
 
@@ -133,6 +139,59 @@ SEQUENCES = st.builds(
     behind=COUNTS,
     ours=st.booleans(),
 )
+PARTITIONS = st.sampled_from([Partition(), Partition(by_args=("a",)), Partition(by_kind=True)])
+KEYS = st.sampled_from(["", '{"a": 1}', "k" * 200])
+LIMITS = st.builds(
+    LimitHold,
+    limits=st.builds(
+        ConcurrencyConfig,
+        global_limit=st.integers(0, 3),
+        local_limit=st.integers(0, 3),
+        partition=PARTITIONS,
+    ),
+    override=st.booleans(),
+    key=KEYS,
+    taken=st.integers(0, 4),
+    clients=st.dictionaries(CLIENTS, st.integers(0, 3)),
+    here=st.dictionaries(CLIENTS, st.integers(0, 3)),
+    jobs=st.lists(st.builds(JobHolder, st.integers(1, 9), CLIENTS | st.just("")), max_size=3),
+    missing=st.sampled_from(["", "migration 011"]),
+)
+RATES = st.builds(
+    RateHold,
+    limit=st.builds(
+        RateLimit,
+        limit=st.floats(1e-3, 1e6),
+        per=st.sampled_from([timedelta(seconds=1), timedelta(days=366)]),
+        burst=st.none() | st.floats(1, 1e9),
+        partition=PARTITIONS,
+    ),
+    override=st.booleans(),
+    key=KEYS,
+    tokens=st.floats(-1e10, 1e9),
+    pace=st.floats(0, 1e6),
+    weight=st.none() | st.floats(0, 1e10),
+)
+SHARES = st.builds(
+    ShareHold,
+    share=st.builds(
+        FairShare,
+        partition=st.just(Partition(by_args=("a",))),
+        weights=st.dictionaries(st.sampled_from(["1", "2"]), st.floats(0.1, 10), max_size=2),
+    ),
+    known=st.booleans(),
+    line=st.builds(
+        ShareLine,
+        key=st.none() | KEYS,
+        before=COUNTS,
+        reached=st.booleans(),
+        keys=st.integers(0, 3),
+        others=st.dictionaries(st.sampled_from(['{"a": 2}', "b"]), st.integers(1, 1_000)),
+        looked_at=COUNTS,
+        window=st.just(1_000),
+    ),
+    indexed=st.booleans(),
+)
 FACTS = st.builds(
     JobFacts,
     job=JOBS,
@@ -144,6 +203,15 @@ FACTS = st.builds(
     lock=LOCKS | UNREADS,
     workflow=st.none() | PLACES | UNREADS,
     sequence=st.none() | SEQUENCES | UNREADS,
+    limit=st.none() | LIMITS | UNREADS,
+    rate=st.none() | RATES | UNREADS,
+    share=st.none() | SHARES | UNREADS,
+    batch=st.none()
+    | st.builds(
+        BatchTerms,
+        max_count=st.integers(1, 100),
+        max_delay=st.timedeltas(timedelta(0), timedelta(days=9)),
+    ),
 )
 
 
@@ -171,6 +239,9 @@ def test_nothing_passes_that_was_not_measured(facts: JobFacts) -> None:
         assert results.get("paused") in (None, Result.UNKNOWN)
     if isinstance(facts.workflow, Unread):
         assert results.get("workflow") in (None, Result.UNKNOWN)
+    for name, fact in (("limit", facts.limit), ("rate", facts.rate), ("share", facts.share)):
+        if isinstance(fact, Unread):
+            assert results.get(name) in (None, Result.UNKNOWN)
     if isinstance(facts.sequence, Unread):
         assert results.get("sequence") in (None, Result.UNKNOWN)
     if isinstance(facts.leader, Unread):

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,13 +16,19 @@ from typing import Any
 import pytest
 from psycopg.rows import DictRow
 
+from riverui.domain.fair_shares import FairShare
+from riverui.domain.partitions import Partition
+from riverui.domain.queue_terms import BatchTerms, QueueTerms
+from riverui.domain.rate_limits import RateLimit
 from riverui.engine.config import NO_LIMIT, ClientConfig, QueueConfig
 from riverui.engine.heartbeats.client_rescuer import ClientRescuer
 from riverui.engine.limits import EngineLimits
 from riverui.engine.work.worker import Job, Worker
 from riverui.errors import ConfigError
 from riverui.storage.connect import connect
+from riverui.storage.interface import CLIENTS
 from riverui.storage.migrations import migrate
+from riverui.storage.postgres.driver import PostgresDriver
 from tests.engine.conftest import Playground, Task
 from tests.storage.tcp_proxy import tcp_proxy
 
@@ -72,6 +79,41 @@ class Waiting(Worker[Task]):
 
 
 # One client's row
+
+
+@pytest.mark.usefixtures("line")
+async def test_a_client_tells_by_which_rules_it_works_its_queues(
+    play: Playground, driver: PostgresDriver
+) -> None:
+    by_value = Partition(by_args=("value",))
+    limit = RateLimit(limit=5, partition=by_value, weight={"task": 2.0})
+    share = FairShare(partition=by_value, weights={"gold": 3.0})
+
+    @play.workers.work_many(Task, max_count=7, max_delay=timedelta(seconds=3))
+    async def work(jobs: Sequence[Job[Task]]) -> None:
+        """Do nothing."""
+
+    await play.start(
+        heartbeat_interval=BEAT,
+        queues={
+            "default": QueueConfig(max_workers=3, rate_limit=limit, fair_share=share),
+            "visits": QueueConfig(max_workers=2, ephemeral=True),
+        },
+    )
+
+    async def told() -> bool:
+        (row,) = await clients(play)
+        return len(row["queues"]) == 2
+
+    await play.until(told)
+    async with driver.reading() as executor:
+        (row,) = await CLIENTS.on(executor).client_list(limit=10)
+    batches = {"task": BatchTerms(max_count=7, max_delay=timedelta(seconds=3))}
+    assert row.queues == {"default": (3, 0), "visits": (2, 0)}
+    assert row.terms == {
+        "default": QueueTerms(rate_limit=limit, fair_share=share, batches=batches),
+        "visits": QueueTerms(ephemeral=True, batches=batches),
+    }
 
 
 @pytest.mark.usefixtures("line")

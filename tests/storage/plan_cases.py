@@ -351,6 +351,16 @@ def _others() -> Iterator[tuple[str, Case]]:
         "place in line": (lambda db: db.job_line_get("queue_1", **last), {FETCHING}, 1000),
         "queue's work": (lambda db: db.queue_work_get("queue_1", kind="k"), {FETCHING}, 1800),
         "lock of a row": (lambda db: db.job_lock_get(500), {PKEY}, 1),
+        "who holds slots": (
+            lambda db: db.job_holder_list("queue_1", _BY_A, "k"),
+            {FETCHING},
+            1000,
+        ),
+        "whose turn": (
+            lambda db: db.job_share_get("queue_1", _BY_A, **last, window=1000),
+            {FETCHING, PKEY},
+            1001,
+        ),
         "who runs": (lambda db: db.health_running(), {FETCHING}, 1000),
         "overdue": (
             lambda db: db.health_overdue(["queue_1", "queue_2"], due_before=LAST),

@@ -7,15 +7,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from riverui.domain.queue_terms import BatchTerms, QueueTerms
 from riverui.engine.client_context import ClientContext
 from riverui.engine.config import NO_LIMIT
 from riverui.engine.heartbeats.client_rescuer import ClientRescuer
 from riverui.engine.heartbeats.pulse import Pulse
+from riverui.engine.queue_config import QueueConfig
 from riverui.engine.service import keep_running
 from riverui.engine.side_loop import SideLoop
 from riverui.engine.waiting import pass_on_cancellation, within
 from riverui.engine.work.attempt import Cause
 from riverui.engine.work.producer import Producer
+from riverui.engine.work.worker import Workers
 from riverui.errors import RiveruiError
 from riverui.storage.interface import CLIENTS, OWN_TABLES
 from riverui.storage.interface.clients import CLIENT_TABLE, ClientLife
@@ -85,6 +88,14 @@ class Heartbeats:
         queues = {name: producer.slots for name, producer in producers.items()}
         return queues, sum(producer.running for producer in producers.values())
 
+    def terms(self) -> dict[str, QueueTerms]:
+        """Return by which rules queues are worked, those that have any; from any thread."""
+        found = {
+            name: _terms(producer.config, self._client.config.workers)
+            for name, producer in dict(self._producers).items()
+        }
+        return {name: terms for name, terms in found.items() if terms.any}
+
     def hold_back(self) -> None:
         """Fetch no more, and cancel the jobs at work."""
         self._held_back = True
@@ -135,3 +146,17 @@ class Heartbeats:
             # The parts of the client that cannot do without the database tell of it.
             self._logger.debug("whether there is a table of clients is not known: %s", error)
             return False
+
+
+def _terms(config: QueueConfig, workers: Workers | None) -> QueueTerms:
+    units = [workers.get(kind) for kind in workers.kinds] if workers is not None else []
+    return QueueTerms(
+        rate_limit=config.rate_limit,
+        fair_share=config.fair_share,
+        ephemeral=config.ephemeral,
+        batches={
+            unit.kind: BatchTerms(max_count=unit.batch.max_count, max_delay=unit.batch.max_delay)
+            for unit in units
+            if unit is not None and unit.batch is not None
+        },
+    )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from riverui import __version__
+from riverui.domain.queue_terms import QueueTerms
 from riverui.domain.schedules import cron_text
 from riverui.engine.client_context import ClientContext
 from riverui.engine.dedicated_connection import DedicatedConnection
@@ -59,6 +60,10 @@ class Work(Protocol):
 
     def status(self) -> tuple[dict[str, tuple[int, int]], int]:
         """Return the slots by queue (at most, taken) and the number of jobs; from any thread."""
+        ...
+
+    def terms(self) -> dict[str, QueueTerms]:
+        """Return by which rules queues are worked, those that have any; from any thread."""
         ...
 
     def hold_back(self) -> None:
@@ -266,7 +271,11 @@ class Pulse:
     async def _status(self) -> ClientStatus:
         queues, running = self._work.status()
         return ClientStatus(
-            queues=queues, running=running, loop_lag=await self._lag(), memory=_resident()
+            queues=queues,
+            terms=self._work.terms(),
+            running=running,
+            loop_lag=await self._lag(),
+            memory=_resident(),
         )
 
     async def _lag(self) -> float:

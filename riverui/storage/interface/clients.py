@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from riverui.domain.jobs import JobRow
+from riverui.domain.queue_terms import QueueTerms
 from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.own_tables import OwnTable
 
@@ -64,6 +65,8 @@ class ClientStatus:
 
     queues: Mapping[str, tuple[int, int]]
     """Queue → the most jobs at once, and how many of these slots are taken."""
+    terms: Mapping[str, QueueTerms] = field(default_factory=dict)
+    """Queue → by which rules it is worked, where there are any."""
     running: int = 0
     """Jobs at work."""
     loop_lag: float | None = None
@@ -123,6 +126,8 @@ class ClientRow:
     rescued: int
     now: datetime
     """When this was read, by the database's clock."""
+    terms: Mapping[str, QueueTerms] = field(default_factory=dict)
+    """Queue → by which rules the client works it, where there are any."""
 
     @property
     def silence(self) -> timedelta:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
 from riverui.domain.job_facts import JobLine, JobLock, QueueWork
+from riverui.domain.job_holds import JobHolder, ShareLine
+from riverui.domain.partitions import Partition
 from riverui.storage.interface.capabilities import Capability
 
 
@@ -26,6 +29,30 @@ class ExplanationExecutor(Protocol):
 
     async def job_lock_get(self, id: int) -> JobLock | None:
         """Return what is known of the lock on a job's row; None without such a job."""
+        ...
+
+    async def job_holder_list(
+        self, queue: str, partition: Partition, key: str, *, cap: int = 1_000, limit: int = 3
+    ) -> Sequence[JobHolder]:
+        """Return running jobs of one key of a queue, the first of them by priority; up to `cap`
+        running jobs of the queue are looked at.
+        """
+        ...
+
+    async def job_share_get(
+        self,
+        queue: str,
+        partition: Partition,
+        *,
+        priority: int,
+        scheduled_at: datetime,
+        id: int,
+        window: int = 10_000,
+        keys: int = 1_000,
+    ) -> ShareLine:
+        """Return which keys the first `window` due jobs of the queue have, in River's order, and
+        how many of the job's own key come before it; up to `keys` of them by name.
+        """
         ...
 
 

@@ -145,6 +145,10 @@ class LimitExecutor(Protocol):
         """
         ...
 
+    async def limit_get(self, queue: str, key: str) -> LimitRow | None:
+        """Return one key of a queue; None where nobody has borrowed a slot of it lately."""
+        ...
+
     async def limited_producer_upsert(
         self, *, client_id: str, queue: str, max_workers: int, concurrency: str, running: str
     ) -> None:

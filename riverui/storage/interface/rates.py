@@ -68,6 +68,10 @@ class RateExecutor(Protocol):
         """Return the buckets of a queue, the emptiest first."""
         ...
 
+    async def rate_get(self, queue: str, key: str) -> RateRow | None:
+        """Return one bucket; None where it has no row, and so is full."""
+        ...
+
     async def rate_delete_full(
         self, *, after: tuple[str, str] | None, limit: int
     ) -> tuple[int, tuple[str, str] | None]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from riverui.domain.job_facts import JobLine, JobLock, QueueWork
+from riverui.domain.job_holds import JobHolder, ShareLine
+from riverui.domain.partitions import Partition
+from riverui.storage.postgres.engine.candidates import key_of
 from riverui.storage.postgres.statements import Statements, instant
 
 _SEEN = 50
@@ -53,6 +57,49 @@ class Explanations(Statements):
         """Return what is known of the lock on a job's row; None without such a job."""
         row = await self._row("job_lock_get", {"id": id})
         return None if row is None else JobLock(**row._asdict())
+
+    async def job_holder_list(
+        self, queue: str, partition: Partition, key: str, *, cap: int = 1_000, limit: int = 3
+    ) -> Sequence[JobHolder]:
+        """Return running jobs of one key of a queue, the first of them by priority."""
+        values = {"queue": queue, "held": key, "cap": cap, "limit": limit}
+        rows = await self._rows("job_holder_list", values, key=key_of(partition))
+        return [JobHolder(row.id, row.client or "") for row in rows.records()]
+
+    async def job_share_get(
+        self,
+        queue: str,
+        partition: Partition,
+        *,
+        priority: int,
+        scheduled_at: datetime,
+        id: int,
+        window: int = 10_000,
+        keys: int = 1_000,
+    ) -> ShareLine:
+        """Return which keys the first due jobs of the queue have, and how many of the job's own
+        come before it.
+        """
+        values = {
+            "queue": queue,
+            "priority": priority,
+            "scheduled_at": instant(scheduled_at),
+            "id": id,
+            "window": window,
+            "keys": keys,
+        }
+        rows = (await self._rows("job_share_get", values, key=key_of(partition))).records()
+        found = [row for row in rows if row.key is not None]
+        first = rows[0]
+        return ShareLine(
+            key=first.own,
+            before=sum(row.before for row in found if row.key == first.own),
+            reached=any(row.reached for row in found),
+            keys=first.keys - any(row.key == first.own for row in found),
+            others={row.key: row.jobs for row in found if row.key != first.own},
+            looked_at=first.looked_at,
+            window=window,
+        )
 
 
 def _utc(at: datetime) -> datetime:

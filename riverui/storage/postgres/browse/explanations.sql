@@ -78,3 +78,47 @@ left join lateral (
   limit 1
 ) l on j.xmax <> '0'::xid
 where j.id = :id::bigint;
+
+-- name: job_holder_list
+-- Running jobs are few; the keys of those beyond the cap are not looked at.
+select x.id, x.client
+from (
+  select j.id, left(j.attempted_by[array_upper(j.attempted_by, 1)], 100) as client,
+    /* key: */ ''::text /* :key */ as key
+  from /* schema */river_job j
+  where j.state = 'running' and j.queue = :queue::text
+  order by j.priority
+  limit :cap::bigint
+) x
+where x.key = :held::text
+limit :limit::bigint;
+
+-- name: job_share_get
+-- The waiting jobs that a client looks at where the partition has no index, by their keys; the job's own key first.
+with own as materialized (
+  select /* key: */ ''::text /* :key */ as key from /* schema */river_job where id = :id::bigint
+),
+waiting as materialized (
+  select j.id, j.priority, j.scheduled_at, /* key: */ ''::text /* :key */ as key
+  from /* schema */river_job j
+  where j.state = 'available' and j.queue = :queue::text and j.scheduled_at <= now()
+  order by j.priority, j.scheduled_at, j.id
+  limit :window::bigint
+),
+by_key as materialized (
+  select w.key, count(*) as jobs, bool_or(w.id = :id::bigint) as reached,
+    count(*) filter (
+      where (w.priority, w.scheduled_at, w.id) < (:priority::smallint, :scheduled_at::timestamptz, :id::bigint)
+    ) as before
+  from waiting w
+  group by w.key
+)
+select (select o.key from own o) as own, (select count(*) from by_key) as keys,
+  (select coalesce(sum(b.jobs), 0)::bigint from by_key b) as looked_at, k.key, k.jobs, k.reached, k.before
+from (select 1 as one) s
+left join lateral (
+  select b.key, b.jobs, b.reached, b.before
+  from by_key b
+  order by b.key = (select o.key from own o) desc, b.jobs desc, b.key
+  limit :keys::bigint
+) k on true;

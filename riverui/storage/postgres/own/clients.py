@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from riverui.domain.jobs import JobRow
+from riverui.domain.queue_terms import QueueTerms
 from riverui.storage.interface.clients import (
     DEAD_AFTER,
     SILENT_AFTER,
@@ -29,6 +30,8 @@ _MOST_QUEUES = 100
 """Queues that a row tells of: their names are up to 128 characters long, and a row is written with
 every sign of life.
 """
+_MOST_TERMS = 30_000
+"""Characters of the rules of queues that are told: a row is written with every sign of life."""
 _MOST_SCHEDULES = 200
 """Periodic jobs that are told of: as many as the page of periodic jobs shows."""
 _SCHEDULE = 200
@@ -152,8 +155,17 @@ def _held_by(dead: DeadClient) -> dict[str, Any]:
 
 def _told(status: ClientStatus) -> dict[str, Any]:
     names = sorted(status.queues)[:_MOST_QUEUES]
+    told: dict[str, list[Any]] = {name: [*status.queues[name]] for name in names}
+    room = _MOST_TERMS
+    for name in names:
+        if (terms := status.terms.get(name)) is None:
+            continue
+        found = terms.as_object()
+        room -= len(json.dumps(found))
+        if room >= 0:
+            told[name].append(found)
     return {
-        "queues": json.dumps({name: list(status.queues[name]) for name in names}),
+        "queues": json.dumps(told),
         "running": status.running,
         "loop_lag": status.loop_lag,
         "memory": status.memory,
@@ -164,7 +176,10 @@ def _client(columns: dict[str, Any]) -> ClientRow:
     queues = json.loads(columns.pop("queues"))
     seconds = columns.pop("heartbeat_interval")
     return ClientRow(
-        heartbeat_interval=timedelta(seconds=seconds), queues=_queues(queues), **columns
+        heartbeat_interval=timedelta(seconds=seconds),
+        queues=_queues(queues),
+        terms=_terms(queues),
+        **columns,
     )
 
 
@@ -173,7 +188,18 @@ def _queues(told: Mapping[str, Any]) -> Mapping[str, tuple[int, int]]:
     return {
         name: (slots[0], slots[1])
         for name, slots in told.items()
-        if isinstance(slots, list) and len(slots) == 2 and all(type(n) is int for n in slots)
+        if isinstance(slots, list)
+        and len(slots) in (2, 3)
+        and all(type(n) is int for n in slots[:2])
+    }
+
+
+def _terms(told: Mapping[str, Any]) -> Mapping[str, QueueTerms]:
+    """Return the rules by queue, of those that have any."""
+    return {
+        name: QueueTerms.read(slots[2])
+        for name, slots in told.items()
+        if isinstance(slots, list) and len(slots) == 3
     }
 
 

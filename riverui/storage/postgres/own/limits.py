@@ -144,6 +144,13 @@ class Limits(Statements):
             for row in (await self._rows("limit_list", values)).records()
         ]
 
+    async def limit_get(self, queue: str, key: str) -> LimitRow | None:
+        """Return one key of a queue; None where nobody has borrowed a slot of it lately."""
+        row = await self._row("limit_get", {"queue": queue, "key": key})
+        if row is None:
+            return None
+        return LimitRow(**(row._asdict() | {"clients": _clients(row.clients)}))
+
     async def limited_producer_upsert(
         self, *, client_id: str, queue: str, max_workers: int, concurrency: str, running: str
     ) -> None:

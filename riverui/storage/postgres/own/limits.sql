@@ -136,6 +136,11 @@ where x.taken > 0
 order by x.taken desc, x.key
 limit :limit::bigint;
 
+-- name: limit_get
+select l.queue, l.key, l.taken, l.leases::text as clients, l.wanted, l.updated_at
+from /* schema */riverui_limit l
+where l.queue = :queue::text and l.key = :key::text;
+
 -- name: limited_producer_upsert
 insert into /* schema */riverui_producer as p (client_id, queue, max_workers, concurrency, running)
 values (:client_id::text, :queue::text, :max_workers::int, :concurrency::text::jsonb, :running::text::jsonb)

@@ -50,18 +50,12 @@ class Rates(Statements):
         """Return the buckets of a queue, the emptiest first."""
         values = {"queue": queue, "limit": limit, "looked_at": _LOOKED_AT}
         rows = await self._rows("rate_list", values)
-        return [
-            RateRow(
-                queue=row.queue,
-                key=row.key,
-                limit=row.limited_to,
-                per=row.per,
-                burst=row.burst,
-                full_in=row.full_in,
-                pace=pace_now(row.pace, row.spent_seconds_ago),
-            )
-            for row in rows.records()
-        ]
+        return [_bucket(row) for row in rows.records()]
+
+    async def rate_get(self, queue: str, key: str) -> RateRow | None:
+        """Return one bucket; None where it has no row, and so is full."""
+        row = await self._row("rate_get", {"queue": queue, "key": key})
+        return None if row is None else _bucket(row)
 
     async def rate_delete_full(
         self, *, after: tuple[str, str] | None, limit: int
@@ -83,6 +77,18 @@ def _of(params: BucketParams, tokens: Mapping[str, float]) -> dict[str, Any]:
         "spare": SPARE,
         "pace_seconds": PACE_SECONDS,
     }
+
+
+def _bucket(row: Any) -> RateRow:
+    return RateRow(
+        queue=row.queue,
+        key=row.key,
+        limit=row.limited_to,
+        per=row.per,
+        burst=row.burst,
+        full_in=row.full_in,
+        pace=pace_now(row.pace, row.spent_seconds_ago),
+    )
 
 
 def _settings(params: BucketParams) -> dict[str, Any]:

@@ -80,6 +80,13 @@ from (
 order by s.full_at - clock_timestamp() desc, s.key
 limit :limit::bigint;
 
+-- name: rate_get
+select r.queue, r.key, r.limited_to, r.per, r.burst,
+  extract(epoch from r.full_at - clock_timestamp())::float8 as full_in,
+  r.pace, extract(epoch from clock_timestamp() - r.spent_at)::float8 as spent_seconds_ago
+from /* schema */riverui_rate r
+where r.queue = :queue::text and r.key = :key::text;
+
 -- name: rate_delete_full
 with seen as materialized (
   select r.queue, r.key

@@ -308,5 +308,6 @@ def no_job(job_id: int) -> str:
     """Return that there is no such job, in words."""
     return (
         f"Job not found: {job_id}. It may have been deleted: River's cleaner removes completed and "
-        "cancelled jobs after a day, and discarded ones after a week, unless configured otherwise."
+        "cancelled jobs after a day, and discarded ones after a week, unless configured otherwise. "
+        "Ephemeral jobs are removed as soon as they have gone well."
     )
