@@ -12,7 +12,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import floor, isfinite
+from math import ceil, floor, isfinite
 from typing import TypeVar
 
 from riverui.domain.partitions import Partition
@@ -22,6 +22,8 @@ MOST_WEIGHTS = 10_000
 """Keys that can have a weight of their own: they are kept in each process."""
 MOST_RATIO = 1_000
 """Times that one weight may be another: so many jobs of a key are dealt in one go."""
+_MOST_OWED = 10_000
+"""Keys that are owed jobs: those of the last few fetches."""
 _NEARLY = 1e-9
 """Part of a job that rounding may cost: three thirds are one."""
 
@@ -89,6 +91,8 @@ class Ring:
         self._lap = 0
         self._left = 0
         """Jobs that this key is to get in this round yet."""
+        self._owed: dict[str, tuple[int, int]] = {}
+        """Key → jobs that it is to get besides, and the round in which that was last said."""
         self._share = share
         # In units of the least weight, no key is passed over in any round.
         self._unit = min([*share.weights.values(), share.default_weight])
@@ -104,7 +108,8 @@ class Ring:
         """
         share = self._share
         heaviest = max([*share.weights.values(), share.default_weight]) / self._unit
-        return min(wanted, floor(heaviest + 1) * -(-wanted // max(keys, 1)))
+        turns = 2 if self._owed else 1
+        return min(wanted, floor(turns * heaviest + 1) * -(-wanted // max(keys, 1)))
 
     def deal(
         self,
@@ -162,7 +167,22 @@ class Ring:
         self._left = 0
         self._lap += 1
 
+    def owe(self, key: str) -> None:
+        """Make up for a job that was dealt to the key and is not worked here, in its next turn;
+        never for more than it gets in a round.
+        """
+        count, lap = self._owed.pop(key, (0, self._lap))
+        if lap < self._lap - 1:
+            count = 0
+        most = ceil(self._share.weight_of(key) / self._unit)
+        self._owed[key] = (min(count + 1, most), self._lap)
+        if len(self._owed) > _MOST_OWED:
+            del self._owed[next(iter(self._owed))]
+
     def _quota(self, key: str) -> int:
         """Return how many jobs a key gets in this round: parts of one are made up for later."""
         weight = self._share.weight_of(key) / self._unit
-        return floor(weight * (self._lap + 1) + _NEARLY) - floor(weight * self._lap + _NEARLY)
+        owed, lap = self._owed.pop(key, (0, self._lap))
+        due = floor(weight * (self._lap + 1) + _NEARLY) - floor(weight * self._lap + _NEARLY)
+        # Nothing is saved up by a key that had no jobs in the meantime.
+        return due + (owed if lap >= self._lap - 1 else 0)

@@ -116,6 +116,36 @@ def test_a_round_that_is_read_in_pieces_goes_on_within_a_turn() -> None:
     assert ring.start == "b"
 
 
+def test_what_others_took_is_made_up_for_in_the_next_turn() -> None:
+    ring = Ring(FairShare(partition=TENANT, weights={"b": 2}))
+    waiting = {key: [key] * 99 for key in "abc"}
+    assert ring.deal(waiting, 4, anything) == [*"abbc"]
+    for key in "abc":
+        ring.owe(key)
+    assert ring.most(1, 1) == 1
+    assert ring.most(9, 9) == 5
+    assert ring.deal(waiting, 7, anything) == [*"aabbbcc"]
+    assert ring.most(9, 9) == 3
+    assert ring.deal(waiting, 4, anything) == [*"abbc"]
+
+
+def test_no_more_is_made_up_for_than_a_round_gives() -> None:
+    ring = Ring(FairShare(partition=TENANT, weights={"b": 2}))
+    for key in "aaaabbbb":
+        ring.owe(key)
+    assert ring.deal({key: [key] * 99 for key in "ab"}, 6, anything) == [*"aabbbb"]
+
+
+def test_nothing_is_saved_up_for_a_key_without_jobs() -> None:
+    ring = Ring(FairShare(partition=TENANT))
+    ring.owe("b")
+    for _ in range(3):
+        assert ring.deal({"a": ["a"]}, 1, anything) == ["a"]
+    assert ring.deal({key: [key] * 9 for key in "ab"}, 4, anything) == [*"baba"]
+    for key in range(30_000):
+        ring.owe(str(key))
+
+
 def test_a_weight_is_named_by_the_key_or_its_value() -> None:
     share = FairShare(partition=TENANT, weights={"gold": 3, '{"tenant": 7}': 2, "8": 5})
     assert share.weight_of('{"tenant": "gold"}') == 3

@@ -35,6 +35,7 @@ class AtMost(Chooser):
         self.keys: dict[tuple[int, int], str] = {}
         self.started: list[str] = []
         self.stopped = 0
+        self.told_lost: set[int] = set()
 
     @property
     def full(self) -> Collection[str]:
@@ -58,6 +59,9 @@ class AtMost(Chooser):
     def give_back(self, candidates: Sequence[Candidate]) -> None:
         for candidate in candidates:
             self.taken[candidate.keys[self.partition]] -= 1
+
+    def lost(self, candidates: Sequence[Candidate]) -> None:
+        self.told_lost |= {candidate.id for candidate in candidates}
 
     def begun(self, candidate: Candidate, row: JobRow) -> None:
         self.keys[row.id, row.attempt] = candidate.keys[self.partition]
@@ -175,3 +179,19 @@ async def test_an_inactive_chooser_has_no_say(play: Playground) -> None:
     limiting.made.active = False
     await play.work()
     assert limiting.made.taken.total() == 0
+
+
+async def test_choosers_are_told_of_jobs_that_somebody_else_takes(play: Playground) -> None:
+    limiting = Limiting(2, BY_VALUE)
+    watched = Watched()
+    play.worker(watched.work)
+    jobs = [await play.insert(Task(value=value)) for value in "abc"]
+    async with play.make().driver.transaction() as other:
+        assert await other.job_claim(  # type: ignore[attr-defined]
+            JobFetchParams("other", "default", 1), jobs[:1]
+        )
+        await play.start(features=[limiting])
+        for job_id in jobs[1:]:
+            await play.event(job_id)
+    assert limiting.made.told_lost == {jobs[0]}
+    await play.until(lambda: limiting.made.taken.total() == 0)

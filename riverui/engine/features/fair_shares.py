@@ -107,6 +107,11 @@ class ShareChooser(Chooser):
         self._dealt, self._filled = len(dealt), len(dealt) >= room
         return dealt
 
+    def lost(self, candidates: Sequence[Candidate]) -> None:
+        """Make up for jobs that another client took: it has dealt them by its own round."""
+        for candidate in candidates:
+            self._ring.owe(candidate.keys[self.partition])
+
     @property
     def _whole(self) -> bool:
         """Whether all keys were looked at together."""

@@ -248,6 +248,11 @@ class Chooser:
     def give_back(self, candidates: Sequence[Candidate]) -> None:
         """Free what was set aside for these, which were chosen and do not begin."""
 
+    def lost(self, candidates: Sequence[Candidate]) -> None:
+        """Take note that these do not begin though all choosers let them through: somebody else has
+        taken them, or they could not be fetched. It is told before `give_back`, which follows.
+        """
+
     def begun(self, candidate: Candidate, row: JobRow) -> None:
         """Take note that a chosen job begins; a stand-in becomes this job."""
 
@@ -347,6 +352,7 @@ class CandidateFetch:
             return
         self._chosen, self._claimed = {}, {}
         begun = {row.id: row for row in rows}
+        lost = [candidate for job_id, candidate in claimed.items() if job_id not in begun]
         for chooser, candidates in chosen.items():
             if claimed or not candidates or candidates[0] is not _UNKNOWN:
                 left = []
@@ -360,6 +366,8 @@ class CandidateFetch:
                 for row in rows[: len(candidates)]:
                     chooser.begun(_UNKNOWN, row)
                 left = candidates[len(rows) :]
+            if lost:
+                chooser.lost(lost)
             if left:
                 chooser.give_back(left)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sys
 import time
 from collections import Counter
@@ -30,14 +31,14 @@ _BATCH = 5_000
 """Jobs that one call inserts."""
 _CLIENTS = 2
 """Clients that share a limit, or deal the same jobs."""
-_HEAVY = 3
-"""Weight of one key; that of all others is 1."""
+_HEAVIEST = 5
+"""The largest weight, of which there are all from 1 on."""
 _KEYS = 1_000
 """Keys that have waiting jobs at all times."""
 _LONGEST = 600.0
 """Seconds after which a run is given up."""
-_TURNS = 20
-"""Jobs of each key that are looked at: one more or less is 5 %."""
+_MOST_PER_SECOND = 8_000
+"""Jobs that are worked in a second at most: so many are inserted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,28 +95,36 @@ async def rate(url: str, per_second: str, seconds: str) -> dict[str, float]:
     }
 
 
-async def shares(url: str, indexed: str) -> dict[str, float]:
-    """Return by how many percent the shares of a thousand keys differ from their weights at most,
-    where one key has as many jobs as all others and stands before them; and the jobs worked in a
-    second.
+async def shares(url: str, indexed: str, seconds: str) -> dict[str, float]:
+    """Return by how many percent the shares of a thousand keys in so many seconds differ from their
+    weights at most, and in the mean; and the jobs worked in a second. Weights are 1 to 5, and one
+    key's jobs stand before those of all others.
     """
+    chance = random.Random(0)
+    weights = {str(key): chance.randint(1, _HEAVIEST) for key in range(_KEYS)}
     partition = Partition(by_args=("key",))
-    share = FairShare(partition=partition, weights={"1": _HEAVY})
-    jobs = [Args(key=0)] * (_KEYS * _TURNS)
-    jobs += [Args(key=number % _KEYS) for number in range((_HEAVY + 1) * _TURNS * _KEYS)]
+    turns = max(2, int(float(seconds) * _MOST_PER_SECOND / sum(weights.values())))
+    later = [Args(key=key) for key in range(_KEYS) for _ in range(weights[str(key)] * turns)]
+    chance.shuffle(later)
+    jobs = [Args(key=0)] * len(later[: _KEYS * turns]) + later
+    share = FairShare(partition=partition, weights=weights)
     config = QueueConfig(max_workers=100, fair_share=share)
-    wanted = _TURNS * (_KEYS - 1 + _HEAVY)
     index = partition if int(indexed) else None
     async with _working(url, config, jobs, index=index) as begun:
-        began = time.perf_counter()
-        await begun.reach(wanted)
-        ended = time.perf_counter()
-    counts = Counter(key for _, key in begun.jobs[:wanted])
-    off = [counts[key] / (_TURNS * (_HEAVY if key == 1 else 1)) - 1 for key in range(_KEYS)]
-    # One turn more or less is how far a round has come.
-    spare = 1 / _TURNS
-    most = max(max(0.0, abs(each) - spare) for each in off)
-    return {"off": most * 100, "per_second": wanted / (ended - began)}
+        await begun.reach(1)
+        await asyncio.sleep(float(seconds))
+        counts = Counter(key for _, key in begun.jobs)
+    for key in range(_KEYS):
+        if counts[key] >= weights[str(key)] * turns > 0 and key:
+            raise SystemExit(f"all {counts[key]} jobs of key {key} were worked: insert more")
+    each = counts.total() / sum(weights.values())
+    off = [abs(counts[key] / (each * weights[str(key)]) - 1) * 100 for key in range(_KEYS)]
+    return {
+        "off": max(off),
+        "mean": sum(off) / _KEYS,
+        "per_second": counts.total() / float(seconds),
+        "turns": each,
+    }
 
 
 @asynccontextmanager
