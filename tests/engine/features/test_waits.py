@@ -19,6 +19,7 @@ from psycopg.rows import tuple_row
 
 from riverui.domain.waits import AnyTerm, SignalTerm, Term, TimerTerm, Wait, task_finalized_at
 from riverui.engine.client import Client
+from riverui.engine.config import QueueConfig
 from riverui.engine.features.waits.service import WaitEvaluator
 from riverui.engine.features.workflows.workflow import Workflow
 from riverui.engine.insert.insert_opts import InsertOpts
@@ -419,6 +420,51 @@ async def test_diagnosing_changes_nothing(lobby: Lobby, client: Client) -> None:
     assert await lobby.task(workflow) == before
     with pytest.raises(NotFound):
         await client.workflow_wait_diagnose(workflow.id, "pack")
+
+
+async def test_a_diagnosis_looks_at_ten_thousand_signals_and_says_that_there_are_more(
+    lobby: Lobby, client: Client
+) -> None:
+    workflow = await lobby.waiting(Wait("a", [SignalTerm("a", "k", "payload.n > 1", "", 10_000)]))
+    await lobby.rows(
+        "with s as (insert into riverui_workflow_signal (workflow_id, attempt, key, payload, bytes)"
+        " select %s, 1, 'k', jsonb_build_object('n', n), 20 from generate_series(1, 10001) n"
+        " returning 1) select count(*) from s",
+        workflow.id,
+    )
+    found = await client.workflow_wait_diagnose(workflow.id, "ship")
+    assert (found.scanned, found.truncated, found.over) == (10_000, True, False)
+    assert found.results["a"].matched_count == 9_999
+
+
+async def test_a_wait_has_not_started_then_goes_on_then_is_resolved(lobby: Lobby) -> None:
+    client = await lobby.start()
+    workflow = client.workflow()
+    first = workflow.add("first", Step(), InsertOpts(queue="elsewhere"))
+    workflow.add("ship", Step(), InsertOpts(queue="elsewhere"), deps=[first], wait=UNTIL_APPROVED)
+    await workflow.insert()
+
+    async def phase() -> str:
+        return (await client.workflow_wait_diagnose(workflow.id, "ship")).phase
+
+    assert await phase() == "not_started"
+    await client.queues.add("elsewhere", QueueConfig(max_workers=1))
+
+    async def waits() -> bool:
+        return bool((await lobby.task(workflow))["state"] == "wait")
+
+    await lobby.until(waits)
+    assert await phase() == "waiting"
+    await client.workflow_signal(workflow.id, "approval", {"amount": 3})
+    assert await lobby.look() == 1
+    assert await phase() == "resolved"
+    await lobby.rows(
+        'with t as (update riverui_workflow_task set wait = \'{"of": "another form"}\''
+        " where name = 'ship' returning 1) select 1 from t"
+    )
+    found = await client.workflow_wait_diagnose(workflow.id, "ship")
+    assert (found.phase, found.over) == ("unknown", False)
+    assert found.eval_error
 
 
 async def test_a_signal_under_way_is_not_missed(lobby: Lobby, client: Client) -> None:
