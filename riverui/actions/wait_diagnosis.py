@@ -69,6 +69,6 @@ async def diagnose(
         signals=seen.progress.signals,
         fires=seen.fires,
         scanned=seen.scanned,
-        truncated=gathered.more,
+        truncated=seen.more,
         eval_error=seen.progress.error,
     )

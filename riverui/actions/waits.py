@@ -124,11 +124,10 @@ class Look(NamedTuple):
     fires: Mapping[str, datetime | None]
     """When timers fire, by term."""
     over: bool
-
-    @property
-    def scanned(self) -> int:
-        """How many signals were looked at."""
-        return sum(len(rows) for rows in self.gathered.fresh.values())
+    scanned: int
+    """How many signals were looked at."""
+    more: bool
+    """Whether there are signals that this look leaves out."""
 
 
 def needs_deps(wait: Wait) -> bool:
@@ -194,15 +193,19 @@ async def look(expressions: Expressions, gathered: Gathered) -> Look:
     errors: dict[str, str] = {}
     signals = dict(gathered.progress.signals)
     matched = dict(gathered.progress.matched)
-    for key, rows in gathered.fresh.items():
-        if not rows:
+    scanned, more = 0, gathered.more
+    for key, fresh in gathered.fresh.items():
+        if not fresh:
             continue
+        terms = [term for term in wait.signal_terms if term.key == key]
+        rows, answers = await _matches(expressions, terms, fresh)
+        scanned += len(rows)
+        more = more or len(rows) < len(fresh)
         before = signals.get(key, SignalCount())
         signals[key] = SignalCount(
             included_count=before.included_count + len(rows), last_included_id=rows[-1].id
         )
-        terms = [term for term in wait.signal_terms if term.key == key]
-        for term, ids, error in await _matches(expressions, terms, rows):
+        for term, ids, error in answers:
             count, last = matched.get(term.name, (0, None))
             matched[term.name] = (count + len(ids), ids[-1] if ids else last)
             if error:
@@ -241,26 +244,29 @@ async def look(expressions: Expressions, gathered: Gathered) -> Look:
     held = [term.name for term in wait.terms if results[term.name].satisfied]
     known = {name: time_text(at) for name, at in fires.items() if at is not None}
     progress = Progress(facts.attempt, signals, matched, told, held, known)
-    return Look(gathered, progress, results, fires, over=whole.values[0][0])
+    over = whole.values[0][0]
+    return Look(gathered, progress, results, fires, over, scanned, more)
 
 
 async def _matches(
     expressions: Expressions, terms: Sequence[SignalTerm], rows: Sequence[SignalRow]
-) -> Iterable[tuple[SignalTerm, Sequence[int], str | None]]:
-    """Return for each term the signals for which it is true, and what was wrong with it last."""
-    ids = [row.id for row in rows]
+) -> tuple[Sequence[SignalRow], Iterable[tuple[SignalTerm, Sequence[int], str | None]]]:
+    """Return the signals that were looked at, the first of these; and for each term those for which
+    it is true, and what was wrong with it last.
+    """
     asked = [term for term in terms if term.expr]
-    answers: list[tuple[SignalTerm, Sequence[int], str | None]] = [
-        (term, ids, None) for term in terms if not term.expr
-    ]
+    answers: list[tuple[SignalTerm, Sequence[int], str | None]] = []
     if asked:
         found = await expressions.evaluate(
             [term.expr for term in asked], [_signal_text(row) for row in rows], _SIGNAL_TIMES
         )
+        rows = rows[: len(found.values)]
         for place, term in enumerate(asked):
             fitting = [row.id for row, true in zip(rows, found.values, strict=True) if true[place]]
             answers.append((term, fitting, found.errors[place]))
-    return answers
+    ids = [row.id for row in rows]
+    answers += [(term, ids, None) for term in terms if not term.expr]
+    return rows, answers
 
 
 def _signal_result(term: SignalTerm, matched: tuple[int, int | None]) -> TermResult:

@@ -86,6 +86,13 @@ def test_one_that_takes_too_long_is_stopped_and_the_others_are_not(
     assert STOPPED in (found.errors[0] or "")
 
 
+def test_after_a_few_that_were_stopped_the_rest_is_left_for_later(expressions: Expressions) -> None:
+    contexts = ['{"l": [1]}', *[ROWS] * 40, '{"l": [2]}']
+    found = expressions.evaluate_now([SLOW], contexts)
+    assert found.values == [[True], [False], [False], [False]]
+    assert STOPPED in (found.errors[0] or "")
+
+
 def test_one_that_needs_too_much_memory_is_stopped(expressions: Expressions) -> None:
     text = "s"
     for _ in range(25):

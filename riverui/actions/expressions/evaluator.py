@@ -33,6 +33,8 @@ class ExpressionLimits:
     """Of work after which the rest of the contexts is left for the next request."""
     wall_seconds: float = 20.0
     """Until an answer, however busy the machine is."""
+    most_stopped: int = 3
+    """Contexts for which it is stopped in one request: whoever asks waits that long at most."""
     idle_seconds: float = 10.0
     """After which a process that is not asked ends: it takes 15 MB, and a fifth of a second to
     start.
@@ -44,7 +46,9 @@ class Evaluation:
     """What expressions gave."""
 
     values: Sequence[Sequence[bool]]
-    """For each context a value for each expression; an expression that fails is false."""
+    """For each context a value for each expression; an expression that fails is false. Of one
+    context and more, but not of the last ones where several took too long.
+    """
     errors: Sequence[str | None]
     """For each expression what was wrong with it last."""
 
@@ -99,7 +103,7 @@ class Expressions:
         values: list[Sequence[bool]] = []
         errors: list[str | None] = [None] * len(programs)
         with self._lock:
-            most = len(contexts)
+            most, stopped = len(contexts), 0
             while len(values) < len(contexts):
                 part = contexts[len(values) : len(values) + most]
                 answer = self._ask(programs, part, times)
@@ -113,7 +117,10 @@ class Expressions:
                 else:
                     values.append([False] * len(programs))
                     found = [self._words(answer)] * len(programs)
+                    stopped += answer is None
                 errors = [new or old for new, old in zip(found, errors, strict=True)]
+                if stopped == self._limits.most_stopped:
+                    break
         return Evaluation(values=values, errors=errors)
 
     def close(self) -> None:

@@ -294,6 +294,24 @@ async def test_a_slow_expression_is_stopped_and_told(lobby: Lobby, client: Clien
     }
 
 
+async def test_many_slow_looks_hold_nobody_up_for_long(lobby: Lobby, client: Client) -> None:
+    slow = "payload.all(x, payload.all(y, payload.all(z, x + y + z >= 0)))"
+    terms = [SignalTerm("a", "k", slow), SignalTerm("b", "other")]
+    workflow = await lobby.waiting(Wait("a && b", terms))
+    for _ in range(30):
+        await client.workflow_signal(workflow.id, "k", list(range(2000)))
+    await client.workflow_signal(workflow.id, "other")
+    good = await lobby.waiting(Wait("a", [SignalTerm("a", "k")]))
+    await client.workflow_signal(good.id, "k")
+    assert await lobby.look() == 1
+    assert (await lobby.task(good))["state"] == "staged"
+    progress = (await lobby.task(workflow))["wait_progress"]
+    # The next look is at once, and goes on behind those that were stopped.
+    assert progress["signals"] == {"k": [3, 3], "other": [1, 31]}
+    assert "was stopped" in progress["error"]
+    assert (await lobby.task(workflow))["wait_due_at"] < datetime.now(UTC)
+
+
 async def test_signals_are_checked_in_words(lobby: Lobby, client: Client) -> None:
     workflow = await lobby.waiting(UNTIL_APPROVED)
     with pytest.raises(SignalRefused, match=r"may take 1,000,000 bytes of JSON; this one takes 10"):

@@ -233,7 +233,7 @@ def _update(row: WaitRow, look: waits.Look) -> WaitUpdate:
 def _due_at(look: waits.Look, fires: Mapping[str, datetime | None]) -> datetime:
     """Return when a wait is to be looked at next, unless it is signalled before."""
     now = look.gathered.facts.now
-    if look.gathered.more:
+    if look.more:
         return now
     ahead = [at.astimezone(UTC) for at in fires.values() if at is not None and at > now]
     return min([now + _AGAIN, *ahead])

@@ -35,7 +35,7 @@ _MATCH_LENGTH = 200
 """Characters of a search: no id is as long, and hardly a name."""
 _KIND = "kind:"
 """What the search for workflows with a task of a kind begins with."""
-_STATES = {"": "All", "active": "Active", "inactive": "Ended"}
+_STATES = {"": "Any state", "active": "Active", "inactive": "Ended"}
 """Labels of what can be shown, by River UI's words in addresses."""
 
 
