@@ -101,6 +101,7 @@ async def test_features_that_nobody_uses_ask_next_to_nothing(
     assert asked.pop("workflow waits") <= 4
     assert asked.pop("sequence scheduler") <= 12
     assert asked.pop("workflow strays") <= 6
+    assert asked.pop("forsaken workflows") <= 6
     assert sum(asked.values()) <= 1
 
 
@@ -119,6 +120,7 @@ async def test_waits_and_sequences_that_stand_still_ask_once_a_round(
     assert asked.pop("workflow waits") <= 4
     assert asked.pop("sequence scheduler") <= 60
     assert asked.pop("workflow strays") <= 6
+    assert asked.pop("forsaken workflows") <= 6
     assert sum(asked.values()) <= 1
 
 

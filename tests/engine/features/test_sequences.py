@@ -34,8 +34,16 @@ from riverui.engine.queue_config import QueueConfig
 from riverui.engine.sync_client import SyncClient
 from riverui.engine.work.context import job_complete_tx
 from riverui.engine.work.worker import Job, JobCancel, JobSnooze
-from riverui.errors import ConfigError, InsertError, RiveruiError, SchemaMissing, UniqueConflict
+from riverui.errors import (
+    ConfigError,
+    InsertError,
+    RiveruiError,
+    SchemaMissing,
+    UniqueConflict,
+)
+from riverui.storage.interface import SEQUENCES, Driver
 from riverui.storage.interface.engine_params import JobFetchParams, JobSetStateParams
+from riverui.storage.migrations import migrate
 from tests.engine.conftest import Playground, Task
 from tests.own_tables import OWN_TABLES
 from tests.pro_tables import PRO_TABLES
@@ -322,6 +330,48 @@ async def test_without_the_tables_it_is_said_which_migration_lacks(play: Playgro
         ).run_once()
         == 0
     )
+
+
+async def test_with_older_tables_it_is_said_which_migration_lacks(
+    play: Playground, driver: Driver
+) -> None:
+    await migrate(driver, "up", line="riverui", target_version=14)
+    client = play.make(skip_unknown_job_check=True)
+    await client.insert_many([InsertManyParams(Task(), IN_LINE)] * 2)
+    context = ServiceContext(
+        driver=driver, clock=lambda: datetime.now(UTC), logger=logging.getLogger("test")
+    )
+    scheduler = SequenceScheduler(context, timedelta(seconds=1), KnownTables())
+    with pytest.raises(SchemaMissing, match="migration 015 of the line riverui: run `riverui mig"):
+        await scheduler.run_once()
+    assert scheduler.interval == timedelta(seconds=30)
+    await migrate(driver, "up", line="riverui")
+    assert await scheduler.run_once() == 0
+    assert scheduler.interval == timedelta(seconds=1)
+    await play.connection.execute("drop table riverui_sequence, riverui_sequence_job")
+    assert await scheduler.run_once() == 0
+
+
+async def test_the_head_of_a_key_is_followed_by_the_next_in_place(
+    lines: Lines, driver: Driver
+) -> None:
+    """No index of the keys is written to."""
+    client = lines.make(skip_unknown_job_check=True)
+    await client.insert_many([InsertManyParams(Task(), IN_LINE)] * 2)
+    (key,) = [row["seq_key"] for row in await lines.rows("select seq_key from riverui_sequence")]
+    async with lines.connection.transaction():
+        await lines.connection.execute(
+            "update river_job set state = 'completed', finalized_at = now()"
+            " where state = 'available'"
+        )
+        executor = await driver.adopt(lines.connection)
+        assert await SEQUENCES.on(executor).sequence_advance([key]) == [key]
+        (found,) = await lines.rows(
+            "select pg_stat_get_xact_tuples_updated(t) as updated,"
+            " pg_stat_get_xact_tuples_hot_updated(t) as in_place"
+            " from cast('riverui_sequence'::regclass as oid) t"
+        )
+    assert found == {"updated": 1, "in_place": 1}
 
 
 async def test_beside_river_pro_it_has_to_be_allowed(lines: Lines) -> None:

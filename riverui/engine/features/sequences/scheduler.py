@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import timedelta
 
 from riverui.actions.job_part import KnownTables
 from riverui.engine.lead.maintenance.service import BatchSize, ServiceContext
 from riverui.errors import SchemaMissing
 from riverui.storage.interface import SEQUENCES
-from riverui.storage.interface.sequences import SEQUENCE_TABLE
+from riverui.storage.interface.sequences import SEQUENCE_DRY, SEQUENCE_TABLE
 
 _MOST_ROUNDS = 10
 """Intervals without a round after which another client may have led: then all keys are looked at
@@ -63,9 +62,16 @@ class SequenceScheduler:
         """Do one round, and return how many keys it has changed."""
         self._intervals = 1
         if await self._ready():
-            with suppress(SchemaMissing):
+            try:
                 return await self._round()
-            self._there = False
+            except SchemaMissing:
+                self._intervals = _REST_WITHOUT_TABLE
+                async with self._context.executor() as executor:
+                    self._there = await SEQUENCE_DRY.exists(executor)
+                if self._there:
+                    raise SchemaMissing(
+                        f"Sequences need {SEQUENCE_DRY.missing}: run `{SEQUENCE_DRY.remedy}`."
+                    ) from None
         self._intervals = _REST_WITHOUT_TABLE
         return 0
 

@@ -21,15 +21,10 @@ _INTERVAL_WITHOUT_TABLE = timedelta(seconds=30)
 """Until it is asked again whether the table is there."""
 
 
-class StrayTaskFinder:
-    """Takes in how tasks have ended whose ends no client of workflows has written: Go's clients
-    have worked them, jobs were deleted by hand, or cancelled in River UI.
-    """
-
-    name = "workflow strays"
+class _Finder:
+    """Looks at workflows again and again, once their tables are there."""
 
     def __init__(self, context: ServiceContext, *, most: int = MOST_TASKS) -> None:
-        self._after = 0
         self._context = context
         self._most = most
         self._there = False
@@ -39,11 +34,26 @@ class StrayTaskFinder:
         """Return how long after this round the next begins."""
         return _INTERVAL if self._there else _INTERVAL_WITHOUT_TABLE
 
+    async def _ready(self, executor: Executor) -> bool:
+        self._there = self._there or await has_tables(executor)
+        return self._there
+
+
+class StrayTaskFinder(_Finder):
+    """Takes in how tasks have ended whose ends no client of workflows has written: Go's clients
+    have worked them, jobs were deleted by hand, or cancelled in River UI.
+    """
+
+    name = "workflow strays"
+
+    def __init__(self, context: ServiceContext, *, most: int = MOST_TASKS) -> None:
+        super().__init__(context, most=most)
+        self._after = 0
+
     async def run_once(self) -> int:
         """Look at the next tasks that can be worked, and return how many had ended."""
         async with self._context.executor() as executor:
-            self._there = self._there or await has_tables(executor)
-            if not self._there:
+            if not await self._ready(executor):
                 return 0
             part = OWN_WORKFLOWS.on(executor)
             found = await part.workflow_task_stray_list(after=self._after, limit=self._most)
@@ -58,23 +68,21 @@ class StrayTaskFinder:
         return settled
 
 
-class ForsakenWorkflowFinder:
+class ForsakenWorkflowFinder(_Finder):
     """Cancels workflows whose parents were cancelled by those who did not do it: by themselves, by
     Go's clients, or many levels above.
     """
 
     name = "forsaken workflows"
-    interval = timedelta(seconds=10)
 
     def __init__(self, context: ServiceContext, *, most: int = MOST_TASKS) -> None:
+        super().__init__(context, most=most)
         self._after = ""
-        self._context = context
-        self._most = most
 
     async def run_once(self) -> int:
         """Look at the next open workflows, and return how many were cancelled."""
         async with self._context.executor() as executor:
-            if not await has_tables(executor):
+            if not await self._ready(executor):
                 return 0
             part = OWN_WORKFLOWS.on(executor)
             ids, last = await part.workflow_forsaken_list(after=self._after, limit=self._most)

@@ -323,7 +323,7 @@ select o.seq_key from out_of_line o;
 -- name: sequence_dry_list
 select s.seq_key
 from /* schema */riverui_sequence s
-where s.head_id is null and s.seq_key > :after::text
+where s.dry and s.seq_key > :after::text
 order by s.seq_key
 limit :limit::bigint;
 
