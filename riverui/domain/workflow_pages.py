@@ -42,6 +42,8 @@ class WorkflowPageRow(NamedTuple):
     ended_at: datetime | None
     cancelled_at: datetime | None
     retried_at: datetime | None
+    parent_job_id: int | None
+    """The job that has begun it and waits for it."""
     counts: Mapping[str, int]
     """Tasks by state, those that there are; up to the cap."""
     counted: bool
@@ -114,6 +116,10 @@ class WorkflowPageParams:
     """What the name contains, in any case, or the id begins with."""
     kind: str = ""
     """What one of its tasks is."""
+    top: bool = False
+    """Whether those that a job has begun are left out; not of a search."""
+    parent: int | None = None
+    """The job that has begun them, whatever else is asked for."""
     limit: int = 20
 
 

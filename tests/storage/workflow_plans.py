@@ -44,6 +44,8 @@ def workflow_cases() -> Mapping[str, Case]:
     calls = {
         "workflow pages": lambda x: x.workflow_page_list(WorkflowPageParams(limit=1_001)),
         "workflow pages by name": lambda x: x.workflow_page_list(WorkflowPageParams(match="many")),
+        "workflow pages of no job": lambda x: x.workflow_page_list(WorkflowPageParams(top=True)),
+        "workflow pages of a job": lambda x: x.workflow_page_list(WorkflowPageParams(parent=7)),
         "workflow pages by kind": lambda x: x.workflow_page_list(
             WorkflowPageParams(kind="no_such_kind")
         ),

@@ -58,6 +58,8 @@ class WorkflowPages(Statements):
             slots["active"] = Fragment(
                 "workflow_page_active" if params.active else "workflow_page_ended"
             )
+        if params.parent is not None:
+            slots["active"] = Fragment("workflow_page_of_job", {"parent": params.parent})
         if params.kind:
             given = {"kind": params.kind, "kind_tasks": _KIND_TASKS}
             slots["match"] = Fragment("workflow_page_kind", given)
@@ -65,11 +67,14 @@ class WorkflowPages(Statements):
         elif params.match:
             slots["match"] = Fragment("workflow_page_match", {"match": params.match})
             window = _WINDOW
+        elif params.top:
+            slots["match"] = Fragment("workflow_page_top")
+            window = _WINDOW
         found = await self._rows("workflow_page_list", {**values, "window": window}, **slots)
         records = found.records()
         first = records[0]
         rows = [_workflow(row, _CAP) for row in records if row.id is not None]
-        searched = bool(params.kind or params.match)
+        searched = "match" in slots
         more = first.looked_at == window
         after = ""
         if rows and len(rows) == params.limit and (searched or more):
@@ -176,6 +181,7 @@ def _workflow(row: Any, cap: int) -> WorkflowPageRow:
         ended_at=row.ended_at,
         cancelled_at=row.cancelled_at,
         retried_at=row.retried_at,
+        parent_job_id=row.parent_job_id,
         counts=counts,
         counted=sum(counts.values()) <= cap,
     )

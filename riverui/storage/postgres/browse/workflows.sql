@@ -4,21 +4,21 @@
 -- A search looks at a window of them; how far it came is told even where it found nothing. Tasks are counted up to a
 -- cap, and only those at work are looked up among the jobs.
 with seen as materialized (
-  select w.id, w.name, w.attempt, w.created_at, w.open, w.ended_at, w.cancelled_at, w.retried_at
+  select w.id, w.name, w.attempt, w.created_at, w.open, w.ended_at, w.cancelled_at, w.retried_at, w.parent_job_id
   from /* schema */riverui_workflow w
   where (:after::text = '' or w.id < :after::text) /* active */
   order by w.id desc
   limit :window::bigint
 ),
 page as materialized (
-  select s.id, s.name, s.attempt, s.created_at, s.open, s.ended_at, s.cancelled_at, s.retried_at
+  select s.id, s.name, s.attempt, s.created_at, s.open, s.ended_at, s.cancelled_at, s.retried_at, s.parent_job_id
   from seen s
   where true /* match */
   order by s.id desc
   limit :limit::bigint
 )
 select e.looked_at, e.last_seen, p.id, p.name, p.attempt, p.created_at, p.open, p.ended_at, p.cancelled_at,
-  p.retried_at, c.counts
+  p.retried_at, p.parent_job_id, c.counts
 from (select count(*) as looked_at, min(s.id) as last_seen from seen s) e
 left join page p on true
 left join lateral (
@@ -51,6 +51,14 @@ and w.ended_at is not null;
 
 -- part: workflow_page_id (workflow_page_list.active)
 and w.id = :id::text;
+
+-- part: workflow_page_of_job (workflow_page_list.active)
+and w.id = any(array(
+  select c.id from /* schema */riverui_workflow c where c.parent_job_id = :parent::bigint limit :window::bigint
+));
+
+-- part: workflow_page_top (workflow_page_list.match)
+and s.parent_job_id is null;
 
 -- part: workflow_page_match (workflow_page_list.match)
 and (

@@ -42,6 +42,7 @@ from riverui.web.search import query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.search.new_job_addresses import new_job_url
 from riverui.web.sections.jobs import diagnosis
+from riverui.web.sections.jobs.begun import MOST, BegunWorkflow, begun_workflows
 from riverui.web.sections.jobs.places import check_links
 from riverui.web.sections.jobs.sequence import SequenceCard, sequence_card
 from riverui.web.sections.jobs.usual import BesideUsual, beside_usual
@@ -119,6 +120,10 @@ class JobsShow:
     """Searches for the jobs of a worker, by each name that is not cut."""
     earlier: int = 0
     """How many attempts are older than those shown."""
+    begun: tuple[BegunWorkflow, ...]
+    """Workflows that it has begun and waits for."""
+    begun_more: bool
+    """Whether there are more of them."""
     workflow: WorkflowCard | None = None
     """Its place in a workflow; None for a job that is in none."""
     sequence: SequenceCard | None = None
@@ -172,12 +177,15 @@ async def answer(
     if stuck and explains:
         explanation = await explain_row(board.driver, job)
     attempts = timeline.attempts(job, now)
+    begun = await begun_workflows(request, job)
     return respond(
         request,
         JobsShow(
             job=job,
             steps=timeline.steps(job, now),
             attempts=attempts,
+            begun=begun[:MOST],
+            begun_more=len(begun) > MOST,
             workflow=await workflow_card(request, job),
             sequence=await sequence_card(request, job),
             check_links=check_links(request, explanation),

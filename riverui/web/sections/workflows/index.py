@@ -78,6 +78,8 @@ class WorkflowsIndex:
     """The first page; empty where this is it."""
     older_url: str
     """The page after this one; empty where there is none."""
+    below_url: str
+    """This list with those that jobs have begun; empty where they are in it."""
     problem: Problem | None
 
 
@@ -85,9 +87,10 @@ async def index(request: Request) -> Response:
     """Answer with a page of workflows, or lead on where there is no table of them."""
     if not await dashboard(request).own_tables[WORKFLOW_TABLE.name].there(surely=True):
         return without_table.workflows(request)
-    only(request, "after", "limit", "match", "state")
+    only(request, "after", "below", "limit", "match", "state")
     params = request.query_params
     state, after = params.get("state", ""), params.get("after", "")
+    below = "1" if params.get("below") == "1" else ""
     match = params.get("match", "").strip()[:_MATCH_LENGTH]
     if state not in _STATES:
         raise BadRequest("Unknown state; the states are active and inactive.")
@@ -97,6 +100,7 @@ async def index(request: Request) -> Response:
         active={"active": True, "inactive": False}.get(state),
         match="" if kind else match,
         kind=kind,
+        top=not below,
         limit=_ROWS,
     )
     found = await fact(
@@ -111,7 +115,7 @@ async def index(request: Request) -> Response:
     here = url(request, "workflows.index")
 
     def address(**given: str) -> str:
-        told = {"match": match, "state": state} | given
+        told = {"match": match, "state": state, "below": below} | given
         pairs = {name: value for name, value in told.items() if value}
         return f"{here}?{urlencode(pairs)}" if pairs else here
 
@@ -130,6 +134,7 @@ async def index(request: Request) -> Response:
             all_url=here,
             first_url=address() if after else "",
             older_url=address(after=found.after) if found.after else "",
+            below_url="" if below or match else address(below="1"),
             problem=problem,
         ),
         status=status,

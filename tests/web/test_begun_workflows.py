@@ -1,0 +1,118 @@
+"""Workflows that jobs have begun and wait for: on the pages of both, and out of the list's way."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+from psycopg import AsyncConnection
+from starlette.applications import Starlette
+
+from tests import factory
+from tests.own_tables import OWN_TABLES
+from tests.web.html import Element, parse
+from tests.web.stand_ins import browser
+from tests.workflows import DIAMOND, workflow
+
+Connection = AsyncConnection[dict[str, Any]]
+HOSTILE = "<script>alert(1)</script>"
+PAGES = {"page 1": ("completed", ()), "page 2": ("running", ())}
+
+
+@pytest.fixture
+async def own(connection: Connection) -> Connection:
+    """Return a connection to a database with riverui's own tables."""
+    await connection.execute(OWN_TABLES)
+    return connection
+
+
+@pytest.fixture
+async def pages(own: Connection, app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
+    """Yield a browser for a dashboard whose database has the tables."""
+    async with browser(app) as client:
+        yield client
+
+
+async def shown(client: httpx2.AsyncClient, path: str) -> Element:
+    answer = await client.get(path)
+    assert answer.status_code == 200, answer.text[:500]
+    return parse(answer.text)
+
+
+async def begun(connection: Connection, id: str, parent: int, name: str = "") -> None:
+    """Insert a workflow of pages that a job has begun."""
+    await workflow(connection, PAGES, id=id, name=name)
+    await connection.execute(
+        "update riverui_workflow set parent_job_id = %s where id = %s", [parent, id]
+    )
+
+
+def listed(page: Element) -> list[str]:
+    rows = page.one(id="workflows-list").one("tbody").all("tr")
+    return [row.one(class_="c-main").all("a")[0].text for row in rows]
+
+
+async def test_the_list_has_those_of_jobs_where_they_are_asked_for(
+    pages: httpx2.AsyncClient, own: Connection
+) -> None:
+    parent = await factory.job(own, "scheduled", metadata={"snoozes": 1})
+    await workflow(own, DIAMOND, id="01A", name="Upload")
+    for number in range(30):
+        await begun(own, f"02{number:02}", parent, f"File {number}")
+    page = await shown(pages, "/workflows")
+    assert listed(page) == ["Upload"]
+    (link,) = [a for a in page.all("a") if a.text == "Show them here too"]
+    assert link.attributes["href"] == "/workflows?below=1"
+    page = await shown(pages, "/workflows?below=1")
+    assert listed(page)[0] == "File 29"
+    (older,) = [a for a in page.all("a") if a.text.strip() == "Older"]
+    page = await shown(pages, older.attributes["href"] or "")
+    assert listed(page)[-1] == "Upload"
+    assert "Show them here too" not in page.text
+    # Who searches finds all.
+    page = await shown(pages, "/workflows?match=File+7")
+    assert listed(page) == ["File 7"]
+    assert "Show them here too" not in page.text
+    assert (await shown(pages, "/workflows?state=active")).text.count("File") == 0
+
+
+async def test_a_job_and_the_workflow_that_it_waits_for_link_to_one_another(
+    pages: httpx2.AsyncClient, own: Connection
+) -> None:
+    parent = await factory.job(own, "scheduled", metadata={"snoozes": 1})
+    await begun(own, "02A", parent, HOSTILE)
+    page = await shown(pages, f"/jobs/{parent}")
+    card = page.one("section", **{"aria-labelledby": "begun-title"})
+    assert card.one("h3").text == "It waits for 1 workflow"
+    (link,) = card.all("a")
+    assert (link.text, link.attributes["href"]) == (HOSTILE, "/workflows/02A")
+    assert "1 of 2 done" in card.text
+    page = await shown(pages, "/workflows/02A")
+    (back,) = [a for a in page.all("a") if a.text == f"job {parent}"]
+    assert back.attributes["href"] == f"/jobs/{parent}"
+
+    for number in range(6):
+        await begun(own, f"03{number}", parent)
+    page = await shown(pages, f"/jobs/{parent}")
+    card = page.one("section", **{"aria-labelledby": "begun-title"})
+    assert card.one("h3").text == "It waits for more than 5 workflows"
+    assert [a.text for a in card.all("a")] == ["035", "034", "033", "032", "031"]
+
+
+async def test_other_jobs_and_workflows_say_nothing_of_it(
+    pages: httpx2.AsyncClient, own: Connection
+) -> None:
+    snoozed = await factory.job(own, "scheduled", metadata={"snoozes": 2})
+    await workflow(own, DIAMOND, id="01A")
+    assert "begun-title" not in (await pages.get(f"/jobs/{snoozed}")).text
+    assert "waits for it" not in (await pages.get("/workflows/01A")).text
+
+
+async def test_a_database_without_the_tables_has_the_jobs_page_all_the_same(
+    app: Starlette, connection: Connection
+) -> None:
+    snoozed = await factory.job(connection, "scheduled", metadata={"snoozes": 2})
+    async with browser(app) as client:
+        assert (await client.get(f"/jobs/{snoozed}")).status_code == 200
