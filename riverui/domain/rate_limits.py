@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import isfinite
-from typing import Self
 
 from riverui.domain.clock import duration
+from riverui.domain.jobs import JsonText
 from riverui.domain.partitions import WHOLE, Partition
 from riverui.domain.rates import Rate
+from riverui.domain.stored_json import read_object
 from riverui.errors import ConfigError
 
 MOST_PER_SECOND = 1_000_000.0
@@ -104,6 +105,11 @@ class RateLimit:
         return f"{number(self.limit)} " + (span if span else f"in {duration(self.per)}")
 
     @property
+    def burst_words(self) -> str:
+        """Return how many tokens a full bucket holds."""
+        return number(self.rate.burst)
+
+    @property
     def weighs_args(self) -> tuple[Partition, ...]:
         """Return the partitions whose keys tell the args that a job's weight depends on."""
         names = (self.weight,) if isinstance(self.weight, str) else self.weight_args
@@ -123,7 +129,7 @@ class RateLimit:
             return self._bounded(weight(kind, _args(self.weighs_args, keys)))
         return self._bounded(weight)
 
-    def overridden(self, metadata: str) -> Self:
+    def overridden(self, metadata: str) -> RateLimit:
         """Return the limit with the numbers that a queue's metadata (JSON text) has in their place,
         under `OVERRIDE`; as it is where there are none, or they make no sense.
         """
@@ -131,9 +137,7 @@ class RateLimit:
             return self
         try:
             found = json.loads(metadata).get(OVERRIDE)
-            span = timedelta(seconds=found.get("per_seconds", self.per.total_seconds()))
-            given = {"limit": found.get("limit", self.limit), "burst": found.get("burst")}
-            return replace(self, per=span, **given)
+            return self if found is None else RateOverride.read(found).on(self)
         except (ConfigError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             return self
 
@@ -143,6 +147,65 @@ class RateLimit:
         if not weight >= 0:
             return 1.0
         return float(min(weight, MOST_BUCKETS * self.rate.burst))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RateOverride:
+    """Numbers that count instead of those of a client's rate limit, which keeps its partition and
+    weights. ConfigError names what is wrong.
+    """
+
+    limit: float | None = None
+    """The client's unless given."""
+    per: timedelta | None = None
+    """The client's unless given."""
+    burst: float | None = None
+    """`limit` unless given."""
+
+    def __post_init__(self) -> None:
+        self.on(RateLimit(limit=1, per=LONGEST if self.per is None else self.per))
+
+    def on(self, configured: RateLimit) -> RateLimit:
+        """Return a client's limit with these numbers in their place."""
+        return replace(
+            configured,
+            limit=configured.limit if self.limit is None else self.limit,
+            per=configured.per if self.per is None else self.per,
+            burst=self.burst,
+        )
+
+    @classmethod
+    def read(cls, found: object) -> RateOverride:
+        """Return the numbers as they stand in JSON; ConfigError where they are of another form."""
+        if not isinstance(found, Mapping):
+            raise ConfigError(f"{OVERRIDE} must be an object.")
+        seconds = found.get("per_seconds")
+        try:
+            per = None if seconds is None else timedelta(seconds=seconds)
+        except (TypeError, ValueError, OverflowError):
+            raise ConfigError("rate_limit: per_seconds must be a number of seconds.") from None
+        return cls(limit=found.get("limit"), per=per, burst=found.get("burst"))
+
+    def as_json(self) -> str:
+        """Return it as JSON."""
+        told = {
+            "limit": self.limit,
+            "per_seconds": None if self.per is None else self.per.total_seconds(),
+            "burst": self.burst,
+        }
+        return json.dumps({name: value for name, value in told.items() if value is not None})
+
+
+def rate_override_of(metadata: JsonText) -> RateOverride | None:
+    """Return the numbers that a queue's metadata sets, None where it sets none; ConfigError where
+    they cannot be read.
+    """
+    if OVERRIDE not in metadata.text:
+        return None
+    if not metadata.complete:
+        raise ConfigError("the queue's metadata is too long to be read.")
+    found = read_object(metadata.text).get(OVERRIDE)
+    return None if found is None else RateOverride.read(found)
 
 
 def number(value: float) -> str:

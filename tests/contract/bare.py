@@ -80,6 +80,7 @@ class BareExecutor:
         self.queue_resume = inner.queue_resume
         self.queue_row_list = inner.queue_row_list
         self.queue_set_concurrency = inner.queue_set_concurrency
+        self.queue_set_rate_limit = inner.queue_set_rate_limit
         self.queue_touch = inner.queue_touch
         self.queue_update = inner.queue_update
 

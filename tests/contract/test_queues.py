@@ -77,6 +77,10 @@ async def test_metadata_limits_and_touch(driver: Driver) -> None:
         assert json.loads(row.metadata.text) == {"a": 1}
         row = await transaction.queue_set_concurrency("q", '{"global_limit": 2}')
         assert json.loads(row.metadata.text) == {"a": 1, "concurrency": {"global_limit": 2}}
+        row = await transaction.queue_set_rate_limit("q", '{"limit": 5}')
+        assert json.loads(row.metadata.text)["riverui:rate_limit"] == {"limit": 5}
+        row = await transaction.queue_set_rate_limit("q", None)
+        assert json.loads(row.metadata.text) == {"a": 1, "concurrency": {"global_limit": 2}}
         row = await transaction.queue_set_concurrency("q", None)
         assert json.loads(row.metadata.text) == {"a": 1}
         touched = await transaction.queue_touch("q")

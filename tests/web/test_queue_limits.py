@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +12,11 @@ import pytest
 from psycopg import AsyncConnection
 
 from riverui import create_app
-from riverui.storage.interface import Driver
+from riverui.domain.partitions import Partition
+from riverui.domain.queue_terms import QueueTerms
+from riverui.domain.rate_limits import RateLimit
+from riverui.storage.interface import CLIENTS, Driver
+from riverui.storage.interface.clients import ClientParams, ClientStatus
 from riverui.web.auth.rights import Access
 from tests.factory import queue
 from tests.own_tables import OWN_TABLES
@@ -188,3 +193,136 @@ async def test_a_queue_that_is_not_there(client: httpx2.AsyncClient) -> None:
         assert (await client.get(path)).status_code == 404
     posted = {"name": "gone", "global_limit": "1"}
     assert (await client.post("/queue-limits", data=posted)).status_code == 404
+
+
+# Rates
+
+
+async def told_rate(driver: Driver, queue_name: str = "hooks", **rate: Any) -> None:
+    """Have a client tell that it works the queue with a rate limit."""
+    params = ClientParams(
+        id="web-1_2026",
+        started_at=datetime.now(UTC),
+        heartbeat_interval=timedelta(minutes=10),
+        host="web-1",
+        pid=7,
+        language="Python",
+        version="1",
+        release="",
+    )
+    terms = QueueTerms(rate_limit=RateLimit(**rate))
+    status = ClientStatus(queues={queue_name: (8, 3)}, terms={queue_name: terms})
+    async with driver.autocommit() as executor:
+        await CLIENTS.on(executor).client_register(params, status)
+
+
+@pytest.fixture
+async def limited(driver: Driver, connection: AsyncConnection[Any]) -> AsyncConnection[Any]:
+    """Return a connection to a database with a client that works a rated queue."""
+    await connection.execute(OWN_TABLES)
+    await queue(connection, "hooks", metadata={"team": "mail"})
+    await told_rate(
+        driver, limit=90, per=timedelta(minutes=1), burst=20, partition=Partition(by_args=("to",))
+    )
+    return connection
+
+
+async def test_a_rate_limit_is_told_with_the_clients_that_keep_to_it(
+    client: httpx2.AsyncClient, limited: AsyncConnection[Any]
+) -> None:
+    page = await get(client, "/queues/hooks")
+    told = card(page)
+    assert "90 a minute begin at most, 20 at once after a quiet time, for each value of to" in told
+    assert "As its clients are configured." in told
+    clients = page.one("section", aria_labelledby="clients-title")
+    assert "web-1" in clients.text
+    assert "3 of 8" in " ".join(clients.text.split())
+
+
+async def test_a_rate_limit_is_set_and_removed_and_all_else_stays(
+    client: httpx2.AsyncClient, limited: AsyncConnection[Any]
+) -> None:
+    form = await get(client, "/queue-limits?name=hooks")
+    assert form.one("input", name="limit").attributes["value"] == "90"
+    assert form.one("input", name="burst").attributes["value"] == "20"
+    posted = {"name": "hooks", "of": "rate", "limit": "0.5", "per": "3600", "burst": "2"}
+    answer = await client.post("/queue-limits", data=posted)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/queues/hooks")
+    stands = {"limit": 0.5, "per_seconds": 3600.0, "burst": 2.0}
+    assert await metadata(limited) == {"team": "mail", "riverui:rate_limit": stands}
+    told = card(await get(client, "/queues/hooks"))
+    assert "0.5 an hour begin at most, 2 at once" in told
+    assert "Set here" in told
+    form = await get(client, "/queue-limits?name=hooks")
+    assert form.one("input", name="limit").attributes["value"] == "0.5"
+    (chosen,) = [each for each in form.all("option") if "selected" in each.attributes]
+    assert chosen.attributes["value"] == "3600"
+    remove = {"name": "hooks", "of": "rate", "remove": "1"}
+    assert (await client.post("/queue-limits", data=remove)).status_code == 303
+    assert await metadata(limited) == {"team": "mail"}
+
+
+@pytest.mark.parametrize(
+    ("posted", "words"),
+    [
+        ({}, "give a number"),
+        ({"limit": "0"}, "Limit must be above 0"),
+        ({"limit": "-1"}, "Jobs that may begin: a number"),
+        ({"limit": "1e5"}, "Jobs that may begin: a number"),
+        ({"limit": "1000001"}, "At most 1,000,000 a second"),
+        ({"limit": "5", "burst": "0.5"}, "Burst must be from 1"),
+        ({"limit": "5", "burst": "x"}, "At once after a quiet time: a number"),
+        ({"limit": "5", "per": "7"}, "choose a second"),
+    ],
+)
+async def test_what_is_no_rate_is_told_and_kept_in_the_form(
+    client: httpx2.AsyncClient,
+    limited: AsyncConnection[Any],
+    posted: dict[str, str],
+    words: str,
+) -> None:
+    sent = {"name": "hooks", "of": "rate", "per": "1"} | posted
+    answer = await client.post("/queue-limits", data=sent)
+    assert answer.status_code == 400
+    page = parse(answer.text)
+    assert words in page.one(id="limits-problem").text
+    assert page.one("input", name="limit").attributes["value"] == posted.get("limit", "")
+    assert await metadata(limited) == {"team": "mail"}
+
+
+async def test_a_rate_that_counts_for_nobody_says_so(
+    client: httpx2.AsyncClient, connection: AsyncConnection[Any]
+) -> None:
+    await queue(connection, "hooks")
+    form = await get(client, "/queue-limits?name=hooks")
+    assert "No client of this queue is known to be configured with a rate limit" in form.text
+    posted = {"name": "hooks", "of": "rate", "limit": "5", "per": "1"}
+    assert (await client.post("/queue-limits", data=posted)).status_code == 303
+    assert "it does not count" in card(await get(client, "/queues/hooks"))
+
+
+@pytest.mark.parametrize("found", ["5", "[]", '{"limit": "x"}', '{"per_seconds": -1}'])
+async def test_a_rate_that_cannot_be_read_is_told_and_can_be_removed(
+    client: httpx2.AsyncClient, limited: AsyncConnection[Any], found: str
+) -> None:
+    await limited.execute(
+        "update river_queue set metadata = jsonb_build_object('riverui:rate_limit', %s::jsonb)",
+        [found],
+    )
+    told = card(await get(client, "/queues/hooks"))
+    assert "must be" in told
+    assert "90 a minute" in told
+    form = await get(client, "/queue-limits?name=hooks")
+    assert form.one("button", name="remove")
+
+
+async def test_who_may_not_change_limits_may_set_no_rate(
+    driver: Driver, limited: AsyncConnection[Any]
+) -> None:
+    reader = Access(user="reader", rights=frozenset({"queues.read"}))
+    app = create_app(driver, authenticate=lambda _: reader)
+    async with browser(app) as client:
+        posted = {"name": "hooks", "of": "rate", "limit": "5", "per": "1"}
+        assert (await client.post("/queue-limits", data=posted)).status_code == 403
+    await app.state.dashboard.close()
+    assert await metadata(limited) == {"team": "mail"}

@@ -46,6 +46,12 @@ class QueueAdminExecutor(Protocol):
         """
         ...
 
+    async def queue_set_rate_limit(self, name: str, limit: str | None) -> QueueRow:
+        """Put the numbers of a rate limit (a JSON object as text) into the queue's metadata, None
+        takes them out, and tell the workers; return the row. NotFound without one.
+        """
+        ...
+
     async def queue_touch(self, name: str) -> QueueRow:
         """Set the queue's updated_at and nothing else; return the row. NotFound without one."""
         ...

@@ -58,7 +58,7 @@ def stacked_bar(
     )
 
 
-def slot_bar(taken: int, most: int) -> Markup:
+def slot_bar(taken: int, most: int, told: str = "slots taken") -> Markup:
     """Draw the slots that are taken of the most there are; told in words for readers."""
     taken = max(0, min(taken, most))
     if most <= 0:
@@ -75,7 +75,7 @@ def slot_bar(taken: int, most: int) -> Markup:
                 f' width="{width:.1f}" height="{_SLOT:.0f}" rx="1.5"/>'
             )
             left += width + (_SLOT_GAP if most <= _SLOTS else 0)
-    words = f"{taken:,} of {most:,} slots taken"
+    words = f"{taken:,} of {most:,} {told}"
     return trusted(
         f'<svg class="slots" viewBox="0 0 {left:.0f} {_SLOT:.0f}" width="{left:.0f}"'
         f' height="{_SLOT:.0f}" role="img" aria-label="{words}">{drawn}</svg>'

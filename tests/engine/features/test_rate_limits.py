@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from riverui.actions import rates
 from riverui.domain.fair_shares import FairShare
 from riverui.domain.partitions import Partition
-from riverui.domain.rate_limits import RateLimit
+from riverui.domain.rate_limits import RateLimit, RateOverride
 from riverui.engine.config import QueueConfig
 from riverui.engine.features.rate_limits import RateCleaner
 from riverui.engine.lead.maintenance.service import ServiceContext
@@ -254,6 +255,22 @@ async def test_the_queue_may_say_another_limit(play: Playground, driver: Postgre
         set metadata = '{"riverui:rate_limit": {"limit": 50, "per_seconds": 1, "burst": 2}}'"""
     )
     await play.until(lambda: len(begun.times) == 9)
+
+
+async def test_a_limit_that_is_set_and_removed_by_a_person_counts_at_once(
+    play: Playground, driver: PostgresDriver
+) -> None:
+    begun = Begun(play)
+    await insert(play, "a" * 6)
+    await play.start(**queue(limit=2, per=SLOW))
+    await play.until(lambda: len(begun.times) == 2)
+    await rates.set_override(
+        driver, "default", RateOverride(limit=50, per=timedelta(seconds=1), burst=2)
+    )
+    await play.until(lambda: len(begun.times) == 6)
+    await rates.remove_override(driver, "default")
+    (row,) = await play.rows("select metadata from river_queue")
+    assert row["metadata"] == {}
 
 
 async def test_a_limit_without_its_table_is_told(play: Playground, database_url: str) -> None:

@@ -199,3 +199,48 @@ async def test_a_queue_that_is_not_there(api: httpx2.AsyncClient) -> None:
         answer = await api.request(method, path)
         assert answer.status_code == 404
         assert "nowhere" in answer.json()["message"]
+
+
+async def test_the_rate_limit_is_set_and_lifted_and_the_rest_stays(
+    api: httpx2.AsyncClient, connection: AsyncConnection[dict[str, Any]]
+) -> None:
+    async def stands() -> Any:
+        rows = await connection.execute("select metadata from river_queue")
+        row = await rows.fetchone()
+        assert row is not None
+        return row["metadata"]
+
+    await factory.queue(connection, metadata={"team": "mail"})
+    answer = await api.patch(
+        "queues/default", json={"rate_limit": {"limit": 5, "per_seconds": 60, "burst": 2}}
+    )
+    assert answer.status_code == 200, answer.text
+    numbers = {"limit": 5.0, "per_seconds": 60.0, "burst": 2.0}
+    assert await stands() == {"team": "mail", "riverui:rate_limit": numbers}
+    both = {"rate_limit": {"limit": 9}, "concurrency": {"global_limit": 3}}
+    assert (await api.patch("queues/default", json=both)).status_code == 200
+    found = await stands()
+    assert found["riverui:rate_limit"] == {"limit": 9.0}
+    assert found["concurrency"]["global_limit"] == 3
+    none = {"rate_limit": None, "concurrency": None}
+    assert (await api.patch("queues/default", json=none)).status_code == 200
+    assert await stands() == {"team": "mail"}
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        {"limit": 0},
+        {"limit": "x"},
+        {"burst": 2},
+        5,
+        {"limit": 5, "per_seconds": -1},
+    ],
+)
+async def test_a_rate_limit_that_is_none_is_refused(
+    api: httpx2.AsyncClient, connection: AsyncConnection[dict[str, Any]], rate: Any
+) -> None:
+    await factory.queue(connection)
+    answer = await api.patch("queues/default", json={"rate_limit": rate})
+    assert answer.status_code == 400
+    assert "rate_limit" in answer.json()["message"]

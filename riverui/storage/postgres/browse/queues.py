@@ -7,8 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from riverui.domain.concurrency import METADATA_KEY as CONCURRENCY
 from riverui.domain.jobs import FINALIZED, JobListRow, JobState
 from riverui.domain.queues import QueueCountRow, QueueListRow, QueueRow
+from riverui.domain.rate_limits import OVERRIDE as RATE_LIMIT
 from riverui.errors import NotFound
 from riverui.storage.interface.params import Count, CountKind
 from riverui.storage.postgres import array_literals
@@ -191,14 +193,24 @@ class QueueStatements(Statements):
         """Put the limits (a JSON object as text) into the queue's metadata, or take them out for
         None, and tell the workers; return its row. Raise NotFound where the queue has no row.
         """
-        values = {"name": name, "concurrency": concurrency, "schema": self._schema}
-        return await self._changed("queue_set_concurrency", name, values)
+        return await self._set_key(name, CONCURRENCY, concurrency)
+
+    async def queue_set_rate_limit(self, name: str, limit: str | None) -> QueueRow:
+        """Put the numbers of a rate limit (a JSON object as text) into the queue's metadata, or
+        take them out for None, and tell the workers; return its row. Raise NotFound where the
+        queue has no row.
+        """
+        return await self._set_key(name, RATE_LIMIT, limit)
 
     async def queue_touch(self, name: str) -> QueueRow:
         """Set the queue's updated_at and nothing else; return its row. Raise NotFound where the
         queue has no row.
         """
         return await self._changed("queue_touch", name, {"name": name})
+
+    async def _set_key(self, name: str, key: str, value: str | None) -> QueueRow:
+        values = {"name": name, "key": key, "value": value, "schema": self._schema}
+        return await self._changed("queue_set_metadata_key", name, values)
 
     async def _changed(self, block: str, name: str, values: Mapping[str, Any]) -> QueueRow:
         row = await self._row(block, values) if is_storable(name) else None

@@ -241,17 +241,17 @@ order by p.name;
 -- part: queue_count_named (queue_count_list.named)
 and q.name = :name::text;
 
--- name: queue_set_concurrency
+-- name: queue_set_metadata_key
 -- What else stands in the metadata stays there.
 with changed as (
   update /* schema */river_queue q
   set metadata = case
-      when :concurrency::text is not null
+      when :value::text is not null
         then jsonb_set(
           case jsonb_typeof(q.metadata) when 'object' then q.metadata else '{}' end,
-          '{concurrency}', :concurrency::text::jsonb
+          array[:key::text], :value::text::jsonb
         )
-      when jsonb_typeof(q.metadata) = 'object' then q.metadata - 'concurrency'
+      when jsonb_typeof(q.metadata) = 'object' then q.metadata - :key::text
       else '{}'
     end,
     updated_at = now()

@@ -6,17 +6,18 @@ import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions import queues as actions
+from riverui.actions import queues as actions, rates
 from riverui.actions.verbs import QueueVerb
 from riverui.domain.concurrency import ConcurrencyConfig
 from riverui.domain.queues import QueueCountRow
+from riverui.domain.rate_limits import RateOverride
 from riverui.domain.stored_json import read_object
 from riverui.errors import BadRequest, ConfigError, NotFound, QueryTimeout
 from riverui.web.api import requests, serializers
@@ -98,16 +99,30 @@ class Queues(Model, frozen=True, kw_only=True):
         return cls(data=[Queue.example()])
 
 
+class RateNumbers(Model, frozen=True, kw_only=True):
+    """Numbers that count instead of those of the clients' rate limit (riverui)."""
+
+    limit: Annotated[float, Meta(description="Jobs, or tokens, in each span.")]
+    per_seconds: Annotated[
+        float | UnsetType, Meta(description="The span; the clients' unless given.")
+    ] = UNSET
+    burst: Annotated[
+        float | UnsetType, Meta(description="Tokens in a full bucket; `limit` unless given.")
+    ] = UNSET
+
+
 class QueueUpdate(Body, frozen=True, kw_only=True):
     """What to change of a queue; what is left out stays."""
 
     concurrency: Concurrency | UnsetType | None = UNSET
+    rate_limit: RateNumbers | UnsetType | None = UNSET
 
     refusals: ClassVar[Mapping[str, Refusal]] = {
         "concurrency": (
             "`concurrency` must be null or {global_limit, local_limit, partition: {by_args,"
             " by_kind}}."
-        )
+        ),
+        "rate_limit": "`rate_limit` must be null or {limit, per_seconds, burst}: numbers.",
     }
 
     @classmethod
@@ -156,9 +171,17 @@ async def update(request: Request) -> Response:
     board, name = dashboard(request), request.path_params["name"]
     asked = await requests.read(request, QueueUpdate)
     time_limit: timedelta = board.config.action_timeout
-    if asked.concurrency is UNSET:
+    rate = UNSET if asked.rate_limit is UNSET else _rate(asked.rate_limit)
+    if rate is None:
+        await rates.remove_override(board.driver, name, time_limit=time_limit)
+    elif rate is not UNSET:
+        await rates.set_override(board.driver, name, rate, time_limit=time_limit)
+    if rate is not UNSET:
+        told = None if rate is None else rate.as_json()
+        log.info("queue %r rate limited by %r: %s", name, access(request).user, told)
+    if asked.concurrency is UNSET and rate is UNSET:
         await actions.touch(board.driver, name, time_limit=time_limit)
-    else:
+    elif asked.concurrency is not UNSET:
         limits = _limits(asked.concurrency)
         await actions.set_concurrency(board.driver, name, limits, time_limit=time_limit)
         log.info("queue %r limited by %r: %s", name, access(request).user, limits)
@@ -192,6 +215,18 @@ def _limits(limits: Concurrency | None) -> str | None:
         return ConcurrencyConfig.read(msgspec.to_builtins(limits)).as_json()
     except ConfigError as error:
         raise BadRequest(f"`concurrency`: {error}") from None
+
+
+def _rate(numbers: RateNumbers | None) -> RateOverride | None:
+    """Return the numbers of a rate limit, None for none; BadRequest for those of which no client
+    could make a rate limit.
+    """
+    if numbers is None:
+        return None
+    try:
+        return RateOverride.read(msgspec.to_builtins(numbers))
+    except ConfigError as error:
+        raise BadRequest(f"`rate_limit`: {error}") from None
 
 
 _NAME = in_path("name", "The queue's name.")
@@ -246,7 +281,8 @@ ENDPOINTS = (
         update,
         Description(
             group=_GROUP,
-            summary="Sets a queue's limits (River Pro); null removes them. Other metadata is kept.",
+            summary="Sets a queue's limits (River Pro) or rate limit (riverui); null removes them."
+            " Other metadata is kept.",
             answer=Queue,
             parameters=(_NAME,),
             body=(QueueUpdate,),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import floor
 from typing import ClassVar
 from urllib.parse import urlencode
@@ -13,15 +14,15 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from riverui.actions import concurrency, queues as actions
+from riverui.actions import concurrency, queues as actions, rates as rate_actions
+from riverui.actions.holds import queue_clients
 from riverui.domain.concurrency import ConcurrencyConfig
 from riverui.domain.partitions import PartitionConfig
 from riverui.domain.queues import QueueRow
+from riverui.domain.rate_limits import RateLimit, RateOverride, number
 from riverui.domain.rates import RateRow
 from riverui.errors import BadRequest, ConfigError, DatabaseError
-from riverui.storage.interface import OWN_TABLES, RATES, Executor
 from riverui.storage.interface.limits import LimitRow
-from riverui.storage.interface.rates import RATE_TABLE
 from riverui.web.auth.access import access
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import Form, form
@@ -37,8 +38,16 @@ RIGHT = "queues.update"
 """The right that it takes to change limits."""
 _KEYS = 10
 """Partitions that the page lists."""
+_CLIENTS = 20
+"""Clients that the page lists."""
 _MOST_TEXT = 3_000
 """Characters of a posted field that are shown again."""
+_NUMBER = 20
+"""Characters of a posted number that are shown again."""
+_DECIMALS = re.compile(r"[0-9]{1,10}(\.[0-9]{1,6})?")
+"""A number as a person types it."""
+PERS: Mapping[int, str] = {1: "second", 60: "minute", 3600: "hour", 86_400: "day"}
+"""Spans of a rate limit that the form offers: seconds, and their word."""
 _UNITS = (("s", 1), ("min", 60), ("h", 3600), ("day", 86_400))
 """In which rates are told, in seconds: the first in which there is at least one."""
 
@@ -56,19 +65,31 @@ class RateLine:
     burst: int
 
     @classmethod
-    def of(cls, row: RateRow) -> RateLine:
-        """Return the line of a bucket."""
-        limit = row.limit / row.per.total_seconds()
+    def of(cls, row: RateRow, counts: RateLimit | None) -> RateLine:
+        """Return the line of a bucket, by the limit that counts by now where that is known."""
+        rate = row.rate if counts is None else counts.rate
+        limit = rate.per_second
         unit, seconds = next(
             ((name, span) for name, span in _UNITS if limit * span >= 1), _UNITS[-1]
         )
         return cls(
             key=row.key,
-            pace=f"{_decimal(row.pace * seconds)}/{unit}",
-            limit=f"{_decimal(limit * seconds)}/{unit}",
-            tokens=max(0, floor(row.tokens)),
-            burst=floor(row.burst),
+            pace=f"{number(row.pace * seconds)}/{unit}",
+            limit=f"{number(limit * seconds)}/{unit}",
+            tokens=max(0, floor(min(row.tokens, rate.burst))),
+            burst=floor(rate.burst),
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientLine:
+    """A client that works the queue."""
+
+    id: str
+    host: str
+    pid: int
+    taken: int
+    most: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +108,16 @@ class QueueLimits:
     more: bool = False
     """Whether there are more partitions than those."""
     rates: Sequence[RateLine] = ()
+    rate: RateLimit | None = None
+    """How fast jobs may begin; None where no client is known to have a rate limit."""
+    rate_override: RateOverride | None = None
+    """What is set of it in the queue's metadata."""
+    rate_problem: str = ""
+    """Why what is set there does not count."""
+    rates_disagree: bool = False
+    """Whether clients were started with different rate limits."""
+    clients: Sequence[ClientLine] = ()
+    """Clients of riverui that work the queue, by name."""
     edit_url: str = ""
     """The form; empty for who may not use it, and where no client serves the queue."""
 
@@ -96,10 +127,11 @@ async def limits_of(request: Request, queue: QueueRow) -> QueueLimits:
     board = dashboard(request)
     may = access(request).may(RIGHT) and queue.served
     address = f"{url(request, 'queues.limits')}?{urlencode({'name': queue.name})}" if may else ""
+    clients = await queue_clients(board.driver, queue.name)
     try:
         async with board.driver.reading() as executor:
             found = await concurrency.read(executor, queue, now=datetime.now(UTC), limit=_KEYS)
-            rates = await _rates(executor, queue.name)
+            rates = await rate_actions.read(executor, queue, clients, limit=_KEYS)
     except DatabaseError as error:
         return QueueLimits(holds=None, problem=str(error), edit_url=address)
     holds = found.effective
@@ -110,17 +142,23 @@ async def limits_of(request: Request, queue: QueueRow) -> QueueLimits:
         disagree=len(found.configured) > 1,
         keys=found.partitions,
         more=found.more,
-        rates=[RateLine.of(row) for row in rates],
+        rates=[RateLine.of(row, rates.effective) for row in rates.buckets],
+        rate=rates.effective,
+        rate_override=rates.override,
+        rate_problem=rates.problem,
+        rates_disagree=rates.disagree,
+        clients=[
+            ClientLine(
+                id=row.id,
+                host=row.host,
+                pid=row.pid,
+                most=row.queues[queue.name][0],
+                taken=row.queues[queue.name][1],
+            )
+            for row in sorted(clients.rows, key=lambda row: (row.host, row.id))[:_CLIENTS]
+        ],
         edit_url=address,
     )
-
-
-async def _rates(executor: Executor, name: str) -> Sequence[RateRow]:
-    if not {OWN_TABLES, RATES}.issubset(executor.capabilities):
-        return ()
-    if not await RATE_TABLE.exists(executor):
-        return ()
-    return await RATES.on(executor).rate_list(name, limit=_KEYS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,6 +216,47 @@ class LimitForm:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RateForm:
+    """What stands in the form of the rate limit, as text."""
+
+    limit: str = ""
+    per: str = "1"
+    """Seconds, one of the choices."""
+    burst: str = ""
+
+    @classmethod
+    def of(cls, rate: RateLimit) -> RateForm:
+        """Return the form with a limit filled in; by the second where its span is no choice."""
+        seconds, per = rate.per.total_seconds(), 1
+        if seconds in PERS:
+            per = int(seconds)
+        limit = rate.limit * per / seconds
+        return cls(
+            limit=_plain(limit),
+            per=str(per),
+            burst="" if rate.burst is None else _plain(rate.burst),
+        )
+
+    @classmethod
+    def posted(cls, fields: Form) -> RateForm:
+        """Return what was posted."""
+        found = {name: fields.get(name, "").strip()[:_NUMBER] for name in ("limit", "per", "burst")}
+        return cls(**found)
+
+    def read(self) -> RateOverride:
+        """Return the numbers; ConfigError, in words, for what are none."""
+        if not self.limit:
+            raise ConfigError("Jobs that may begin: give a number; to have none, remove it here.")
+        if self.per not in map(str, PERS):
+            raise ConfigError("In each: choose a second, a minute, an hour or a day.")
+        return RateOverride(
+            limit=_float("Jobs that may begin", self.limit),
+            per=timedelta(seconds=int(self.per)),
+            burst=_float("At once after a quiet time", self.burst) if self.burst else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class QueuesLimits:
     """The form of a queue's limits."""
 
@@ -187,8 +266,12 @@ class QueuesLimits:
     queue: QueueRow
     form: LimitForm
     limits: QueueLimits
+    rate_form: RateForm
+    pers: ClassVar[Mapping[int, str]] = PERS
     problem: str
     """Why nothing was changed."""
+    rate_refused: bool
+    """Whether that is about the rate limit."""
     allowed: bool
     """Whether the viewer may change limits; the page says so where not."""
     back_url: str
@@ -215,6 +298,8 @@ async def update(request: Request) -> Response:
     if not name:
         raise BadRequest("Choose a queue.")
     limit = board.config.action_timeout
+    if posted.get("of") == "rate":
+        return await _update_rate(request, name, posted, next_url)
     if posted.get("remove") == "1":
         await concurrency.remove_override(board.driver, name, time_limit=limit)
         title = f"Limits of queue {short_name(name)} removed"
@@ -234,6 +319,32 @@ async def update(request: Request) -> Response:
     return done(request, notice, next=next_url, changed="queues")
 
 
+async def _update_rate(request: Request, name: str, posted: Form, next_url: str) -> Response:
+    """Set the rate limit of a queue, or remove what was set."""
+    board = dashboard(request)
+    limit = board.config.action_timeout
+    if posted.get("remove") == "1":
+        await rate_actions.remove_override(board.driver, name, time_limit=limit)
+        title = f"Rate limit of queue {short_name(name)} removed"
+        detail = "Its clients count by their own configuration again."
+        log.info("%s by %r", title, access(request).user)
+    else:
+        filled = RateForm.posted(posted)
+        try:
+            told = filled.read()
+        except ConfigError as error:
+            words = str(error).removeprefix("rate_limit: ")
+            problem = words[0].upper() + words[1:]
+            page = await _page(request, name, filled_rate=filled, problem=problem)
+            return respond(request, page, status=400)
+        await rate_actions.set_override(board.driver, name, told, time_limit=limit)
+        title = f"Rate limit of queue {short_name(name)} set"
+        detail = "It counts from now on instead of what its clients are configured with."
+        log.info("%s by %r: %s", title, access(request).user, told.as_json())
+    notice = Notice(level="success", title=title, details=(detail,))
+    return done(request, notice, next=next_url, changed="queues")
+
+
 ROUTES = (
     GuardedRoute("GET", "/queue-limits", "queues.limits", "queues.read", edit),
     GuardedRoute("POST", "/queue-limits", "queues.set_limits", RIGHT, update),
@@ -241,7 +352,12 @@ ROUTES = (
 
 
 async def _page(
-    request: Request, name: str, *, filled: LimitForm | None = None, problem: str = ""
+    request: Request,
+    name: str,
+    *,
+    filled: LimitForm | None = None,
+    filled_rate: RateForm | None = None,
+    problem: str = "",
 ) -> QueuesLimits:
     async with dashboard(request).driver.reading() as executor:
         queue = await actions.get(executor, name)
@@ -252,6 +368,8 @@ async def _page(
     return QueuesLimits(
         queue=queue,
         form=filled,
+        rate_form=filled_rate or (RateForm.of(limits.rate) if limits.rate else RateForm()),
+        rate_refused=filled_rate is not None,
         limits=limits,
         problem=problem,
         allowed=access(request).may(RIGHT),
@@ -259,10 +377,16 @@ async def _page(
     )
 
 
-def _decimal(number: float) -> str:
-    """Return a number in two decimals at most, never as a power of ten."""
-    text = f"{number:,.2f}"
-    return text.rstrip("0").rstrip(".")
+def _plain(value: float) -> str:
+    """Return a number as a person types it: no power of ten, no comma."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def _float(label: str, text: str) -> float:
+    """Return a number with or without decimals. ConfigError for what is none."""
+    if not _DECIMALS.fullmatch(text):
+        raise ConfigError(f"{label}: a number, such as 100 or 0.5.")
+    return float(text)
 
 
 def _number(label: str, text: str) -> int:
