@@ -112,6 +112,9 @@ class WorkflowPageParams:
     """The id behind which the page begins; empty for the first."""
     active: bool | None = None
     """Those with tasks that have not ended, or those without; None for both."""
+    outcome: str = ""
+    """How they ended: completed, failed or cancelled; empty for all, and for those that have not.
+    """
     match: str = ""
     """What the name contains, in any case, or the id begins with."""
     kind: str = ""

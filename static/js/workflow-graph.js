@@ -1,12 +1,12 @@
-/* The graph of a workflow: dragged, sized by ctrl and wheel; a task is selected without a new page. */
+/* The graph of a workflow: dragged, sized by ctrl and wheel; tasks are selected in place. */
 import { one } from "./dom.js";
 
-const DRAGGED = 4; // pixels that make it no click
+const DRAGGED = 4; // pixels
 
-let drag = null; // where the mouse was pressed, less what was scrolled then
-let dragged = false; // the click that ends it selects nothing
-let seen = ""; // the workflow that is shown
-let kept = null; // the size that a person made, and what the server gave
+let drag = null;
+let dragged = false;
+let seen = "";
+let kept = null; // a person's own size
 
 const view = () => one(".wf-canvas");
 const graph = () => one(".wf-graph");
@@ -19,7 +19,7 @@ function resize(size) {
   graph().setAttribute("height", Math.round(height * size));
 }
 
-/** Scrolls to the selected task, or at first to what is worst. */
+/** Scrolls to the selected task, at first to the worst. */
 function reveal() {
   const look = one(".wf-box.on") ?? (seen !== location.pathname && one(one(".wf-place")?.hash || "_"));
   seen = location.pathname;
@@ -39,7 +39,7 @@ document.addEventListener("wheel", (event) => {
   const y = (event.y - box.y) / box.height;
   const size = (box.width / graph().viewBox.baseVal.width) * Math.exp(-event.deltaY / 400);
   resize(kept.size = Math.min(3, Math.max(0.05, size)));
-  // What the pointer is at stays there.
+  // The pointer's place stays.
   box = graph().getBoundingClientRect();
   view().scrollBy(box.x + x * box.width - event.x, box.y + y * box.height - event.y);
 }, { passive: false });

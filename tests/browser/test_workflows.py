@@ -141,7 +141,7 @@ async def test_a_signal_is_sent_without_javascript(
     await waiting(site.connection, "w")
     page = await new_page(java_script_enabled=False)
     await page.goto(f"{site.url}/workflows/w?task=ship")
-    await page.locator("#wf-task").get_by_role("link", name="approval").click()
+    await page.locator("#wf-task").get_by_role("link", name="approval", exact=True).click()
     await expect(page.get_by_label("Key", exact=True)).to_have_value("approval")
     await page.get_by_label("Payload").fill('{"ok": tru}')
     await page.get_by_role("button", name="Send signal").click()

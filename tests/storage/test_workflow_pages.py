@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -63,6 +64,32 @@ async def test_pages_go_on_by_id_and_may_be_of_active_ones(driver: Driver, own: 
     assert ([row.id for row in second.rows], second.after) == (["w2", "w1", "w0"], "")
     assert await listed(driver, active=True) == ["w4", "w2", "w0"]
     assert await listed(driver, active=False) == ["w3", "w1"]
+
+
+async def test_they_are_found_by_how_they_ended(driver: Driver, own: Connection) -> None:
+    await workflow(own, {"a": ("completed", ())}, id="w1")
+    await workflow(own, {"a": ("completed", ()), "b": ("discarded", ())}, id="w2", name="Order")
+    await workflow(own, {"a": ("running", ()), "b": ("discarded", ())}, id="w3", name="Order")
+    gone = {"cancelled_at": datetime.now(UTC)}
+    await workflow(own, {"a": ("cancelled", ())}, id="w4", columns=gone)
+    await workflow(own, {"a": ("cancelled", ())}, id="w5")
+    found = {name: await listed(driver, outcome=name) for name in ("completed", "failed")}
+    assert found == {"completed": ["w1"], "failed": ["w5", "w2"]}
+    assert await listed(driver, outcome="cancelled") == ["w4"]
+    assert await listed(driver, outcome="failed", match="order") == ["w2"]
+    assert await listed(driver, outcome="failed", kind="step") == ["w5", "w2"]
+    # As many are searched at once; the next page searches further.
+    await own.execute(
+        "insert into riverui_workflow (id, ended_at) select 'x' || n, now()"
+        " from generate_series(1, 310) n"
+    )
+    async with driver.reading() as executor:
+        pages = WORKFLOW_PAGES.on(executor)
+        first = await pages.workflow_page_list(WorkflowPageParams(outcome="failed"))
+        assert (first.rows, first.looked_at) == ([], 300)
+        further = WorkflowPageParams(outcome="failed", after=first.after)
+        second = await pages.workflow_page_list(further)
+    assert ([row.id for row in second.rows], second.looked_at) == (["w5", "w2"], None)
 
 
 async def test_they_are_found_by_name_by_id_and_by_kind(driver: Driver, own: Connection) -> None:

@@ -101,3 +101,7 @@ async def test_what_the_folder_holds_decides(tmp_path: Path) -> None:
     async with browser(app) as client:
         assert (await client.get("/x/app.css")).text == "a {}"
         assert (await client.get("/x/notes.md")).status_code == 404
+
+
+def test_the_script_of_the_graph_is_small() -> None:
+    assert (STATIC / "js/workflow-graph.js").stat().st_size <= 3 * 1024

@@ -34,6 +34,15 @@ _KIND_WINDOW = 300
 """Workflows that a search by kind looks at, each with _KIND_TASKS."""
 _KIND_TASKS = 100
 """Tasks of each, whose jobs are looked up one by one."""
+_OUTCOME_WINDOW = 300
+"""Workflows that a search for those that failed, or did not, looks at: all tasks of each may have
+to be read.
+"""
+_OUTCOMES = {
+    "cancelled": Fragment("workflow_page_cancelled"),
+    "completed": Fragment("workflow_page_completed"),
+    "failed": Fragment("workflow_page_failed"),
+}
 _TASKS = 10_000
 """Jobs of a workflow that a program gets."""
 _NAME_LENGTH = 200
@@ -70,11 +79,16 @@ class WorkflowPages(Statements):
         elif params.top:
             slots["match"] = Fragment("workflow_page_top")
             window = _WINDOW
+        if params.outcome:
+            slots["active"] = Fragment("workflow_page_ended")
+            slots["outcome"] = _OUTCOMES[params.outcome]
+            most = _WINDOW if params.outcome == "cancelled" else _OUTCOME_WINDOW
+            window = min(most, window) if "match" in slots else most
         found = await self._rows("workflow_page_list", {**values, "window": window}, **slots)
         records = found.records()
         first = records[0]
         rows = [_workflow(row, _CAP) for row in records if row.id is not None]
-        searched = "match" in slots
+        searched = not slots.keys().isdisjoint(("match", "outcome"))
         more = first.looked_at == window
         after = ""
         if rows and len(rows) == params.limit and (searched or more):

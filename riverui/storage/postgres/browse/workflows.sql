@@ -13,7 +13,7 @@ with seen as materialized (
 page as materialized (
   select s.id, s.name, s.attempt, s.created_at, s.open, s.ended_at, s.cancelled_at, s.retried_at, s.parent_job_id
   from seen s
-  where true /* match */
+  where true /* match */ /* outcome */
   order by s.id desc
   limit :limit::bigint
 )
@@ -73,6 +73,21 @@ and exists (
     limit :kind_tasks::bigint
   ) t
   where (select j.kind from /* schema */river_job j where j.id = t.job_id) = :kind::text
+);
+
+-- part: workflow_page_cancelled (workflow_page_list.outcome)
+and s.cancelled_at is not null;
+
+-- part: workflow_page_failed (workflow_page_list.outcome)
+and s.cancelled_at is null and exists (
+  select from /* schema */riverui_workflow_task t
+  where t.workflow_id = s.id and t.state in ('cancelled', 'deleted', 'discarded')
+);
+
+-- part: workflow_page_completed (workflow_page_list.outcome)
+and s.cancelled_at is null and not exists (
+  select from /* schema */riverui_workflow_task t
+  where t.workflow_id = s.id and t.state in ('cancelled', 'deleted', 'discarded')
 );
 
 -- name: workflow_graph_task_list

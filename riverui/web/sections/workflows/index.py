@@ -35,7 +35,9 @@ _MATCH_LENGTH = 200
 """Characters of a search: no id is as long, and hardly a name."""
 _KIND = "kind:"
 """What the search for workflows with a task of a kind begins with."""
-_STATES = {"": "Any state", "active": "Active", "inactive": "Ended"}
+_OUTCOMES = {"completed": "Completed", "failed": "Failed", "cancelled": "Cancelled"}
+"""The same of those that ended in one way: riverui's own words."""
+_STATES = {"": "Any state", "active": "Active", "inactive": "Ended", **_OUTCOMES}
 """Labels of what can be shown, by River UI's words in addresses."""
 
 
@@ -93,11 +95,12 @@ async def index(request: Request) -> Response:
     below = "1" if params.get("below") == "1" else ""
     match = params.get("match", "").strip()[:_MATCH_LENGTH]
     if state not in _STATES:
-        raise BadRequest("Unknown state; the states are active and inactive.")
+        raise BadRequest(f"Unknown state; the states are {', '.join(filter(None, _STATES))}.")
     kind = match.removeprefix(_KIND).strip() if match.startswith(_KIND) else ""
     asked = WorkflowPageParams(
         after=after,
         active={"active": True, "inactive": False}.get(state),
+        outcome=state if state in _OUTCOMES else "",
         match="" if kind else match,
         kind=kind,
         top=not below,
