@@ -11,9 +11,10 @@ from typing import Any, cast
 
 from riverui.actions import jobs
 from riverui.actions.job_part import merge
-from riverui.actions.job_verbs import DELETE
+from riverui.actions.job_verbs import DELETE, RETRY
 from riverui.actions.jobs import MAX_IDS
 from riverui.actions.pilot import PLAIN, JobPilot
+from riverui.actions.verbs import JobVerb
 from riverui.domain.dead_jobs import DeadJob
 from riverui.errors import (
     BadRequest,
@@ -179,6 +180,21 @@ async def delete_tx(executor: Executor, ids: Sequence[int]) -> JobChanges:
     assert len(ids) <= MAX_IDS
     with table_told():
         return await DEAD_JOBS.on(executor).dead_job_delete_many(ids)
+
+
+async def apply_tx(
+    transaction: Transaction,
+    verb: JobVerb,
+    ids: Sequence[int],
+    *,
+    pilot: JobPilot = PLAIN,
+    time_limit: timedelta | None = None,
+) -> JobChanges:
+    """Retry or delete up to MAX_IDS dead letters in the caller's transaction."""
+    if verb is RETRY:
+        return await retry_tx(transaction, ids, pilot=pilot, time_limit=time_limit)
+    assert verb is DELETE
+    return await delete_tx(transaction, ids)
 
 
 def check(id: int, changes: JobChanges) -> None:

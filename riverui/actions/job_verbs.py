@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from riverui.actions.verbs import Given, JobVerb, VerbParameter
 from riverui.domain.jobs import FINALIZED, WAITING, JobState
@@ -157,6 +158,37 @@ UNDELETE = JobVerb(
 
 JOB_VERBS: Mapping[str, JobVerb] = {verb.name: verb for verb in (RETRY, CANCEL, MOVE, DELETE)}
 """Every verb on jobs by its name, in the order of their buttons."""
+
+RETRY_DEAD_LETTERS = replace(
+    RETRY,
+    name="retry_dead_letters",
+    label="Retry dead letters",
+    on_dead_letters=RETRY,
+    effect=(
+        "It is a job again under its number, without attempts and errors, and available at once.",
+        "They are jobs again under their numbers, without attempts and errors, and available at"
+        " once.",
+    ),
+    extension=True,
+)
+DELETE_DEAD_LETTERS = replace(
+    DELETE,
+    name="delete_dead_letters",
+    label="Delete dead letters",
+    on_dead_letters=DELETE,
+    effect=(
+        "It is removed for good, with args, errors and logs. This cannot be undone.",
+        "They are removed for good, with their args, errors and logs. This cannot be undone.",
+    ),
+    extension=True,
+)
+DEAD_LETTER_VERBS: Mapping[str, JobVerb] = {
+    verb.name: verb for verb in (RETRY_DEAD_LETTERS, DELETE_DEAD_LETTERS)
+}
+"""What can be done to all matching dead letters."""
+
+OPERATION_VERBS: Mapping[str, JobVerb] = {**JOB_VERBS, **DEAD_LETTER_VERBS}
+"""Every verb that can be done to all that match."""
 
 SKIPPED: Mapping[SkipReason, str] = {
     SkipReason.NOT_FOUND: "not found",

@@ -114,11 +114,13 @@ class JobVerb:
     """Statuses of the API besides those of any address."""
     extension: bool = False
     """Whether River UI's API does not have it."""
+    on_dead_letters: JobVerb | None = None
+    """The verb on jobs whose right this one needs, where it is done to dead letters."""
 
     @property
     def right(self) -> str:
         """Return the right that it needs."""
-        return f"jobs.{self.name}"
+        return self.on_dead_letters.right if self.on_dead_letters else f"jobs.{self.name}"
 
     @property
     def asks(self) -> bool:

@@ -14,6 +14,7 @@ from riverui.domain.jobs import JobState
 from riverui.domain.partitions import WHOLE, Partition
 from riverui.storage.interface.candidates import KeyRange
 from riverui.storage.interface.clients import ClientLife
+from riverui.storage.interface.dead_jobs import DeadJobListParams
 from riverui.storage.interface.engine_params import (
     JobDeleteBeforeParams,
     JobFetchParams,
@@ -618,6 +619,11 @@ def _engine() -> Iterator[tuple[str, Case]]:
             0,
         ),
         "deleted jobs back": (lambda x: x.dead_job_undo_many([1, 2, 3]), set(), 0),
+        "count dead letters": (
+            lambda x: x.dead_job_count(DeadJobListParams(kind="k", error="boom")),
+            set(),
+            0,
+        ),
         "dead letters back": (lambda x: x.dead_job_restore_many([1, 2, 3]), set(), 0),
         "remove the completed": (
             lambda x: x.job_delete_completed_many(some, of_attempts=[1] * 1000),

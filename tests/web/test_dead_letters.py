@@ -116,6 +116,13 @@ async def test_the_list_and_its_search(
     await get(client, f"{PATH}?kinds=mail", status=400)
 
 
+async def test_a_number_leads_to_its_dead_letter(client: httpx2.AsyncClient, tables: None) -> None:
+    answer = await client.get(PATH, params={"match": " #42"})
+    assert (answer.status_code, answer.headers["location"]) == (302, f"{PATH}/42")
+    assert (await client.get(PATH, params={"match": "#" + "9" * 19})).status_code == 200
+    assert (await client.get(PATH, params={"match": "42"})).status_code == 200
+
+
 async def test_page_after_page(
     client: httpx2.AsyncClient, connection: Connection, driver: Driver, tables: None
 ) -> None:

@@ -13,7 +13,7 @@ from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.own_tables import OwnTable
-from riverui.storage.interface.params import TextPiece
+from riverui.storage.interface.params import Count, TextPiece
 
 DEAD_JOB_TABLE = OwnTable("riverui_dead_job", 13)
 """Where they are kept."""
@@ -99,6 +99,12 @@ class DeadJobExecutor(Protocol):
 
     async def dead_job_list(self, params: DeadJobListParams) -> DeadJobPage:
         """Return one page of dead letters."""
+        ...
+
+    async def dead_job_count(self, params: DeadJobListParams) -> Count:
+        """Return how many dead letters fit, of `window` that are looked at; `limit` means nothing
+        here.
+        """
         ...
 
     async def dead_job_whole_list(self, params: DeadJobListParams) -> Sequence[DeadJob]:

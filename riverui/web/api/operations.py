@@ -9,7 +9,7 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from riverui.actions.job_verbs import JOB_VERBS
+from riverui.actions.job_verbs import OPERATION_VERBS
 from riverui.actions.verbs import Given, JobVerb
 from riverui.domain.jobs import JobState
 from riverui.domain.pace import Pace
@@ -31,7 +31,7 @@ class Operation(Model, frozen=True, kw_only=True):
     """An action on all jobs that match a query."""
 
     id: str
-    verb: Annotated[str, Meta(extra_json_schema={"enum": sorted(JOB_VERBS)})]
+    verb: Annotated[str, Meta(extra_json_schema={"enum": sorted(OPERATION_VERBS)})]
     parameters: Annotated[
         dict[str, str | int], Meta(description="What the verb takes besides the jobs.")
     ]

@@ -8,17 +8,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from riverui.actions import jobs
+from riverui.actions import dead_letters, jobs
 from riverui.actions.pilot import JobPilot
 from riverui.actions.verbs import Given, JobVerb
 from riverui.domain.pace import Pace, Watch
 from riverui.errors import DatabaseUnavailable, QueryTimeout, RiveruiError
-from riverui.storage.interface import Driver, Transaction
+from riverui.storage.interface import DEAD_JOBS, Driver, Transaction
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 from riverui.storage.interface.params import (
     Count,
@@ -33,6 +33,7 @@ from riverui.storage.interface.params import (
 )
 from riverui.web.config import DashboardConfig
 from riverui.web.live.operation_pace import PaceKeeper, PaceTimes
+from riverui.web.search import dead_letter_filter
 
 log = logging.getLogger("riverui.operations")
 
@@ -338,14 +339,20 @@ class OperationRun:
         limit = self._config.action_timeout
         async with self._driver.transaction(timeout=limit) as transaction:
             await self._ledger.hold(transaction)
-            changes = await jobs.apply_tx(
-                transaction,
-                self._operation.verb,
-                ids,
-                self._operation.given,
-                pilot=self._pilot,
-                time_limit=limit,
-            )
+            verb = self._operation.verb
+            if verb.on_dead_letters:
+                changes = await dead_letters.apply_tx(
+                    transaction, verb.on_dead_letters, ids, pilot=self._pilot, time_limit=limit
+                )
+            else:
+                changes = await jobs.apply_tx(
+                    transaction,
+                    verb,
+                    ids,
+                    self._operation.given,
+                    pilot=self._pilot,
+                    time_limit=limit,
+                )
             watch = await self._keeper.watch(transaction, changes.changed)
             await self._ledger.save(transaction, changes, reached, watch)
         self._operation.note(changes)
@@ -371,6 +378,9 @@ class OperationRun:
 
     async def _search(self) -> None:
         """Find the next jobs to act on, and the place to go on from."""
+        if self._operation.verb.on_dead_letters:
+            await self._search_dead_letters()
+            return
         params = self._params(self._operation.filter, cursor=self._cursor, limit=self._search_size)
         async with self._driver.reading(timeout=self._config.action_timeout) as executor:
             page = await executor.job_list(params)
@@ -384,8 +394,30 @@ class OperationRun:
         elif page.rows:
             self._cursor = self._found[-1]
 
+    async def _search_dead_letters(self) -> None:
+        """Find the next dead letters to act on: they are never worked, and leave by hand alone."""
+        place = self._cursor
+        end = self._operation.cutoff
+        params = replace(
+            dead_letter_filter.params(self._operation.filter),
+            after=(end.at, end.id) if place is None or place.at is None else (place.at, place.id),
+            limit=min(self._search_size, jobs.MAX_IDS),
+            window=self._window,
+        )
+        async with self._driver.reading(timeout=self._config.action_timeout) as executor:
+            page = await DEAD_JOBS.on(executor).dead_job_list(params)
+        self._found = [JobCursor(at=row.died_at, id=row.job.id) for row in page.rows]
+        self._more = page.searched is not None or page.more
+        if page.searched is not None:
+            at, last = page.searched
+            self._cursor = JobCursor(at=at, id=last)
+        elif self._found:
+            self._cursor = self._found[-1]
+
     async def _still_matching(self, ids: Sequence[int]) -> Sequence[int]:
         """Return those that match now: since they were found, some may have been worked."""
+        if self._operation.verb.on_dead_letters:
+            return ids
         given = self._operation.filter
         found = Term(field=Field.ID, op=Op.EQ, values=tuple(ids))
         these = JobFilter(states=given.states, terms=(found, *given.terms))

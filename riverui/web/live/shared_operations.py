@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from riverui.actions.job_verbs import JOB_VERBS
+from riverui.actions.job_verbs import OPERATION_VERBS
 from riverui.actions.pilot import PLAIN, JobPilot
 from riverui.domain.pace import Watch
 from riverui.errors import (
@@ -245,7 +245,7 @@ class SharedOperations:
             async with self._driver.autocommit() as executor:
                 row = await OPERATIONS.on(executor).operation_claim(
                     holder=self._name,
-                    verbs=list(JOB_VERBS),
+                    verbs=list(OPERATION_VERBS),
                     features=(self._features, self._paced),
                     term=self._times.term,
                 )
@@ -437,7 +437,7 @@ def operation_of(row: OperationRow) -> Operation | None:
     is done.
     """
     params, progress = row.params, row.progress
-    verb = JOB_VERBS.get(params.verb)
+    verb = OPERATION_VERBS.get(params.verb)
     if verb is None:
         return None
     known = {reason.value: reason for reason in SkipReason}

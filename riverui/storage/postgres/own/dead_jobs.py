@@ -20,7 +20,7 @@ from riverui.errors import BadRequest, LockTimeout
 from riverui.storage.interface.dead_jobs import DeadJobListParams, DeadJobPage, KeptJobs
 from riverui.storage.interface.engine_params import JobDeleteBeforeParams
 from riverui.storage.interface.job_actions import JobChanges
-from riverui.storage.interface.params import TextPiece
+from riverui.storage.interface.params import Count, CountKind, TextPiece
 from riverui.storage.postgres.admin.job_actions import job_changes
 from riverui.storage.postgres.browse.job_texts import JobTexts
 from riverui.storage.postgres.browse.jobs import PREVIEW, JobStatements
@@ -91,6 +91,15 @@ class DeadJobs(JobStatements, JobTexts):
             searched=(last.died_at, last.id) if ended and last is not None else None,
         )
 
+    async def dead_job_count(self, params: DeadJobListParams) -> Count:
+        """Return how many dead letters fit, of `window` that are looked at."""
+        slots = _slots(params, params.error)
+        if slots is None:
+            return Count(value=0)
+        row = (await self._rows("dead_job_count", {"window": params.window}, **slots)).records()[0]
+        all_seen = row.looked_at < params.window
+        return Count(value=row.matched, kind=CountKind.EXACT if all_seen else CountKind.AT_LEAST)
+
     async def dead_job_whole_list(self, params: DeadJobListParams) -> Sequence[DeadJob]:
         """Return one page of dead letters, whole."""
         found = await self._listed_dead(params, "", JOB_COLUMNS)
@@ -160,25 +169,33 @@ class DeadJobs(JobStatements, JobTexts):
         self, params: DeadJobListParams, error: str, columns: Fragment
     ) -> Rows | None:
         """Return the rows of a page and one more; None where nothing can match."""
-        if not all(map(is_storable, (params.kind, params.queue, error))):
+        slots = _slots(params, error)
+        if slots is None:
             return None
-        slots: dict[str, Fragment] = {"columns": columns}
         values: Mapping[str, Any] = {
             "limit": params.limit,
             "window": params.window if error else params.limit + 1,
             "preview": PREVIEW,
         }
-        if params.kind:
-            slots["of_kind"] = Fragment("dead_job_of_kind", {"kind": params.kind})
-        if params.queue:
-            slots["of_queue"] = Fragment("dead_job_of_queue", {"queue": params.queue})
-        if error:
-            slots["matches"] = Fragment("dead_job_matches", {"error": error})
-        if params.after is not None:
-            at, job_id = params.after
-            given = {"after_at": instant(at), "after_id": job_id}
-            slots["cursor"] = Fragment("dead_job_cursor", given)
-        return await self._rows("dead_job_list", values, **slots)
+        return await self._rows("dead_job_list", values, columns=columns, **slots)
+
+
+def _slots(params: DeadJobListParams, error: str) -> dict[str, Fragment] | None:
+    """Return what narrows the list down; None where nothing can match."""
+    if not all(map(is_storable, (params.kind, params.queue, error))):
+        return None
+    slots: dict[str, Fragment] = {}
+    if params.kind:
+        slots["of_kind"] = Fragment("dead_job_of_kind", {"kind": params.kind})
+    if params.queue:
+        slots["of_queue"] = Fragment("dead_job_of_queue", {"queue": params.queue})
+    if error:
+        slots["matches"] = Fragment("dead_job_matches", {"error": error})
+    if params.after is not None:
+        at, job_id = params.after
+        given = {"after_at": instant(at), "after_id": job_id}
+        slots["cursor"] = Fragment("dead_job_cursor", given)
+    return slots
 
 
 def _list_row(row: Any) -> DeadJobListRow:

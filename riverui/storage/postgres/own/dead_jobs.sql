@@ -170,6 +170,16 @@ from listed l
 join /* schema */riverui_dead_job j on j.id = l.id
 order by l.place;
 
+-- name: dead_job_count
+select count(*) filter (where /* matches: */ true /* :matches */) as matched, count(*) as looked_at
+from (
+  select w.last_error
+  from /* schema */riverui_dead_job w
+  where true /* of_kind */ /* of_queue */ /* cursor */
+  order by w.died_at desc, w.id desc
+  limit :window::bigint
+) d;
+
 -- part: dead_job_matches (dead_job_list.matches)
 position(lower(:error::text) in lower(d.last_error)) > 0;
 

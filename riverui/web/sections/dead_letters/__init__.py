@@ -5,12 +5,13 @@ from __future__ import annotations
 from riverui.actions.job_verbs import DELETE, RETRY
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.section import Section
-from riverui.web.sections.dead_letters import api, index, show, verbs
+from riverui.web.sections.dead_letters import api, bulk, index, show, verbs
 
 SECTION = Section(
     name="dead_letters",
     routes=(
         GuardedRoute("GET", "/dead-letters", "dead_letters.index", "jobs.read", index.index),
+        *bulk.ROUTES,
         GuardedRoute(
             "GET", "/dead-letters/{id:river_bigint}", "dead_letters.show", "jobs.read", show.show
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -9,11 +10,12 @@ from typing import ClassVar
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from riverui.actions.job_verbs import DELETE, RETRY
 from riverui.actions.verbs import JobVerb
 from riverui.domain.dead_jobs import DeadJobListRow
+from riverui.domain.numbers import is_bigint
 from riverui.errors import NotSupported, QueryTimeout, SchemaMissing
 from riverui.storage.interface import DEAD_JOBS, Executor
 from riverui.storage.interface.dead_jobs import (
@@ -39,6 +41,10 @@ _NAME = 60
 """Characters of a name in a menu."""
 _MOST_TEXT = 200
 """Characters of a text to search for."""
+
+
+_NUMBER = re.compile(r"#([0-9]{1,19})")
+"""A search for one dead letter."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +78,8 @@ class DeadLettersIndex:
     """How far a search went before it gave up."""
     verbs: tuple[JobVerb, ...]
     """What this viewer may do."""
+    bulk_urls: Mapping[str, str]
+    """Where to see what a verb would do to all that match, by its name."""
     there: bool
     """Whether the table is there."""
     missing: str
@@ -90,6 +98,8 @@ async def index(request: Request) -> Response:
     """Answer with the dead letters that are asked for."""
     only(request, "kind", "queue", "match", "after")
     board, asked, status = dashboard(request), read_filter(request), 200
+    if (number := _NUMBER.fullmatch(asked.match)) and is_bigint(int(number[1])):
+        return RedirectResponse(url(request, "dead_letters.show", id=int(number[1])), 302)
     page, problem, there = DeadJobPage(rows=(), more=False), None, True
     names: tuple[Sequence[str], Sequence[str]] = ((), ())
     params = DeadJobListParams(
@@ -120,6 +130,11 @@ async def index(request: Request) -> Response:
             args=_shows_args(request),
             searched=page.searched[0] if page.searched else None,
             verbs=tuple(verb for verb in (RETRY, DELETE) if viewer.may(verb.right)),
+            bulk_urls={
+                verb.name: _bulk_url(request, asked, verb)
+                for verb in (RETRY, DELETE)
+                if viewer.may(verb.right) and page.rows
+            },
             there=there,
             missing=DEAD_JOB_TABLE.missing,
             remedy=DEAD_JOB_TABLE.remedy,
@@ -165,6 +180,11 @@ def _pairs(asked: DeadLetterFilter) -> list[tuple[str, str]]:
 def _url(request: Request, asked: DeadLetterFilter, **changes: str) -> str:
     pairs = _pairs(replace(asked, **changes))
     return url(request, "dead_letters.index") + (f"?{urlencode(pairs)}" if pairs else "")
+
+
+def _bulk_url(request: Request, asked: DeadLetterFilter, verb: JobVerb) -> str:
+    pairs = [*_pairs(replace(asked, after="")), ("verb", verb.name), ("next", _url(request, asked))]
+    return f"{url(request, 'dead_letters.bulk')}?{urlencode(pairs)}"
 
 
 def _names(

@@ -24,7 +24,7 @@ from riverui.web.http.urls import local_path, only, url
 from riverui.web.live.notices import Notice
 from riverui.web.live.operation_run import Operation, OperationStatus
 from riverui.web.live.operation_store import OperationStore
-from riverui.web.search import query
+from riverui.web.search import dead_letter_filter, query
 from riverui.web.search.addresses import jobs_url
 from riverui.web.view.facts import fact
 from riverui.web.view.render import done, respond
@@ -208,7 +208,18 @@ def _view(request: Request, operation: Operation) -> OperationView:
         holder=operation.holder,
         waiting=operation.waiting,
         url=url(request, "operations.show", id=operation.id),
-        jobs_url=jobs_url(request, operation.filter.terms, operation.filter.states)
-        if query.searchable(operation.filter_text)
-        else "",
+        jobs_url=_list_url(request, operation),
     )
+
+
+def _list_url(request: Request, operation: Operation) -> str:
+    """Return the list that an operation was started from; empty where no address holds it."""
+    if not query.searchable(operation.filter_text):
+        return ""
+    if not operation.verb.on_dead_letters:
+        return jobs_url(request, operation.filter.terms, operation.filter.states)
+    asked = dead_letter_filter.params(operation.filter)
+    given = {"kind": asked.kind, "queue": asked.queue, "match": asked.error}
+    pairs = {name: text for name, text in given.items() if text}
+    home = url(request, "dead_letters.index")
+    return f"{home}?{urlencode(pairs)}" if pairs else home
