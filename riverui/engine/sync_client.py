@@ -23,7 +23,7 @@ from riverui.engine.config import ClientConfig
 from riverui.engine.feature_list import features_of
 from riverui.engine.features.waits.methods import Signal, SignalMethods, SignalOpts
 from riverui.engine.features.workflows.methods import WorkflowMaker, existing
-from riverui.engine.features.workflows.workflow import SyncWorkflow
+from riverui.engine.features.workflows.workflow import SyncWorkflow, Workflow
 from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.limits import EngineLimits
@@ -128,6 +128,12 @@ class SyncClient(WorkflowMaker[SyncWorkflow]):
         insert_many_fast.
         """
         return _run(self._inserts.insert_many_fast_tx(tx, jobs))
+
+    def workflow_call(
+        self, workflow: Workflow, call: Callable[[Workflow], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Return what a workflow of the asyncio client's kind gives; for SyncWorkflow."""
+        return _run(call(workflow.bound(self._inserts)))
 
     def workflow_from(self, found: str | Job[Any] | JobRow, **ignored: bool) -> SyncWorkflow:
         """Return a workflow that is there, to add tasks to; see the asyncio client's

@@ -22,10 +22,17 @@ from riverui.domain.jobs import JobRow
 from riverui.domain.workflow_tasks import TaskState
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.interface.capabilities import Capability
-from riverui.storage.interface.engine_params import InsertResult, JobInsertParams, JobSetStateParams
+from riverui.storage.interface.engine_params import (
+    InsertResult,
+    JobInsertParams,
+    JobSelectParams,
+    JobSetStateParams,
+)
 from riverui.storage.interface.own_tables import OWN_TABLES
 from riverui.storage.interface.own_workflows import (
     OWN_WORKFLOWS,
+    OwnTaskRow,
+    TaskChoice,
     TaskInsertParams,
     TaskMoves,
     WorkflowHead,
@@ -40,6 +47,7 @@ from riverui.storage.postgres.engine.job_insert import insert_many, insert_many_
 from riverui.storage.postgres.engine.job_work import set_state_many
 from riverui.storage.postgres.errors import refused, translate, translate_foreign
 from riverui.storage.postgres.foreign_transactions import sync_connection_of
+from riverui.storage.postgres.job_list.select import row_list
 from riverui.storage.postgres.limits import LIMITS
 from riverui.storage.postgres.own import operations, sequences, waits, workflows
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
@@ -99,6 +107,10 @@ class PostgresSyncExecutor:
         """COPY jobs and return how many; see SyncExecutor."""
         return self._drive(insert_many_fast(jobs, schema=self._schema, notify=notify))
 
+    def job_row_list(self, params: JobSelectParams) -> Sequence[JobRow]:
+        """Return whole jobs; see EngineExecutor."""
+        return self._drive(row_list(params))
+
     def job_set_state_many(self, changes: Sequence[JobSetStateParams]) -> Sequence[JobRow]:
         """Change running jobs; see SyncExecutor."""
         return self._drive(set_state_many(changes))
@@ -114,6 +126,12 @@ class PostgresSyncExecutor:
     def workflow_head_get(self, id: str) -> WorkflowHead | None:
         """Return one workflow, or None; see OwnWorkflowExecutor."""
         return self._drive(workflows.head_get(id))
+
+    def workflow_task_list_of(
+        self, id: str, choice: TaskChoice, name: str = "", *, limit: int
+    ) -> Sequence[OwnTaskRow]:
+        """Return tasks of a workflow; see OwnWorkflowExecutor."""
+        return self._drive(workflows.task_list_of(id, choice, name, limit=limit))
 
     def workflow_begin_many(self, begun: Sequence[WorkflowInsertParams]) -> Sequence[str]:
         """Make and lock workflows; see OwnWorkflowExecutor."""

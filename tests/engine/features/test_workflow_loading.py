@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import ClassVar
 
 import psycopg
+import psycopg2
 import pytest
 
 from riverui.domain.workflow_tasks import TaskState
@@ -93,6 +95,67 @@ async def test_loading_in_a_transaction_sees_what_it_has_written(shop: Workshop)
         with pytest.raises(NotFound):
             await client.workflow_from(new.id)
         await tx.rollback()
+
+
+@pytest.mark.parametrize("library", ["psycopg", "psycopg2"])
+async def test_the_synchronous_client_loads_them_too(shop: Workshop, library: str) -> None:
+    async def count(job: Job[Task]) -> None:
+        record_output({"length": len(job.args.value)})
+
+    shop.worker(count)
+    client = await shop.start()
+    new = client.workflow("Words")
+    new.add("count", Task("river"))
+    chain(new, "a", "b")
+    new.add("all", Step(), deps=["count", "b"])
+    await new.insert()
+    await shop.ended()
+    with SyncClient(shop.database_url) as river:
+        workflow = river.workflow_from(new.id)
+        everything = workflow.load_all()
+        assert everything["all"].job is not None
+        assert dict(everything) == dict(await (await client.workflow_from(new.id)).load_all())
+        assert list(workflow.load_all(after="a", limit=2)) == ["all", "b"]
+        assert list(workflow.load_deps("all", recursive=True)) == ["a", "b", "count"]
+        assert workflow.load("b").deps == ("a",)
+        assert workflow.load_output("count") == {"length": 5}
+        with pytest.raises(OutputMissing):
+            workflow.load_output("b")
+        for missing in ("none", "no\0ne"):
+            with pytest.raises(NotFound):
+                workflow.load(missing)
+        connect = psycopg.connect if library == "psycopg" else psycopg2.connect
+        with closing(connect(shop.database_url)) as tx:
+            workflow.add("new", Step(), deps=["all"])
+            workflow.insert_tx(tx)
+            assert list(workflow.load_all_tx(tx)) == ["a", "all", "b", "count", "new"]
+            assert list(workflow.load_deps_tx(tx, "all")) == ["b", "count"]
+            found = workflow.load_tx(tx, "new").job
+            assert found is not None
+            assert found.state.value == "available"
+            assert workflow.load_output_tx(tx, "count") == {"length": 5}
+            tx.rollback()
+        assert "new" not in workflow.load_all()
+    with SyncClient() as closed, pytest.raises(InsertError, match="parent"):
+        closed.workflow().run()
+
+
+async def test_a_synchronous_job_waits_for_the_workflow_that_it_begins(shop: Workshop) -> None:
+    results: list[dict[str, str]] = []
+    river = SyncClient(shop.database_url)
+
+    def parent(job: Job[Parent]) -> None:
+        child = river.workflow("pages", parent=job)
+        child.map("page", [Step() for _ in range(3)], then=Step())
+        tasks = child.run()
+        results.append({task.name: task.state.value for task in tasks.values()})
+
+    shop.workers.work(Parent)(parent)
+    client = await shop.start()
+    result = await client.insert(Parent())
+    await shop.in_state(result.job.id, "completed")
+    river.close()
+    assert results == [dict.fromkeys(["after page", "page 1", "page 2", "page 3"], "completed")]
 
 
 async def test_tasks_are_added_by_id_and_checked_against_those_that_are_there(

@@ -192,6 +192,13 @@ class WorkflowBuilder:
             added.args, replace(opts, metadata=metadata, pending=bool(spec.deps or spec.wait))
         )
 
+    def _check_parent(self) -> None:
+        """Raise InsertError unless a job waits for the workflow."""
+        if self._parent is None:
+            raise InsertError(
+                "Only a workflow with a parent is run by a job: workflow(parent=job)."
+            )
+
     def _inserted(self) -> None:
         """Take the tasks added as ones that are there, so that more can be added."""
         self._existing.update(self._tasks)

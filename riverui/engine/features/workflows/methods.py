@@ -44,7 +44,7 @@ class WorkflowMaker(Generic[B]):
         Its id is a ULID unless given. What is ignored of dependencies that fail counts as success
         in each task that does not say otherwise; other tasks are cancelled. With `parent`, the job
         at work, it is the same for each attempt at that job, by its name, and is cancelled with it;
-        the asyncio client's `run` waits for it.
+        `run` waits for it.
         """
         ignored = IgnoredDeps(
             cancelled=ignore_cancelled_deps,

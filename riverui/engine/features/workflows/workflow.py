@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from riverui.engine.features.workflows.builder import WorkflowBuilder
 from riverui.engine.features.workflows.loading import MOST, LoadedTask, LoadedTasks, load, own
 from riverui.engine.work.worker import JobSnooze
-from riverui.errors import InsertError
 from riverui.storage.interface import Driver, Executor
 from riverui.storage.interface.engine_params import InsertResult
 from riverui.storage.interface.own_workflows import TaskChoice
+
+T = TypeVar("T")
 
 _FIRST_CHECK = timedelta(seconds=10)
 """How long a parent sleeps before it looks by itself whether its child has ended: the end wakes it,
@@ -34,6 +35,10 @@ class _Client(Protocol):
 
 
 class _SyncClient(Protocol):
+    def workflow_call(
+        self, workflow: Workflow, call: Callable[[Workflow], Coroutine[Any, Any, T]]
+    ) -> T: ...
+
     def insert_many(self, jobs: Iterable[Any]) -> Sequence[InsertResult]: ...
 
     def insert_many_tx(self, tx: object, jobs: Iterable[Any]) -> Sequence[InsertResult]: ...
@@ -66,17 +71,25 @@ class Workflow(WorkflowBuilder):
         Until then the job is snoozed, so it comes here again and again: what stands before this
         call is done each time. Whether tasks have failed, their states tell.
         """
-        if self._parent is None:
-            raise InsertError(
-                "Only a workflow with a parent is run by a job: workflow(parent=job)."
-            )
+        self._check_parent()
+        found = await self.outcome()
+        if isinstance(found, LoadedTasks):
+            return found
+        if found is None:
+            await self.insert()
+        raise JobSnooze(found or _FIRST_CHECK)
+
+    async def outcome(self) -> LoadedTasks | timedelta | None:
+        """Return the tasks once all have ended, until then how long a parent shall sleep; None
+        where the workflow is not there yet.
+        """
         async with self._reading() as executor:
             head = await (await own(executor)).workflow_head_get(self.id)
-            if head is not None and not head.open:
-                return await load(executor, self.id, TaskChoice.ALL)
-        if head is None:
-            await self.insert()
-        raise JobSnooze(_FIRST_CHECK if head is None else until_checked(head.age))
+            if head is None:
+                return None
+            if head.open:
+                return until_checked(head.age)
+            return await load(executor, self.id, TaskChoice.ALL)
 
     async def load_all(self, *, after: str = "", limit: int = MOST) -> LoadedTasks:
         """Return the tasks that are there by name, up to `limit` behind the name `after`."""
@@ -127,7 +140,7 @@ class Workflow(WorkflowBuilder):
 
 
 class SyncWorkflow(WorkflowBuilder):
-    """A workflow of a SyncClient."""
+    """A workflow of a SyncClient: what a Workflow does, without asyncio."""
 
     _client: _SyncClient
 
@@ -142,6 +155,53 @@ class SyncWorkflow(WorkflowBuilder):
         results = self._client.insert_many_tx(tx, self.prepare())
         self._inserted()
         return results
+
+    def run(self) -> LoadedTasks:
+        """Insert the workflow, as the child of the job at work, and return its tasks once all of
+        them have ended; see Workflow.run.
+        """
+        self._check_parent()
+        found = self._ask(Workflow.outcome)
+        if isinstance(found, LoadedTasks):
+            return found
+        if found is None:
+            self.insert()
+        raise JobSnooze(found or _FIRST_CHECK)
+
+    def load_all(self, *, after: str = "", limit: int = MOST) -> LoadedTasks:
+        """Return the tasks that are there by name, up to `limit` behind the name `after`."""
+        return self._ask(lambda there: there.load_all(after=after, limit=limit))
+
+    def load_all_tx(self, tx: object, *, after: str = "", limit: int = MOST) -> LoadedTasks:
+        """Return the tasks that are there by name, up to `limit` behind the name `after`."""
+        return self._ask(lambda there: there.load_all_tx(tx, after=after, limit=limit))
+
+    def load(self, name: str) -> LoadedTask:
+        """Return one task. NotFound where there is none of that name."""
+        return self._ask(lambda there: there.load(name))
+
+    def load_tx(self, tx: object, name: str) -> LoadedTask:
+        """Return one task. NotFound where there is none of that name."""
+        return self._ask(lambda there: there.load_tx(tx, name))
+
+    def load_deps(self, name: str, *, recursive: bool = False) -> LoadedTasks:
+        """Return the tasks that one waits for; see Workflow.load_deps."""
+        return self._ask(lambda there: there.load_deps(name, recursive=recursive))
+
+    def load_deps_tx(self, tx: object, name: str, *, recursive: bool = False) -> LoadedTasks:
+        """Return the tasks that one waits for; see Workflow.load_deps."""
+        return self._ask(lambda there: there.load_deps_tx(tx, name, recursive=recursive))
+
+    def load_output(self, name: str) -> Any:
+        """Return what a task has recorded; see Workflow.load_output."""
+        return self.load(name).output
+
+    def load_output_tx(self, tx: object, name: str) -> Any:
+        """Return what a task has recorded; see Workflow.load_output."""
+        return self.load_tx(tx, name).output
+
+    def _ask(self, call: Callable[[Workflow], Coroutine[Any, Any, T]]) -> T:
+        return self._client.workflow_call(Workflow(self.id, is_new=False), call)
 
 
 def until_checked(age: timedelta) -> timedelta:

@@ -158,6 +158,21 @@ def head_get(id: str) -> Steps[WorkflowHead | None]:
     return None if row is None else WorkflowHead(**row._asdict())
 
 
+def task_list_of(
+    id: str, choice: TaskChoice, name: str = "", *, limit: int
+) -> Steps[Sequence[OwnTaskRow]]:
+    """Return tasks of a workflow; see OwnWorkflowExecutor.workflow_task_list_of."""
+    if not is_storable(id) or not is_storable(name):
+        return []
+    slots = {} if choice is TaskChoice.ALL else {"which": _CHOICES[choice]}
+    values = {"id": id, "after": name, "limit": limit}
+    rows = yield Statement(Fragment("workflow_task_list_of", values, **slots))
+    return [
+        OwnTaskRow(row.name, TaskState(row.state), row.job_id, tuple(row.deps))
+        for row in rows.records()
+    ]
+
+
 def _stray(row: Any) -> StrayTask:
     return StrayTask(job_id=row.job_id, job_state=None if row.gone else known_state(row.job_state))
 
@@ -236,15 +251,7 @@ class OwnWorkflows(Statements):
         self, id: str, choice: TaskChoice, name: str = "", *, limit: int
     ) -> Sequence[OwnTaskRow]:
         """Return tasks of a workflow, by name."""
-        if not is_storable(id) or not is_storable(name):
-            return []
-        slots = {} if choice is TaskChoice.ALL else {"which": _CHOICES[choice]}
-        values = {"id": id, "after": name, "limit": limit}
-        rows = await self._rows("workflow_task_list_of", values, **slots)
-        return [
-            OwnTaskRow(row.name, TaskState(row.state), row.job_id, tuple(row.deps))
-            for row in rows.records()
-        ]
+        return await self._drive(task_list_of(id, choice, name, limit=limit))
 
     async def workflow_task_restage_many(self, job_ids: Sequence[int]) -> None:
         """Take tasks as open again whose jobs somebody has let run."""
