@@ -1,4 +1,4 @@
-"""A client without asyncio, that only inserts: for Django, Flask and scripts."""
+"""A client without asyncio, that inserts jobs and looks after workflows: for Django and scripts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from riverui.engine.args.job_args import JobArgs
 from riverui.engine.config import ClientConfig
 from riverui.engine.feature_list import features_of
 from riverui.engine.features.waits.methods import Signal, SignalMethods, SignalOpts
-from riverui.engine.features.workflows.methods import WorkflowMaker, existing
+from riverui.engine.features.workflows.methods import WorkflowMaker, WorkflowMethods, existing
 from riverui.engine.features.workflows.workflow import SyncWorkflow, Workflow
 from riverui.engine.insert.insert_methods import InsertMethods
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
@@ -141,6 +141,29 @@ class SyncClient(WorkflowMaker[SyncWorkflow]):
         """
         return _run(self._inserts.workflow_from_existing(found, ignored)).bound(self)
 
+    def workflow_cancel(self, id: str) -> Sequence[int]:
+        """Cancel all tasks that have not ended; see the asyncio client's `workflow_cancel`."""
+        return _run(self._inserts.workflow_cancel(id))
+
+    def workflow_cancel_tx(self, tx: object, id: str) -> Sequence[int]:
+        """Cancel a workflow when the transaction commits; see insert_tx."""
+        return _run(self._inserts.workflow_cancel_tx(tx, id))
+
+    def workflow_retry(
+        self, id: str, mode: str = "all", *, reset_history: bool = False
+    ) -> Sequence[int]:
+        """Let the tasks of a workflow that has ended run again; see the asyncio client's
+        `workflow_retry`.
+        """
+        return _run(self._inserts.workflow_retry(id, mode, reset_history=reset_history))
+
+    def workflow_retry_tx(
+        self, tx: object, id: str, mode: str = "all", *, reset_history: bool = False
+    ) -> Sequence[int]:
+        """Retry a workflow when the transaction commits; see insert_tx."""
+        retried = self._inserts.workflow_retry_tx(tx, id, mode, reset_history=reset_history)
+        return _run(retried)
+
     def workflow_signal(
         self, id: str, key: str, payload: Any = None, **opts: Unpack[SignalOpts]
     ) -> Signal:
@@ -183,7 +206,7 @@ class SyncClient(WorkflowMaker[SyncWorkflow]):
         self.close()
 
 
-class _Inserts(InsertMethods, SignalMethods):
+class _Inserts(InsertMethods, SignalMethods, WorkflowMethods):
     """The asyncio client's inserts on a synchronous driver, as coroutines that never wait."""
 
     def __init__(

@@ -19,7 +19,6 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from riverui.domain.jobs import JobRow
-from riverui.domain.workflow_tasks import TaskState
 from riverui.errors import DatabaseUnavailable
 from riverui.storage.interface.capabilities import Capability
 from riverui.storage.interface.engine_params import (
@@ -28,20 +27,13 @@ from riverui.storage.interface.engine_params import (
     JobSelectParams,
     JobSetStateParams,
 )
+from riverui.storage.interface.job_actions import JobChanges
 from riverui.storage.interface.own_tables import OWN_TABLES
-from riverui.storage.interface.own_workflows import (
-    OWN_WORKFLOWS,
-    OwnTaskRow,
-    TaskChoice,
-    TaskInsertParams,
-    TaskMoves,
-    WorkflowHead,
-    WorkflowInsertParams,
-    WorkflowTables,
-)
+from riverui.storage.interface.own_workflows import OWN_WORKFLOWS
 from riverui.storage.interface.sequences import SEQUENCES, Claims
 from riverui.storage.interface.waits import WAITS, SignalInserted, SignalInsertParams
 from riverui.storage.options import Watch
+from riverui.storage.postgres.admin.job_actions import cancel_many
 from riverui.storage.postgres.client_timeout import hang_up
 from riverui.storage.postgres.engine.job_insert import insert_many, insert_many_fast
 from riverui.storage.postgres.engine.job_work import set_state_many
@@ -49,7 +41,8 @@ from riverui.storage.postgres.errors import refused, translate, translate_foreig
 from riverui.storage.postgres.foreign_transactions import sync_connection_of
 from riverui.storage.postgres.job_list.select import row_list
 from riverui.storage.postgres.limits import LIMITS
-from riverui.storage.postgres.own import operations, sequences, waits, workflows
+from riverui.storage.postgres.own import operations, sequences, waits
+from riverui.storage.postgres.own.sync_workflows import SyncWorkflows
 from riverui.storage.postgres.pool_log import POOL_NAME, leave_to_exceptions
 from riverui.storage.postgres.rows import Rows
 from riverui.storage.postgres.sessions import is_closed_by_server
@@ -74,7 +67,7 @@ class _SyncConnection(Protocol):
         ...
 
 
-class PostgresSyncExecutor:
+class PostgresSyncExecutor(SyncWorkflows):
     """The operations of SyncExecutor, on a connection of some library."""
 
     capabilities: Collection[Capability[Any]] = frozenset(
@@ -107,6 +100,10 @@ class PostgresSyncExecutor:
         """COPY jobs and return how many; see SyncExecutor."""
         return self._drive(insert_many_fast(jobs, schema=self._schema, notify=notify))
 
+    def job_cancel_many(self, ids: Sequence[int]) -> JobChanges:
+        """Cancel jobs; LockTimeout where somebody else holds one of them."""
+        return self._drive(cancel_many(ids, schema=self._schema))
+
     def job_row_list(self, params: JobSelectParams) -> Sequence[JobRow]:
         """Return whole jobs; see EngineExecutor."""
         return self._drive(row_list(params))
@@ -118,46 +115,6 @@ class PostgresSyncExecutor:
     def own_table_list(self) -> frozenset[str]:
         """Return the names of riverui's own tables; see OwnTablesExecutor."""
         return self._drive(operations.table_list(schema=self._schema))
-
-    def workflow_tables(self) -> WorkflowTables:
-        """Return which tables of workflows there are; see OwnWorkflowExecutor."""
-        return self._drive(workflows.tables())
-
-    def workflow_head_get(self, id: str) -> WorkflowHead | None:
-        """Return one workflow, or None; see OwnWorkflowExecutor."""
-        return self._drive(workflows.head_get(id))
-
-    def workflow_task_list_of(
-        self, id: str, choice: TaskChoice, name: str = "", *, limit: int
-    ) -> Sequence[OwnTaskRow]:
-        """Return tasks of a workflow; see OwnWorkflowExecutor."""
-        return self._drive(workflows.task_list_of(id, choice, name, limit=limit))
-
-    def workflow_begin_many(self, begun: Sequence[WorkflowInsertParams]) -> Sequence[str]:
-        """Make and lock workflows; see OwnWorkflowExecutor."""
-        return self._drive(workflows.begin_many(begun))
-
-    def workflow_lock_by_job(self, job_ids: Sequence[int]) -> Sequence[str]:
-        """Lock the workflows of jobs; see OwnWorkflowExecutor."""
-        return self._drive(workflows.lock_by_job(job_ids))
-
-    def workflow_task_end_many(self, ended: Sequence[tuple[int, TaskState]]) -> TaskMoves:
-        """Write how tasks ended; see OwnWorkflowExecutor."""
-        return self._drive(workflows.task_end_many(ended, schema=self._schema))
-
-    def workflow_task_insert_many(
-        self, tasks: Sequence[TaskInsertParams]
-    ) -> tuple[str, str] | None:
-        """Add tasks to workflows; see OwnWorkflowExecutor."""
-        return self._drive(workflows.task_insert_many(tasks, schema=self._schema))
-
-    def workflow_task_missing(self, job_ids: Sequence[int]) -> tuple[str, str] | None:
-        """Return what a task waits for in vain; see OwnWorkflowExecutor."""
-        return self._drive(workflows.task_missing(job_ids))
-
-    def workflow_task_settle_many(self, job_ids: Sequence[int]) -> TaskMoves:
-        """Take in what had ended before; see OwnWorkflowExecutor."""
-        return self._drive(workflows.task_settle_many(job_ids, schema=self._schema))
 
     def workflow_signal_insert(self, params: SignalInsertParams) -> SignalInserted | None:
         """Keep a signal; see WaitExecutor."""

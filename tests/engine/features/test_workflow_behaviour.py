@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import psycopg
+import psycopg2
 import pytest
 
 from riverui.domain.ulid import ulid
+from riverui.domain.waits import SignalTerm, Wait
 from riverui.engine.config import QueueConfig
 from riverui.engine.insert.insert_opts import InsertManyParams, InsertOpts
 from riverui.engine.sync_client import SyncClient
@@ -133,6 +136,39 @@ async def test_cancel_and_retry_in_ones_own_transaction(shop: Workshop) -> None:
     assert set((await shop.own()).values()) == {"cancelled"}
     (row,) = await shop.rows("select attempt from riverui_workflow")
     assert row["attempt"] == 2
+
+
+@pytest.mark.parametrize("library", ["psycopg", "psycopg2"])
+async def test_the_synchronous_client_cancels_and_retries_too(shop: Workshop, library: str) -> None:
+    client = shop.make(queues={})
+    above = chain(client.workflow(), "a", "b")
+    above.add("waits", Step(), wait=Wait("approved", [SignalTerm("approved", "approval")]))
+    (first, *_) = await above.insert()
+    child = client.workflow("child", parent=first.job)
+    await chain(child, "c", "d").insert()
+    connect = psycopg.connect if library == "psycopg" else psycopg2.connect
+    with SyncClient(shop.database_url) as river:
+        with closing(connect(shop.database_url)) as tx:
+            assert len(river.workflow_cancel_tx(tx, above.id)) == 3
+            tx.rollback()
+            assert set((await shop.own()).values()) == {"staged", "waiting", "wait"}
+            assert len(river.workflow_cancel_tx(tx, above.id)) == 3
+            tx.commit()
+            assert set((await shop.own()).values()) == {"cancelled"}
+            assert len(river.workflow_retry_tx(tx, above.id, "failed_only")) == 3
+            with pytest.raises(WorkflowActive):
+                river.workflow_retry_tx(tx, above.id)
+            tx.commit()
+        assert await shop.own() == {
+            "a": "staged", "b": "waiting", "waits": "wait", "c": "staged", "d": "waiting",
+        }  # fmt: skip
+        assert len(river.workflow_cancel(above.id)) == 3
+        assert len(river.workflow_retry(above.id, reset_history=True)) == 3
+        for missing in (river.workflow_cancel, river.workflow_retry):
+            with pytest.raises(NotFound):
+                missing("none")
+    await client.workflow_signal(above.id, "approval")
+    assert set((await shop.tasks()).values()) == {"available", "pending"}
 
 
 async def test_a_retry_of_what_failed_changes_nothing_where_nothing_has(shop: Workshop) -> None:

@@ -72,6 +72,12 @@ def notify(*, schema: str | None) -> Steps[None]:
     yield Statement(Fragment("workflow_wait_notify", {"schema": schema}))
 
 
+def wait_reset(id: str, *, schema: str | None) -> Steps[None]:
+    """Let waits begin anew; see WaitExecutor.workflow_wait_reset."""
+    yield Statement(Fragment("workflow_wait_reset", {"id": id}))
+    yield from notify(schema=schema)
+
+
 class Waits(Statements):
     """Operations on signals and waits."""
 
@@ -201,8 +207,7 @@ class Waits(Statements):
 
     async def workflow_wait_reset(self, id: str) -> None:
         """Let the waits of a workflow's tasks begin anew."""
-        await self._rows("workflow_wait_reset", {"id": id})
-        await self._drive(notify(schema=self._schema))
+        await self._drive(wait_reset(id, schema=self._schema))
 
     async def workflow_signal_delete_many(self, ids: Sequence[str], *, limit: int) -> int:
         """Delete signals of these workflows; return how many."""

@@ -173,6 +173,55 @@ def task_list_of(
     ]
 
 
+def lock_family(
+    job_ids: Sequence[int] = (), *, id: str | None = None, cancelled: bool, limit: int
+) -> Steps[Sequence[FamilyMember]]:
+    """Lock workflows and those below them; see OwnWorkflowExecutor.workflow_lock_family."""
+    values = {
+        "job_ids": array_literals.numbers([each for each in job_ids if is_bigint(each)]),
+        "id": id if id is None or is_storable(id) else None,
+        "cancelled": cancelled,
+        "limit": limit,
+    }
+    rows = yield Statement(Fragment("workflow_lock_family", values))
+    return [FamilyMember(row.id, tuple(row.roots)) for row in rows.records()]
+
+
+def lock_by_id(id: str) -> Steps[WorkflowHead | None]:
+    """Lock one workflow; see OwnWorkflowExecutor.workflow_lock_by_id."""
+    if not is_storable(id):
+        return None
+    row = (yield Statement(Fragment("workflow_lock_by_id", {"id": id}))).first()
+    return None if row is None else WorkflowHead(**row._asdict())
+
+
+def task_reopen(id: str, mode: str, *, reset: bool) -> Steps[Sequence[ReopenedTask]]:
+    """Begin a new attempt at a workflow; see OwnWorkflowExecutor.workflow_task_reopen."""
+    values = {"id": id, "mode": mode, "reset": reset}
+    rows = yield Statement(Fragment("workflow_task_reopen", values))
+    return [ReopenedTask(**row._asdict()) for row in rows.records()]
+
+
+def cancel(id: str) -> Steps[Sequence[int]]:
+    """Note that a workflow is cancelled; see OwnWorkflowExecutor.workflow_cancel."""
+    found: Sequence[int] = (yield Statement(Fragment("workflow_cancel", {"id": id}))).values()
+    return found
+
+
+def task_staged_list(id: str) -> Steps[Sequence[int]]:
+    """Return jobs that can be worked; see OwnWorkflowExecutor.workflow_task_staged_list."""
+    rows = yield Statement(Fragment("workflow_task_staged_list", {"id": id}))
+    found: Sequence[int] = rows.values()
+    return found
+
+
+def task_stray_get_many(job_ids: Sequence[int]) -> Steps[Sequence[StrayTask]]:
+    """Return tasks that have not ended; see OwnWorkflowExecutor.workflow_task_stray_get_many."""
+    values = {"job_ids": array_literals.numbers(job_ids)}
+    rows = yield Statement(Fragment("workflow_task_stray_list", values, which=_GIVEN))
+    return [_stray(row) for row in rows.records()]
+
+
 def _stray(row: Any) -> StrayTask:
     return StrayTask(job_id=row.job_id, job_state=None if row.gone else known_state(row.job_state))
 
@@ -196,14 +245,7 @@ class OwnWorkflows(Statements):
         self, job_ids: Sequence[int] = (), *, id: str | None = None, cancelled: bool, limit: int
     ) -> Sequence[FamilyMember]:
         """Lock workflows and those below them; see OwnWorkflowExecutor."""
-        values = {
-            "job_ids": [each for each in job_ids if is_bigint(each)],
-            "id": id if id is None or is_storable(id) else None,
-            "cancelled": cancelled,
-            "limit": limit,
-        }
-        rows = await self._rows("workflow_lock_family", values)
-        return [FamilyMember(row.id, tuple(row.roots)) for row in rows.records()]
+        return await self._drive(lock_family(job_ids, id=id, cancelled=cancelled, limit=limit))
 
     async def workflow_forsaken_list(
         self, *, after: str, limit: int
@@ -238,10 +280,7 @@ class OwnWorkflows(Statements):
 
     async def workflow_lock_by_id(self, id: str) -> WorkflowHead | None:
         """Lock one workflow and return it, or None."""
-        if not is_storable(id):
-            return None
-        row = await self._row("workflow_lock_by_id", {"id": id})
-        return None if row is None else WorkflowHead(**row._asdict())
+        return await self._drive(lock_by_id(id))
 
     async def workflow_head_get(self, id: str) -> WorkflowHead | None:
         """Return one workflow, or None."""
@@ -261,16 +300,15 @@ class OwnWorkflows(Statements):
         self, id: str, mode: str, *, reset: bool
     ) -> Sequence[ReopenedTask]:
         """Begin a new attempt at a workflow; see OwnWorkflowExecutor."""
-        rows = await self._rows("workflow_task_reopen", {"id": id, "mode": mode, "reset": reset})
-        return [ReopenedTask(**row._asdict()) for row in rows.records()]
+        return await self._drive(task_reopen(id, mode, reset=reset))
 
     async def workflow_cancel(self, id: str) -> Sequence[int]:
         """Note that a workflow is cancelled; return the jobs of its tasks that have not ended."""
-        return (await self._rows("workflow_cancel", {"id": id})).values()
+        return await self._drive(cancel(id))
 
     async def workflow_task_staged_list(self, id: str) -> Sequence[int]:
         """Return the jobs of a workflow's tasks that can be worked and have not ended."""
-        return (await self._rows("workflow_task_staged_list", {"id": id})).values()
+        return await self._drive(task_staged_list(id))
 
     async def workflow_task_stray_list(self, *, after: int, limit: int) -> Sequence[StrayTask]:
         """Return tasks that can be worked, by job, and where their jobs stand."""
@@ -279,9 +317,7 @@ class OwnWorkflows(Statements):
 
     async def workflow_task_stray_get_many(self, job_ids: Sequence[int]) -> Sequence[StrayTask]:
         """Return tasks of these jobs that have not ended, and where the jobs stand."""
-        values = {"job_ids": list(job_ids)}
-        rows = await self._rows("workflow_task_stray_list", values, which=_GIVEN)
-        return [_stray(row) for row in rows.records()]
+        return await self._drive(task_stray_get_many(job_ids))
 
     async def workflow_held_reach(self, params: JobDeleteBeforeParams) -> HeldReach:
         """Return how far the old jobs reach whose workflows are open."""
