@@ -265,7 +265,8 @@ class Pilot:
         self.delete_before = _composed(features, Feature.delete_before, plain_delete_before)
         self.get_stuck = _composed(features, Feature.get_stuck, plain_get_stuck)
         self.rescue_many = _composed(features, Feature.rescue_many, plain_rescue_many)
-        self._ending = _overriding(features, Feature.set_state_if_running_many)
+        self._ending = ending = _overriding(features, Feature.set_state_if_running_many)
+        self._wants_end = tuple(feature.wants_end for feature in ending)
         self._fetching = _overriding(features, Feature.get_available)
         self._inserting = _overriding(features, Feature.insert_many)
         self._starting = _overriding(features, Feature.producer_start)
@@ -298,7 +299,11 @@ class Pilot:
 
     def wants_end(self, job: JobRow) -> bool:
         """Return whether a feature takes part in writing how attempts at this job end."""
-        return any(feature.wants_end(job) for feature in self._ending)
+        # In a loop, as it is asked of every job: `any` takes twice as long.
+        for wants_end in self._wants_end:  # noqa: SIM110
+            if wants_end(job):
+                return True
+        return False
 
     def ends_at_once(self, job: JobRow) -> bool:
         """Return whether a synchronous driver can write how attempts at this job end."""
