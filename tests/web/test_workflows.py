@@ -94,7 +94,7 @@ async def test_the_list_is_searched_filtered_and_paged(
     done = await shown(pages, "/workflows?state=completed&match=order+1")
     assert names(done)[:2] == ["Order 19", "Order 17"]
     assert done.link("Failed") == "/workflows?match=order+1&state=failed"
-    assert "No such workflow" in (await shown(pages, "/workflows?state=failed")).text
+    assert "No workflow is failed" in (await shown(pages, "/workflows?state=failed")).text
     # As River UI's own addresses have it.
     assert (await pages.get("/workflows?limit=40&state=inactive")).status_code == 200
     for wrong in ("state=some", "sort=name", "state=active&state=inactive"):
