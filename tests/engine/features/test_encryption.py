@@ -133,6 +133,17 @@ async def test_kinds_are_chosen(
     assert {args.amount for args in till.args if isinstance(args, Charge)} == {1, 2}
 
 
+async def test_jobs_that_are_not_encrypted_are_worked(play: Playground) -> None:
+    till = Till(play)
+    plain = play.make()
+    await plain.insert(Charge(amount=1))
+    client = await play.start(plugins=[Encryption([OLD])])
+    await client.insert(Charge(amount=2))
+    assert await sealed(play) == [False, True]
+    await play.until(lambda: len(till.args) == 2)
+    assert {args.amount for args in till.args} == {1, 2}
+
+
 async def test_keys_are_rotated(play: Playground) -> None:
     till = Till(play)
     old, new = Encryption([OLD]), Encryption([NEW, OLD])
