@@ -78,7 +78,9 @@ async def post_upload(request: Request) -> Response:
     try:
         given = json.loads(body)
         upload, customer = str(given["id"])[:100], str(given["customer"])[:100]
-        files = [(str(file["name"]), str(file["text"])) for file in given["files"]]
+        files = [(str(file["name"])[:200], str(file["text"])) for file in given["files"]]
+        if not upload or "/" in upload or b"\\u0000" in body:
+            raise ValueError("an id without slashes, and texts that Postgres can hold")
     except (ValueError, KeyError, TypeError) as error:
         raise HTTPException(422, 'send {"id", "customer", "files": [{"name", "text"}]}') from error
     await state.uploads.add(state.client, upload, customer, files, state.settings.embedding)

@@ -284,13 +284,17 @@ def test_a_folder_is_watched(start: Start, tmp_path: Path) -> None:
 def test_only_who_signs_may_upload(start: Start) -> None:
     app = start()
     for body, signature, code in (
-        (b"{}", None, 401),
+        (b"{}", "", 401),
         (b"{}", "sha256=00", 401),
         (b"{}", f"sha256={sign(b'{}', 'another')}", 401),
-        (b"{}", f"sha256={sign(b'{}', 'river')}", 422),
-        (b"[", f"sha256={sign(b'[', 'river')}", 422),
+        (b"{}", None, 422),
+        (b"[", None, 422),
+        (b'{"files": [], "id": "a/b", "customer": ""}', None, 422),
+        (b'{"files": [], "id": "a", "customer": "\\u0000"}', None, 422),
+        (b'{"files": [], "id": "a", "customer": ""}', None, 202),
     ):
-        headers = {"X-Signature": signature} if signature else {}
+        right = f"sha256={sign(body, 'river')}"
+        headers = {"X-Signature": right if signature is None else signature}
         answer = httpx2.post(f"{app.url}/uploads", content=body, headers=headers)
         assert answer.status_code == code
     assert httpx2.get(f"{app.url}/uploads/none").status_code == 404
