@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from riverui.storage.interface.clients import ClientLife
     from riverui.storage.interface.engine_params import JobFetchParams
 
-EXTRA = 50
+_EXTRA = 50
 """Candidates beyond twice the room: some of which others take, or choosers refuse."""
 _KEYS = 1_000
 """Keys that one look by index covers: a few milliseconds."""
@@ -165,7 +165,7 @@ class FetchedAtOnce(NamedTuple):
     rows: Sequence[JobRow]
     """The jobs, which were made running."""
     seen: int
-    """Jobs that were looked at, those of full keys left out; up to twice the room and `EXTRA`."""
+    """Jobs that were looked at, those of full keys left out."""
 
 
 class Chooser:
@@ -430,7 +430,7 @@ class CandidateFetch:
             if WHOLE in full:
                 break
             left = room - len(chosen)
-            most = 2 * left + EXTRA
+            most = 2 * left + _EXTRA
             ids = (*params.except_ids, *(candidate.id for candidate in chosen))
             if spread and by is not None:
                 candidates = await read(by, ids, most)

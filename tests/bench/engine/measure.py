@@ -270,11 +270,14 @@ def _limits(databases: Databases, rounds: int) -> list[Check]:
         "no limit": run("unlimited"),
         "40 at once": run("whole"),
         "1,000 partitions, 1 of each at once": run("partitions"),
+        "pgqueuer, no limit": _peer("pgqueuer_unlimited", _LIMIT_JOBS),
+        "pgqueuer, 40 at once": _peer("pgqueuer_limited", _LIMIT_JOBS),
     }
     _turns(databases, runners, rounds)
     _tell("jobs of 50 ms, 4 clients with 10 workers", runners)
-    unlimited, whole, partitions = runners.values()
+    unlimited, whole, partitions, _, limited = runners.values()
     return [
+        _ratio("a limit of 40 against pgqueuer's", whole, limited, 1.0),
         _ratio("a limit of 40 against none", whole, unlimited, 0.95),
         _ratio("limits of 1,000 partitions against none", partitions, unlimited, 0.95),
     ]
@@ -295,6 +298,13 @@ def _rates(databases: Databases, rounds: int) -> list[Check]:
             check(f"{name}: off", abs(found["off"]), at_most=2, unit=" %"),
             check(f"{name}: beyond limit and burst", found["beyond"], at_most=2, unit=" %"),
         ]
+    with databases.fresh(finished=None) as url:
+        program = [sys.executable, "-W", "ignore", "-m", "tests.bench.engine.peers", "chancy_rate"]
+        found = _ask([*program, url, "1000"])
+    print(
+        f"chancy's rate limit of 1,000 a second: {found['off']:+.1f} % off, its busiest second"
+        f" {found['beyond']:+.1f} % beyond the limit and a burst of as many\n"
+    )
     with databases.fresh() as url:
         found = rate_run("shares", url, 1, _SHARE_SECONDS)
     print(

@@ -10,6 +10,8 @@ faster.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import logging
 import sys
 from collections.abc import Callable, Coroutine
@@ -18,9 +20,13 @@ from typing import Any
 import uvloop
 
 from tests.bench.engine.drain import Drain, Lap, lap
+from tests.bench.engine.limit_runs import AtWork
+from tests.bench.engine.rate_runs import Begun, told_of
 
 _BATCH = 1000
 """Jobs of one insert, where a peer can insert several."""
+_RATE_SECONDS = 60
+"""For which a peer's rate limit is looked at."""
 
 
 class _Countdown:
@@ -168,6 +174,103 @@ async def procrastinate(url: str, jobs: int) -> Drain:
     return _drain(jobs, left["count"], inserting, working)
 
 
+async def pgqueuer_unlimited(url: str, jobs: int) -> Drain:
+    """Measure four of pgqueuer's workers with ten jobs of 50 ms each at once."""
+    return await _pgqueuer_slow(url, jobs, 0)
+
+
+async def pgqueuer_limited(url: str, jobs: int) -> Drain:
+    """Measure the same under its own limit of 40 for all workers; it has none by args."""
+    return await _pgqueuer_slow(url, jobs, 40)
+
+
+async def _pgqueuer_slow(url: str, jobs: int, limit: int) -> Drain:
+    import asyncpg
+    from pgqueuer.db import AsyncpgPoolDriver
+    from pgqueuer.models import Job
+    from pgqueuer.qm import QueueManager
+    from pgqueuer.queries import Queries
+    from pgqueuer.types import QueueExecutionMode
+
+    at_work = AtWork(jobs, most=40, most_of_key=jobs)
+    async with contextlib.AsyncExitStack() as stack:
+        managers = []
+        for _ in range(4):
+            pool = await stack.enter_async_context(asyncpg.create_pool(url, min_size=2, max_size=4))
+            queries = Queries(AsyncpgPoolDriver(pool))
+            manager = QueueManager(queries)
+
+            @manager.entrypoint("slow", concurrency_limit=limit)
+            async def slow(job: Job) -> None:
+                await at_work.work(0)
+
+            managers.append(manager)
+        await queries.install()
+        with lap() as inserting:
+            for count in _batches(jobs):
+                await queries.enqueue(["slow"] * count, [b"{}"] * count, [0] * count)
+        with lap() as working:
+            # Its batch is at most half of the jobs at once.
+            await asyncio.gather(
+                *(
+                    manager.run(
+                        batch_size=5, max_concurrent_tasks=10, mode=QueueExecutionMode.drain
+                    )
+                    for manager in managers
+                )
+            )
+        left = await pool.fetchval("select count(*) from pgqueuer")
+    return _drain(jobs, left, inserting, working)
+
+
+async def chancy_rate(url: str, per_second: int) -> str:
+    """Measure chancy's rate limit over a minute, for which two workers share it; return JSON of how
+    far off it is, as `rate_runs` does.
+    """
+    from chancy import Chancy, Job, Queue, Worker
+
+    log = logging.getLogger("chancy.quiet")
+    log.setLevel(logging.WARNING)
+    async with Chancy(url, log=log) as app:
+        await app.migrate()
+        await app.declare(
+            Queue(
+                "bench",
+                concurrency=1000,
+                executor=Chancy.Executor.Async,
+                eager_polling=True,
+                polling_interval=1,
+                rate_limit=per_second,
+                rate_limit_window=1,
+            )
+        )
+        job = Job.from_func(chancy_begin, queue="bench")
+        for count in _batches(per_second * (_RATE_SECONDS + 5)):
+            async for _ in app.push_many([job] * count):
+                pass
+        workers = [Worker(app, register_signal_handlers=False) for _ in range(2)]
+        for worker in workers:
+            await worker.start()
+        await _begun.reach(1)
+        await asyncio.sleep(_RATE_SECONDS)
+        times = [at for at, _ in _begun.jobs]
+        for worker in workers:
+            await worker.stop()
+    return json.dumps(told_of(times, per_second, per_second))
+
+
+async def chancy_begin() -> None:
+    """Found by its import path."""
+    _begun.add(0)
+
+
+_begun = Begun()
+"""When jobs of a limited rate began; module-wide as `_countdown` is."""
+
+LIMITED: dict[str, Callable[[str, int], Coroutine[Any, Any, Drain | str]]] = {
+    peer.__name__: peer for peer in (pgqueuer_unlimited, pgqueuer_limited, chancy_rate)
+}
+
 PEERS: dict[str, Callable[[str, int], Coroutine[Any, Any, Drain]]] = {
     peer.__name__: peer for peer in (pgqueuer, chancy, saq, procrastinate)
 }
@@ -205,4 +308,5 @@ def _drain(jobs: int, left: int, inserting: Lap, working: Lap) -> Drain:
 
 if __name__ == "__main__":
     name, url, jobs = sys.argv[1:]
-    print(uvloop.run(PEERS[name](url, int(jobs))).to_json())
+    found = uvloop.run({**PEERS, **LIMITED}[name](url, int(jobs)))
+    print(found if isinstance(found, str) else found.to_json())

@@ -84,6 +84,13 @@ async def rate(url: str, per_second: str, seconds: str) -> dict[str, float]:
         first = len(begun.jobs)
         await asyncio.sleep(float(seconds))
         times = [at for at, _ in begun.jobs[first - 1 :]]
+    return told_of(times, limit, burst)
+
+
+def told_of(times: Sequence[float], limit: float, burst: float) -> dict[str, float]:
+    """Return by how many percent jobs that began at these times differ from a limit; and how many
+    began in the busiest second beyond limit and burst.
+    """
     busiest, start = 0, 0
     for place, at in enumerate(times):
         while at - times[start] >= 1:
