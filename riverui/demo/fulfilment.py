@@ -39,7 +39,9 @@ _KEY = b"a key of 32 bytes, for the demo!"
 _PAGES = 4_000
 """Pages of a book: a workflow as wide as they get."""
 _BOOK_EVERY = timedelta(minutes=20)
+"""Longer than its pages take, so that the list of workflows is mostly orders."""
 _ORDER_EVERY = timedelta(seconds=15)
+"""About as long as one takes: one or two are under way at any time."""
 _APPROVED_AFTER = timedelta(seconds=40)
 """How long a person takes to approve an order; some are never looked at."""
 _TENANTS = ("acme", "globex", "initech", "umbrella", "hooli")

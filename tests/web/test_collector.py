@@ -18,13 +18,10 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from riverui.domain.figures import OTHER, WINDOWS, Figures, Tally
-from riverui.domain.sketch import FIRST_BIN, LAST_BIN, Sketch
 from riverui.errors import QueryTimeout
 from riverui.storage.interface import Driver
 from riverui.web.config import DashboardConfig
 from riverui.web.live.collector import Collector
-from riverui.web.live.figure_buckets import Bucket
-from riverui.web.live.figure_cells import BUCKET_BYTES
 from riverui.web.live.figure_readings import CollectorLimits
 from tests.contract.bare import BareDriver
 from tests.factory import attempt_error, job
@@ -720,25 +717,6 @@ async def test_its_memory_is_bounded_whatever_the_kinds(
     # Some 30,000 pairs of a queue and a kind are kept, each in one of the buckets.
     assert held < 16e6
     assert most < 40e6
-
-
-def test_a_bucket_is_bounded_however_long_its_jobs_took() -> None:
-    full = Sketch(dict.fromkeys(range(FIRST_BIN, LAST_BIN + 1), 2**40), sum_us=1, max_us=1)
-    cells = {
-        ("q", f"kind_{n}"): Tally(
-            completed=n, run=full.copy(), failed_run=full.copy(), wait=full.copy()
-        )
-        for n in range(200)
-    }
-    bucket = Bucket(0, 60)
-    bucket.settle(range(6), cells, 1, most=200)
-    assert bucket.packed is not None
-    assert sum(map(len, bucket.packed.values())) <= BUCKET_BYTES
-    assert ("q", "kind_199") in bucket.packed
-    assert ("q", OTHER) in bucket.packed
-    kept = bucket.cells()
-    assert sum(tally.completed for tally in kept.values()) == sum(range(200))
-    assert sum(tally.wait.n for tally in kept.values()) == 200 * full.n
 
 
 async def test_a_long_day_is_sampled(later: Later, connection: AsyncConnection[DictRow]) -> None:

@@ -33,6 +33,7 @@ GARBAGE = (
 )
 """Ids in addresses, as they come."""
 TASKS = 10_000
+"""Of one workflow: more than a graph can show."""
 EDGES = {
     "chain": "select n, n + 1 from generate_series(1, 9999) n",
     "ring": "select n, n %% 10000 + 1 from generate_series(1, 10000) n",

@@ -16,6 +16,7 @@ from riverui.engine.work.worker import Job
 from tests.engine.features.histories import SEEDS, Deed, History, Passing
 
 KEYS = 4
+"""Sequences of a history: few, so that jobs wait for one another."""
 
 
 class Lines:
