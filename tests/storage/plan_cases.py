@@ -581,28 +581,6 @@ def _engine() -> Iterator[tuple[str, Case]]:
             {FINALIZED, PKEY},
             4 * 1000,
         ),
-        "clean what no open workflow holds": (
-            lambda x: x.job_delete_before(replace(_old(now), keep_open_workflows=True)),
-            {FINALIZED, PKEY},
-            6 * 1000,
-        ),
-        "clean behind what is held": (
-            lambda x: x.job_delete_before(
-                replace(
-                    _old(now),
-                    cancelled_behind=now - timedelta(days=365),
-                    completed_behind=now - timedelta(hours=1),
-                    keep_open_workflows=True,
-                )
-            ),
-            {FINALIZED, PKEY},
-            6 * 1000,
-        ),
-        "how far the held jobs reach": (
-            lambda x: x.workflow_held_reach(_old(now)),
-            {FINALIZED, PKEY},
-            6 * 1000,
-        ),
         "clean and keep": (
             lambda x: x.dead_job_move_before(_old(now)),
             {FINALIZED, PKEY},

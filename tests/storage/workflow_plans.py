@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from riverui.domain.workflow_pages import WorkflowPageParams
 from riverui.domain.workflow_tasks import TaskState
-from tests.storage.plan_case import PKEY, Case
+from riverui.storage.interface.engine_params import JobDeleteBeforeParams
+from tests.storage.plan_case import FINALIZED, PKEY, Case
 
 TASKS = 1_000
 """Tasks of the workflow in the table."""
@@ -79,4 +81,33 @@ def workflow_cases() -> Mapping[str, Case]:
         "old workflows forgotten": lambda x: x.workflow_delete_before(datetime.now(UTC), limit=10),
         "given stray tasks": lambda x: x.workflow_task_stray_get_many(range(10_001, 11_001)),
     }
-    return {name: Case(call=call, indexes={PKEY}, reads=TASKS + 10) for name, call in calls.items()}
+    cases = {
+        name: Case(call=call, indexes={PKEY}, reads=TASKS + 10) for name, call in calls.items()
+    }
+    return {**cases, **_cleaning_cases()}
+
+
+def _cleaning_cases() -> Mapping[str, Case]:
+    """Return what cleaners read that leave tasks of open workflows."""
+    now = datetime.now(UTC)
+    held = JobDeleteBeforeParams(
+        cancelled_before=now,
+        completed_before=now,
+        discarded_before=now,
+        keep_open_workflows=True,
+        limit=1_000,
+    )
+    behind = replace(
+        held,
+        cancelled_behind=now - timedelta(days=365),
+        completed_behind=now - timedelta(hours=1),
+    )
+    calls = {
+        "clean what no open workflow holds": lambda x: x.job_delete_before(held),
+        "clean behind what is held": lambda x: x.job_delete_before(behind),
+        "how far the held jobs reach": lambda x: x.workflow_held_reach(held),
+    }
+    return {
+        name: Case(call=call, indexes={FINALIZED, PKEY}, reads=6 * 1_000)
+        for name, call in calls.items()
+    }

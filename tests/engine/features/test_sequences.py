@@ -30,9 +30,7 @@ from riverui.engine.lead.maintenance.job_rescuer import JobRescuer
 from riverui.engine.lead.maintenance.service import ServiceContext, Timing
 from riverui.engine.limits import EngineLimits
 from riverui.engine.pilot import JobEnd
-from riverui.engine.queue_config import QueueConfig
 from riverui.engine.sync_client import SyncClient
-from riverui.engine.work.context import job_complete_tx
 from riverui.engine.work.worker import Job, JobCancel, JobSnooze
 from riverui.errors import (
     ConfigError,
@@ -478,35 +476,6 @@ async def test_a_halted_sequence_goes_on_when_somebody_retries_its_head(lines: L
     assert await lines.states() == ["completed", "completed"]
 
 
-@pytest.mark.parametrize("synchronous", [True, False])
-async def test_a_job_completed_in_a_transaction_lets_the_next_run_when_that_commits(
-    lines: Lines, database_url: str, synchronous: bool
-) -> None:
-    seen: list[list[str]] = []
-    river = SyncClient()
-
-    def complete(job: Job[Task]) -> None:
-        with psycopg.connect(database_url) as tx, psycopg.connect(database_url) as other:
-            river.job_complete_tx(tx, job)
-            query = "select state::text from river_job order by id"
-            seen.append([row[0] for row in other.execute(query)])
-            tx.commit()
-            seen.append([row[0] for row in tx.execute(query)])
-
-    async def complete_without_threads(job: Job[Task]) -> None:
-        async with await AsyncConnection.connect(database_url) as tx:
-            await job_complete_tx(tx, job)
-            seen.append(await lines.states())
-        seen.append(await lines.states())
-
-    lines.worker(complete if synchronous else complete_without_threads)
-    client = lines.make(queues={"default": QueueConfig(max_workers=1)})
-    await client.insert_many([InsertManyParams(Task("a"), BY_VALUE) for _ in range(2)])
-    await lines.start(queues={"default": QueueConfig(max_workers=1)})
-    await lines.until(lines.at_rest)
-    assert seen[:2] == [["running", "pending"], ["completed", "available"]]
-
-
 async def test_a_head_that_is_to_be_tried_again_or_snoozes_holds_its_key(lines: Lines) -> None:
     async def work(job: Job[Task]) -> None:
         if job.args.value == "fail":
@@ -522,20 +491,6 @@ async def test_a_head_that_is_to_be_tried_again_or_snoozes_holds_its_key(lines: 
     await lines.event(results[2].job.id)
     await lines.scheduler(client).run_once()
     assert await lines.states() == ["retryable", "pending", "scheduled", "pending"]
-
-
-async def test_a_job_that_completes_itself_in_a_transaction_lets_the_next_run(
-    lines: Lines,
-) -> None:
-    async def work(job: Job[Task]) -> None:
-        async with await AsyncConnection.connect(lines.database_url) as connection:
-            await job_complete_tx(connection, job)
-
-    lines.worker(work)
-    client = await lines.start()
-    await client.insert_many([InsertManyParams(Task(), IN_LINE)] * 3)
-    await lines.until(lines.at_rest)
-    assert await lines.states() == ["completed"] * 3
 
 
 async def test_an_outcome_written_twice_moves_one_job_on(lines: Lines) -> None:
