@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sys
 import time
@@ -147,20 +146,24 @@ class Fleet:
         found = {worker.id: worker for worker in self.workers}
         return found.get(rows[0]["leader_id"]) if rows else None
 
+    async def who_leads(self) -> Worker:
+        """Wait until a worker leads, and return it."""
+        leader = await eventually(self.leader, fits=lambda found: found is not None, within=60)
+        assert leader is not None
+        return leader
+
     # Each of these is a fault.
 
     async def kill_a_worker(self) -> None:
         await self.kill(self.workers[0])
 
     async def kill_the_leader(self) -> None:
-        if (leader := await self.leader()) is not None:
-            await self.kill(leader)
-            await self.end_term()
+        await self.kill(await self.who_leads())
+        await self.end_term()
 
     async def two_leaders_for_a_moment(self) -> None:
         """Freeze the leader until another one leads, and let it go on as if it still did."""
-        if (leader := await self.leader()) is None:
-            return
+        leader = await self.who_leads()
         leader.process.send_signal(signal.SIGSTOP)
         try:
 
@@ -262,7 +265,7 @@ async def test_every_task_ends_once_and_none_begins_before_its_dependencies(
         async def ended(goal: int = goal) -> bool:
             return await fleet.count("river_job where finalized_at is not null") >= goal
 
-        await eventually(ended, fits=bool, within=300, every=0.05)
+        await eventually(ended, fits=bool, within=300, every=0.1)
         await fault(fleet)
         fleet.told.append(fault.__name__)
     await late
@@ -297,7 +300,7 @@ async def _settle(fleet: Fleet) -> None:
             )
         await fleet.ask(
             "select pg_notify(current_schema() || '.river_leadership',"
-            " '{\"action\": \"request_resign\", \"leader_id\": \"\"}')"
+            ' \'{"action": "request_resign", "leader_id": ""}\')'
         )
     assert await fleet.count("riverui_workflow where ended_at is null") == 0
 

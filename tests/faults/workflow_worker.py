@@ -1,6 +1,6 @@
 """A client in a process of its own that works tasks of workflows, and writes down what it does.
 
-    python -m tests.faults.workflow_worker '{"url": …, "id": …, "journal": …, "slots": …}'
+python -m tests.faults.workflow_worker '{"url": …, "id": …, "journal": …, "slots": …}'
 """
 
 from __future__ import annotations

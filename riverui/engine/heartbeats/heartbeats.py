@@ -36,6 +36,7 @@ class Heartbeats:
         self._client = client
         self._held_back = False
         self._known = asyncio.Event()
+        self._leaves_behind = False
         self._logger = client.logger
         self._producers = producers
         self._pulse: Pulse | None = None
@@ -66,6 +67,10 @@ class Heartbeats:
             )
         await self._known.wait()
 
+    def leave_behind(self) -> None:
+        """Have the client declared dead after its end, instead of forgotten."""
+        self._leaves_behind = True
+
     async def stop(self, *, jobs_left: bool) -> None:
         """End; where no jobs are left that others would have to rescue, have the client
         forgotten.
@@ -74,7 +79,7 @@ class Heartbeats:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         life = self._pulse.life if self._pulse else None
-        if life is None or jobs_left:
+        if life is None or jobs_left or self._leaves_behind:
             return
         try:
             async with self._client.driver.autocommit() as executor:

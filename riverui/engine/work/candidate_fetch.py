@@ -91,6 +91,12 @@ class SignsOfLife(Protocol):
         """Whether it is certain that nobody has declared the client dead."""
         ...
 
+    def leave_behind(self) -> None:
+        """Have the client declared dead after its end, instead of forgotten: it leaves something
+        behind that others take then.
+        """
+        ...
+
 
 class WorkingClient(Protocol):
     """A client, as the choosers of its queues see it."""
@@ -233,6 +239,11 @@ class Chooser:
         the first jobs of all were read.
         """
 
+    def fetch_begins(self) -> None:
+        """Take note that a fetch begins in which it has a say: all that is read for this fetch has
+        the keys of its partition as it is now.
+        """
+
     async def fetch(self, executor: Executor, params: JobFetchParams) -> FetchedAtOnce | None:
         """Make jobs running, and set aside what they take; None where it has to be asked to
         `choose`. What is chosen so is kept, whatever else becomes of the fetch.
@@ -317,6 +328,8 @@ class CandidateFetch:
             return await executor.job_get_available(params)
         self._chosen = {chooser: [] for chooser in choosers}
         self._loses = False
+        for chooser in choosers:
+            chooser.fetch_begins()
         if all(chooser.blind and chooser.enough(params.limit) for chooser in choosers):
             self.tried = ()
             chosen = await self._choose([_UNKNOWN] * params.limit, params.limit)

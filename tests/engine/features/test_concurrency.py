@@ -380,3 +380,18 @@ def test_limits_as_json() -> None:
     }
     assert ConcurrencyConfig.read(told) == limits
     assert ConcurrencyConfig.read({"partition": None}) == ConcurrencyConfig()
+
+
+async def test_slots_of_an_earlier_life_are_free_again(limited: Limited) -> None:
+    """A client was declared dead and has registered again before anybody took its slots back."""
+    await limited.start(5, limits={"global_limit": 2}, heartbeat_interval=BEAT, id="a")
+    await limited.play.connection.execute(
+        "insert into riverui_limit (queue, key, taken, leases) select 'default', '', 2,"
+        " jsonb_build_object('a@' || to_char(now() at time zone 'UTC' - interval '9 s',"
+        " 'YYYY-MM-DD\"T\"HH24:MI:SS.US'), 2)"
+    )
+    await limited.play.connection.execute(
+        "update riverui_client set declared_dead_at = now() where id = 'a'"
+    )
+    (job_id,) = await limited.insert("x")
+    await limited.play.event(job_id)

@@ -32,7 +32,7 @@ from riverui.engine.features.concurrency.slots import Slots
 from riverui.engine.service import keep_running
 from riverui.engine.waiting import pass_on_cancellation, within
 from riverui.engine.work.candidate_fetch import WINDOW, Chooser, FetchedAtOnce, QueueWork
-from riverui.errors import ConfigError, RiveruiError, SchemaMissing
+from riverui.errors import ConfigError, DatabaseUnavailable, RiveruiError, SchemaMissing
 from riverui.storage.interface import LIMITS, OWN_TABLES, Executor
 from riverui.storage.interface.candidates import Candidate
 from riverui.storage.interface.clients import ClientLife
@@ -88,6 +88,8 @@ class QueueLimit(Chooser):
         self._connection = connection
         self._dead_at: datetime | None = None
         """When the last client died whose slots were freed."""
+        self._chose = False
+        """Whether it has set slots aside in the fetch under way."""
         self._due: dict[str, float] = {}
         """When each thing that is done now and then is to be done again (monotonic)."""
         self._jobs: dict[tuple[int, int], str] = {}
@@ -95,6 +97,8 @@ class QueueLimit(Chooser):
         self._late = 0
         """Fetches in which jobs are chosen out of their order, as others choose the same."""
         self._left = left
+        self._fetched_by: ConcurrencyConfig | None = None
+        """The limits as they were when the fetch under way began."""
         self._life: ClientLife | None = None
         """For which slots were borrowed."""
         self._limits = ConcurrencyConfig()
@@ -170,11 +174,20 @@ class QueueLimit(Chooser):
                 await within(_LAST_SECONDS, self._say_farewell())
             except (RiveruiError, TimeoutError) as error:
                 self._logger.info("queue %s: slots go back later: %s", self._work.name, error)
+                self._work.signs.leave_behind()
         await self._left()
+
+    def fetch_begins(self) -> None:
+        """Remember by which limits jobs are read."""
+        self._chose = False
+        self._fetched_by = self._limits
 
     async def choose(self, candidates: Sequence[Candidate], room: int) -> Sequence[Candidate]:
         """Return those for which there are slots, and use these."""
         async with self._lock:
+            if self._limits is not self._fetched_by or (self._chose and not self._begun):
+                # The next fetch begins by counting what this one has set aside slots for.
+                return ()
             if not await self._is_ready():
                 return ()
             if self._late:
@@ -194,6 +207,7 @@ class QueueLimit(Chooser):
                 if not self._global or self._slots.free(key) > 0:
                     self._slots.use(key)
                     chosen.append(candidate)
+            self._chose |= bool(chosen)
             self._short |= len(chosen) < min(len(candidates), room)
             return chosen
 
@@ -228,7 +242,7 @@ class QueueLimit(Chooser):
             slots.lent(found.slots)
             for key in found.keys:
                 slots.use(key)
-            by = self.partition
+            by = limited.partition
             candidates = [
                 Candidate(row.id, row.kind, {by: key})
                 for row, key in zip(found.rows, found.keys, strict=True)
@@ -355,6 +369,8 @@ class QueueLimit(Chooser):
         if self._life != signs.life:
             self._slots.forget()
             self._life = signs.life
+            # What an earlier life has borrowed may still stand there.
+            self._dead_at = None
         if self._life is not None:
             used = self._slots.used if self._global else {}
             await self._slots.reset(used, lambda wanted: self._lend(wanted, forced=True))
@@ -494,11 +510,26 @@ class QueueLimit(Chooser):
 
     async def _say_farewell(self) -> None:
         async with self._lock:
-            if self._life is not None and self._slots.busy:
-                used = self._slots.used if self.active else {}
-                await self._slots.reset(used, lambda wanted: self._lend(wanted, forced=True))
+            if self._slots.busy:
+                await self._give_back_all()
         self.active = False
         await self._tell()
+
+    async def _give_back_all(self) -> None:
+        """Give back all slots but those of jobs at work, on another connection where the first one
+        is lost.
+        """
+        used = self._slots.used if self.active else {}
+        for connects_again in (True, False):
+            if self._life is None:
+                return
+            try:
+                await self._slots.reset(used, lambda wanted: self._lend(wanted, forced=True))
+            except DatabaseUnavailable:
+                if not connects_again:
+                    raise
+            else:
+                return
 
 
 def _words(limits: ConcurrencyConfig) -> str:

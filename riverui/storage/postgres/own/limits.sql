@@ -69,7 +69,8 @@ order by l.key;
 select max(c.declared_dead_at) as dead_at from /* schema */riverui_client c;
 
 -- name: limit_dead_list
--- Who was declared dead, and who is not known though it registered long ago: so long that its row would be seen.
+-- Who was declared dead, who has registered again since, and who is not known though it registered long ago: so long
+-- that its row would be seen.
 select h.holder
 from (
   select distinct k.holder
@@ -79,6 +80,11 @@ from (
 left join /* schema */riverui_client c
   on c.id || '@' || to_char(c.registered_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') = h.holder
 where c.declared_dead_at is not null
+  or exists (
+    select from /* schema */riverui_client n
+    where n.id = left(h.holder, -27)
+      and to_char(n.registered_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') > right(h.holder, 26)
+  )
   or (c.id is null and right(h.holder, 26) < to_char(
     (now() - make_interval(secs => :unknown_seconds::float8)) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'
   ))
