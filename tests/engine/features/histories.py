@@ -88,6 +88,7 @@ class History(Playground):
         """Jobs that something was done to besides being worked."""
         self.retried: set[int] = set()
         """Jobs that somebody wanted to let run again."""
+        self._leading = asyncio.Lock()
         self._services: dict[Client, Sequence[MaintenanceService]] = {}
 
     @classmethod
@@ -194,8 +195,9 @@ class History(Playground):
             self._services[client] = queue_maintainer(
                 context, client.config, PeriodicJobs(), client, pilot=client.pilot
             ).services
-        for service in self._services[client]:
-            await service.run_once()
+        async with self._leading:
+            for service in self._services[client]:
+                await service.run_once()
 
     # The whole
 
