@@ -25,6 +25,7 @@ from riverui.errors import (
     SignalRefused,
 )
 from riverui.storage.interface import OWN_TABLES, WAITS, Executor
+from riverui.storage.interface.own_workflows import WORKFLOW_TABLE
 from riverui.storage.interface.waits import (
     MISSING,
     SIGNAL_TABLE,
@@ -38,6 +39,7 @@ from riverui.web.http.forms import form
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import only, url
 from riverui.web.live.notices import Notice
+from riverui.web.sections.workflows import without_table
 from riverui.web.sections.workflows.signals_api import RIGHT, send
 from riverui.web.view.format import number, plain
 from riverui.web.view.page_parts import Choice
@@ -143,7 +145,11 @@ class WorkflowsSignals:
 
 
 async def show(request: Request) -> Response:
-    """Answer with the signals of a workflow and the form that sends one. NotFound without it."""
+    """Answer with the signals of a workflow and the form that sends one. NotFound without it;
+    without a table of workflows it leads to the jobs.
+    """
+    if not await dashboard(request).own_tables[WORKFLOW_TABLE.name].there(surely=True):
+        return without_table.workflow(request, request.path_params["id"])
     only(request, "attempt", "before", "key", "send", "task")
     params = request.query_params
     filled = SignalForm(key=params.get("send", "")[:MOST_KEY])
@@ -171,6 +177,8 @@ async def create(request: Request) -> Response:
             problem, field = "This form has sent another signal. Send again for one more.", ""
     except SignalRefused as error:
         problem, field = str(error), _field(str(error))
+    except NotSupported as error:
+        raise NotFound(str(error)) from None
     if problem:
         page = await _page(request, filled, task=task, problem=problem, field=field)
         return respond(request, page, status=status)
@@ -245,9 +253,9 @@ async def _page(
     asked = _whole(params.get("attempt", ""), "attempt")
     async with dashboard(request).driver.reading() as executor:
         if not {WAITS, OWN_TABLES}.issubset(executor.capabilities):
-            raise NotSupported(MISSING)
+            raise NotFound(MISSING)
         if not await SIGNAL_TABLE.exists(executor):
-            raise NotSupported(MISSING)
+            raise NotFound(MISSING)
         row = await WAITS.on(executor).own_workflow_get(workflow_id)
         if row is None:
             raise NotFound(f"Workflow not found: {workflow_id[:200]}. It may have been removed.")
