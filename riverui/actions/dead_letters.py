@@ -28,7 +28,7 @@ from riverui.storage.interface import DEAD_JOBS, Driver, Executor, Transaction
 from riverui.storage.interface.dead_jobs import DEAD_JOB_TABLE
 from riverui.storage.interface.job_actions import JobChanges, SkipReason
 
-_PATIENCE = timedelta(seconds=10)
+_RETRY_LIMIT = timedelta(seconds=10)
 """How long parts of a retry are tried again where the caller sets no limit."""
 
 
@@ -84,7 +84,7 @@ async def retry_tx(
     """
     unique = list(dict.fromkeys(ids))
     assert len(unique) <= MAX_IDS
-    until = time.monotonic() + (time_limit or _PATIENCE).total_seconds()
+    until = time.monotonic() + (time_limit or _RETRY_LIMIT).total_seconds()
     with table_told():
         return merge(*await _retry(transaction, unique, pilot, until))
 
@@ -159,7 +159,7 @@ async def undo(
     """Put the jobs back that this person deleted at that time, as they were; see
     `dead_job_undo_many`. Waiting jobs of sequences get into line again, by a retry.
     """
-    until = time.monotonic() + (time_limit or _PATIENCE).total_seconds()
+    until = time.monotonic() + (time_limit or _RETRY_LIMIT).total_seconds()
     async with driver.transaction(timeout=time_limit) as transaction:
         with table_told():
             letters = DEAD_JOBS.on(transaction)

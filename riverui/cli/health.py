@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CODES = {"ok": 0, "warn": 1, "unknown": 1, "critical": 2}
 """Exit codes by level: what is not known is looked at like a warning."""
 
-_PATIENCE = 15.0
+_FIRST_READING_SECONDS = 15.0
 """Seconds that reading the last hour may take; a report without some of it says so."""
 
 
@@ -65,7 +65,10 @@ def _report(environ: Mapping[str, str], flags: Mapping[str, Any]) -> HealthRepor
     )
 
     async def run() -> HealthReport:
-        figures, until = Collector(driver, DashboardConfig()), time.monotonic() + _PATIENCE
+        figures, until = (
+            Collector(driver, DashboardConfig()),
+            time.monotonic() + _FIRST_READING_SECONDS,
+        )
         try:
             await driver.ping()
             whole = False

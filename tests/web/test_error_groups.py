@@ -580,7 +580,7 @@ async def test_pages_do_not_wait_for_the_whole_reading(
     groups = ErrorGroups(driver, DashboardConfig(), limits)
     first = await groups.read()
     assert (first.complete, first.looked_at) == (False, 0)
-    whole = await groups.read(patient=True)
+    whole = await groups.read(whole=True)
     assert (whole.complete, whole.looked_at) == (True, 500)
     await groups.close()
 

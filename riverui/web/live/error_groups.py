@@ -123,9 +123,9 @@ class ErrorGroups:
         """Return whether the driver can read failed jobs at all."""
         return ERRORS in self._driver.capabilities
 
-    async def read(self, *, patient: bool = False) -> ErrorReading:
+    async def read(self, *, whole: bool = False) -> ErrorReading:
         """Return the groups as they are known, made anew where that is due. It waits a moment for
-        them, longer where whoever asks is patient and nothing is known yet.
+        them, longer where whoever asks wants the `whole` and nothing is known yet.
         """
         if not self.offered:
             return ErrorReading(trouble=ERRORS.missing)
@@ -136,7 +136,7 @@ class ErrorGroups:
             flight = self._flight = asyncio.create_task(self._read())
         if flight is not None and not flight.done():
             wait = self._limits.wait_seconds
-            if patient and not self._reading.complete:
+            if whole and not self._reading.complete:
                 wait = self._limits.program_wait_seconds
             await asyncio.wait({flight}, timeout=wait)
         return self._reading
@@ -145,7 +145,7 @@ class ErrorGroups:
         """Return one group, of whose jobs there may be none any more; None where nothing is known
         of it. DatabaseError where what is remembered cannot be read.
         """
-        reading = await self.read(patient=True)
+        reading = await self.read(whole=True)
         if group := reading.groups.get(fingerprint):
             return group
         if not reading.remembered:

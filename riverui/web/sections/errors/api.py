@@ -305,7 +305,7 @@ async def index(request: Request) -> Response:
     """Answer the groups that are asked for."""
     only(request, "kind", "queue", "match", "state", "order", "limit")
     asked, most = read_filter(request), requests.limit(request, _LIMIT)
-    seen = await view(request, patient=True)
+    seen = await view(request, whole=True)
     reading = _read(seen.reading)
     found, fitting = lines(request, seen, asked, limit=most)
     return serializers.reply(

@@ -75,10 +75,10 @@ class View:
     """The newest mark of the last 24 hours."""
 
 
-async def view(request: Request, *, patient: bool = False) -> View:
+async def view(request: Request, *, whole: bool = False) -> View:
     """Return the groups as they are known now, and the newest mark."""
     board, now = dashboard(request), datetime.now(UTC)
-    reading = await board.error_groups.read(patient=patient)
+    reading = await board.error_groups.read(whole=whole)
     marks = await board.marks.read(now - DAY, now)
     return View(reading=reading, now=now, deploy=marks[-1] if marks else None)
 
