@@ -47,7 +47,11 @@ def workers(book: Book) -> Workers:
     @found.work(Act)
     async def act(job: Job[Act]) -> None:
         book.note("start", job)
-        await asyncio.sleep(job.args.seconds)
+        try:
+            await asyncio.sleep(job.args.seconds)
+        except asyncio.CancelledError:
+            book.note("stop", job)
+            raise
         if job.args.outcome == "discarded":
             raise ArithmeticError("as planned")
         if job.args.outcome == "flaky" and not job.row.errors:
