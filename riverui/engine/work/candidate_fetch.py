@@ -150,6 +150,11 @@ class QueueWork(Protocol):
         """What is at work."""
         ...
 
+    @property
+    def expecting(self) -> bool:
+        """Whether jobs may be on their way."""
+        ...
+
     async def settled(self) -> None:
         """Wait until all that was fetched before the fetch under way is among the attempts."""
         ...

@@ -244,6 +244,29 @@ async def test_what_the_dashboard_sets_holds_at_once_and_until_it_is_removed(
     await limited.until_done(24)
 
 
+async def test_who_has_no_worker_free_counts_by_changed_limits_too(limited: Limited) -> None:
+    first = await limited.start(2, limits={"global_limit": 10}, id="a")
+    await limited.insert("wait", 2)
+    await limited.play.until(lambda: limited.running["wait"] == 2)
+    by_value = {"global_limit": 2, "partition": {"by_args": ["value"], "by_kind": False}}
+    async with first.driver.transaction() as transaction:
+        await transaction.queue_set_concurrency("default", json.dumps(by_value))
+
+    async def heard() -> bool:
+        rows = await limited.play.rows("select concurrency from riverui_producer")
+        return [row["concurrency"] for row in rows] == [{"local_limit": 0, **by_value}]
+
+    await limited.play.until(heard)
+    assert await limited.taken() == {'{"value": "wait"}': 2}
+    await limited.insert("wait", 3)
+    await limited.insert("x")
+    await limited.start(5, limits={"global_limit": 10}, id="b")
+    await limited.until_done(1)
+    assert limited.running["wait"] == 2
+    limited.go.set()
+    await limited.until_done(6)
+
+
 async def _is(limited: Limited, taken: dict[str, int]) -> bool:
     return await limited.taken() == taken
 

@@ -436,6 +436,8 @@ class QueueLimit(Chooser):
                 self._logger.debug("queue %s: limits: %s", self._work.name, error)
 
     async def _keep_house(self) -> None:
+        if self.active and not self._begun:
+            await self._count_unasked()
         if self._global and self._life is not None and self._is_due("strays", _STRAYS_SECONDS):
             await self._find_strays(self._life)
         if self._slots.busy and self._life is not None:
@@ -448,7 +450,8 @@ class QueueLimit(Chooser):
             return
         if self._global and self._is_due("dead", _DEAD_SECONDS):
             await self._free_dead()
-        if self._is_due("told", _TELL_SECONDS):
+        # What is told has been counted by.
+        if self._begun == self.active and self._is_due("told", _TELL_SECONDS):
             await self._tell()
         if self._global and self._is_due("idle keys", _IDLE_KEYS_SECONDS):
             before = self._work.client.clock() - _KEEP_IDLE
@@ -457,6 +460,15 @@ class QueueLimit(Chooser):
                     before=before, limit=_MOST_IDLE_KEYS
                 )
             )
+
+    async def _count_unasked(self) -> None:
+        """Count by changed limits what is at work where no fetch does it: all workers may be busy
+        for long, and other clients go by what is counted.
+        """
+        async with self._lock:
+            # What a fetch under way has chosen is not among the attempts yet.
+            if not self._begun and not self._work.expecting:
+                await self._is_ready()
 
     def _is_due(self, name: str, seconds: float) -> bool:
         now = time.monotonic()

@@ -54,7 +54,7 @@ class OpenWorkflowKeeper:
             reach = await part.workflow_held_reach(page)
             if reach.looked == reach.held < page.limit:
                 # All the rest is held. The next round begins anew: workflows may have ended.
-                del self._behind[cleaner]
+                self._behind.pop(cleaner, None)
                 break
             behind.update(reach.behind)
         return removed
