@@ -155,19 +155,25 @@ class Completer:
 
     async def run(self) -> None:
         """Write what there is, until `finish` was called and all is written."""
-        helping = asyncio.gather(self._help(self._plain), self._help(self._featured))
+        helping = [
+            asyncio.create_task(self._help(each), name="riverui completer, beside")
+            for each in (self._plain, self._featured)
+        ]
         try:
             while self._stop_by is None:
                 await self._wake_up.wait()
                 await self._flush()
-            await helping
+            for task in helping:
+                await task
             # What it may have given back.
             await self._flush()
         except _OutOfTime:
-            helping.cancel()
-            await asyncio.wait([helping])
+            for task in helping:
+                task.cancel()
+            await asyncio.wait(helping)
         finally:
-            helping.cancel()
+            for task in helping:
+                task.cancel()
         await self._events.told()
         if self._timer is not None:
             self._timer.cancel()
