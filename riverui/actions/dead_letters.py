@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -34,6 +34,14 @@ _RETRY_LIMIT = timedelta(seconds=10)
 
 class _Refused(Exception):
     """What retries jobs has left some of them as they were."""
+
+    def __init__(self, reason: SkipReason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+_Restore = Callable[[Transaction, Sequence[int], JobPilot], Awaitable[list[JobChanges]]]
+"""Makes dead letters jobs again, all or none of them."""
 
 
 @contextmanager
@@ -86,7 +94,7 @@ async def retry_tx(
     assert len(unique) <= MAX_IDS
     until = time.monotonic() + (time_limit or _RETRY_LIMIT).total_seconds()
     with table_told():
-        return merge(*await _retry(transaction, unique, pilot, until))
+        return merge(*await _in_halves(_retry, transaction, unique, pilot, until))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,7 +172,7 @@ async def undo(
         with table_told():
             letters = DEAD_JOBS.on(transaction)
             ids = await letters.dead_job_deleted_list(died_at, user=user, limit=MAX_IDS)
-            return merge(*await _undo(transaction, ids, pilot, until))
+            return merge(*await _in_halves(_undo, transaction, ids, pilot, until))
 
 
 async def delete(
@@ -212,62 +220,48 @@ def check(id: int, changes: JobChanges) -> None:
         raise BadRequest(f"Dead letter {id} can't be retried: {reason.value.replace('_', ' ')}.")
 
 
-async def _undo(
-    transaction: Transaction, ids: Sequence[int], pilot: JobPilot, until: float
+async def _undo(transaction: Transaction, ids: Sequence[int], pilot: JobPilot) -> list[JobChanges]:
+    """Put deleted jobs back, those of sequences by a retry."""
+    back = await DEAD_JOBS.on(transaction).dead_job_undo_many(ids)
+    in_line = JobChanges()
+    if back.requested:
+        in_line = await pilot.retry(transaction, back.requested)
+    if in_line.skipped:
+        raise _Refused(in_line.skipped[0][1])
+    return [replace(back, requested=()), in_line]
+
+
+async def _retry(transaction: Transaction, ids: Sequence[int], pilot: JobPilot) -> list[JobChanges]:
+    """Make dead letters jobs again, and retry these."""
+    back = await DEAD_JOBS.on(transaction).dead_job_restore_many(ids)
+    retried = await pilot.retry(transaction, back.changed)
+    if retried.skipped:
+        raise _Refused(retried.skipped[0][1])
+    return [retried, JobChanges(skipped=back.skipped)]
+
+
+async def _in_halves(
+    restore: _Restore, transaction: Transaction, ids: Sequence[int], pilot: JobPilot, until: float
 ) -> list[JobChanges]:
-    """Put deleted jobs back; where one is in the way, each half for itself."""
+    """Restore dead letters; where one is in the way, each half for itself."""
     if not ids:
         return []
     if time.monotonic() > until:
         return [JobChanges(skipped=tuple((job_id, SkipReason.LOCKED) for job_id in ids))]
     try:
         async with transaction.savepoint():
-            back = await DEAD_JOBS.on(transaction).dead_job_undo_many(ids)
-            in_line = JobChanges()
-            if back.requested:
-                in_line = await pilot.retry(transaction, back.requested)
-                if in_line.skipped:
-                    raise _Refused
+            return await restore(transaction, ids, pilot)
     except UniqueConflict:
-        skipped = SkipReason.UNIQUE_CONFLICT
+        reason = SkipReason.UNIQUE_CONFLICT
     except LockTimeout:
-        skipped = SkipReason.LOCKED
-    except _Refused:
-        skipped = in_line.skipped[0][1]
-    else:
-        return [replace(back, requested=()), in_line]
+        reason = SkipReason.LOCKED
+    except _Refused as refused:
+        reason = refused.reason
     if len(ids) == 1:
-        return [JobChanges(skipped=((ids[0], skipped),))]
+        return [JobChanges(skipped=((ids[0], reason),))]
     middle = len(ids) // 2
-    first = await _undo(transaction, ids[:middle], pilot, until)
-    return first + await _undo(transaction, ids[middle:], pilot, until)
-
-
-async def _retry(
-    transaction: Transaction, ids: Sequence[int], pilot: JobPilot, until: float
-) -> list[JobChanges]:
-    """Retry the dead letters; where one is in the way, each half for itself."""
-    if time.monotonic() > until:
-        return [JobChanges(skipped=tuple((job_id, SkipReason.LOCKED) for job_id in ids))]
-    try:
-        async with transaction.savepoint():
-            back = await DEAD_JOBS.on(transaction).dead_job_restore_many(ids)
-            retried = await pilot.retry(transaction, back.changed)
-            if retried.skipped:
-                raise _Refused
-    except UniqueConflict:
-        skipped = SkipReason.UNIQUE_CONFLICT
-    except LockTimeout:
-        skipped = SkipReason.LOCKED
-    except _Refused:
-        skipped = retried.skipped[0][1]
-    else:
-        return [retried, JobChanges(skipped=back.skipped)]
-    if len(ids) == 1:
-        return [JobChanges(skipped=((ids[0], skipped),))]
-    middle = len(ids) // 2
-    first = await _retry(transaction, ids[:middle], pilot, until)
-    return first + await _retry(transaction, ids[middle:], pilot, until)
+    first = await _in_halves(restore, transaction, ids[:middle], pilot, until)
+    return first + await _in_halves(restore, transaction, ids[middle:], pilot, until)
 
 
 def _not_found(id: int) -> NotFound:
