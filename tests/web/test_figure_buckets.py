@@ -25,3 +25,14 @@ def test_a_bucket_is_bounded_however_long_its_jobs_took() -> None:
     kept = bucket.cells()
     assert sum(tally.completed for tally in kept.values()) == sum(range(200))
     assert sum(tally.wait.n for tally in kept.values()) == 200 * full.n
+
+
+def test_a_minute_is_known_from_its_first_second_on() -> None:
+    bucket = Bucket(600, 60)
+    assert not bucket.known(600.4)
+    bucket.put(0, {}, 1)
+    assert bucket.known(600.4)
+    assert bucket.known(610.0)
+    assert not bucket.known(610.4)
+    bucket.put(1, {}, 1)
+    assert bucket.known(610.4)

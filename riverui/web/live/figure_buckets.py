@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from riverui.domain.client_figures import ends_of, failures_of
 from riverui.domain.figures import Tally
@@ -116,7 +117,7 @@ class Bucket:
         """Return whether every part that began before then was read."""
         if self.complete:
             return True
-        began = min(self.parts, max(0, -(-(int(until) - self.start) // PART)))
+        began = min(self.parts, max(0, ceil((until - self.start) / PART)))
         return began > 0 and all(self.final >> n & 1 or n in self.live for n in range(began))
 
     def due(self, settled: float) -> Iterator[int]:
