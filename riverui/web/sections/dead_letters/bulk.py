@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import ClassVar
 
-from itsdangerous import BadData
 from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions.job_verbs import DEAD_LETTER_VERBS
-from riverui.actions.pace import pace_parameters, read_pace
-from riverui.actions.verbs import NOTHING, JobVerb, VerbParameter
+from riverui.actions.pace import pace_parameters
+from riverui.actions.verbs import JobVerb, VerbParameter
 from riverui.domain.jobs import JobListRow
 from riverui.errors import BadRequest
 from riverui.storage.interface import DEAD_JOBS
-from riverui.storage.interface.params import Count, CountKind, JobCutoff, JobOrder
-from riverui.web.auth.access import access, need
+from riverui.storage.interface.params import Count, JobCutoff, JobOrder
+from riverui.web.auth.access import need
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path, only, url
+from riverui.web.live import promises
 from riverui.web.live.notices import Notice
-from riverui.web.live.operation_store import NewOperation
-from riverui.web.search import dead_letter_filter, query, time_terms
+from riverui.web.search import dead_letter_filter, query
 from riverui.web.sections.dead_letters.index import read_filter
 from riverui.web.sections.dead_letters.missing import missing_told
 from riverui.web.view.render import done, respond
@@ -88,7 +86,9 @@ async def preview(request: Request) -> Response:
             count=count,
             samples=tuple(row.job for row in page.rows),
             cutoff_at=now,
-            token=_token(request, verb, text, now, count) if count != Count(value=0) else "",
+            token=promises.token(
+                request, verb, text, JobCutoff(id=_BEYOND, at=now), count, salt=_SALT
+            ),
             next=local_path(request, request.query_params.get("next"), default=home),
         ),
     )
@@ -96,51 +96,12 @@ async def preview(request: Request) -> Response:
 
 async def start(verb: JobVerb, request: Request) -> Response:
     """Start to do a verb to all dead letters of a preview."""
-    board, posted = dashboard(request), await form(request)
-    try:
-        found = board.signer.loads(
-            posted.get("token", ""), salt=_SALT, max_age=board.limits.preview_seconds
-        )
-    except BadData:
-        raise BadRequest("This preview has expired or was changed: open it again.") from None
-    if found["verb"] != verb.name:
-        raise BadRequest("This preview was made for another action.")
-    store = await board.operation_store()
-    operation = await store.begin(
-        NewOperation(
-            id=found["id"],
-            verb=verb,
-            given=NOTHING,
-            filter=query.parse_own(found["filter"], now=datetime.now(UTC)).filter(),
-            filter_text=found["filter"],
-            order=JobOrder.TIME_DESC,
-            cutoff=JobCutoff(
-                id=_BEYOND, at=time_terms.parse(found["cutoff_at"], datetime.now(UTC)).start
-            ),
-            total=Count(value=found["count"], kind=CountKind(found["count_kind"])),
-            user=access(request).user,
-            pace=read_pace(verb, posted),
-        )
+    operation = await promises.begin(
+        request, verb, await form(request), salt=_SALT, order=lambda matching: JobOrder.TIME_DESC
     )
-    board.counts.expire()
     notice = Notice(level="info", title=f"{verb.label}, all matching: started")
     next_url = url(request, "operations.show", id=operation.id)
     return done(request, notice, next=next_url, changed="operations")
-
-
-def _token(request: Request, verb: JobVerb, text: str, at: datetime, count: Count) -> str:
-    """Return what the preview promised, signed. Its id becomes the operation's, so sent twice it
-    starts only one.
-    """
-    promised = {
-        "id": secrets.token_urlsafe(9),
-        "verb": verb.name,
-        "filter": text,
-        "cutoff_at": time_terms.exact_text(at),
-        "count": count.value,
-        "count_kind": count.kind.value,
-    }
-    return str(dashboard(request).signer.dumps(promised, salt=_SALT))
 
 
 def _verb(text: str) -> JobVerb:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +9,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import ClassVar
 
-from itsdangerous import BadData
 from starlette.requests import Request
 from starlette.responses import Response
 
 from riverui.actions.job_verbs import JOB_VERBS
-from riverui.actions.pace import pace_parameters, read_pace
+from riverui.actions.pace import pace_parameters
 from riverui.actions.verbs import JobVerb, VerbParameter
 from riverui.domain.jobs import JobListRow, JobState
 from riverui.errors import BadRequest, NotFound, QueryTimeout
@@ -27,14 +25,14 @@ from riverui.storage.interface.params import (
     JobPage,
     JobPageParams,
 )
-from riverui.web.auth.access import access, need
+from riverui.web.auth.access import need
 from riverui.web.http.context import dashboard
 from riverui.web.http.forms import form
 from riverui.web.http.routes import GuardedRoute
 from riverui.web.http.urls import local_path, url
+from riverui.web.live import promises
 from riverui.web.live.notices import Notice
-from riverui.web.live.operation_store import NewOperation
-from riverui.web.search import addresses, query, time_terms
+from riverui.web.search import addresses, query
 from riverui.web.search.addresses import Listing
 from riverui.web.search.groups import GroupTerm, group_term
 from riverui.web.search.search_problems import listing_problem
@@ -122,7 +120,7 @@ async def index(request: Request) -> Response:
             looked_at=len(page.rows),
             samples=page.rows[:_SAMPLES],
             cutoff_at=cutoff.at,
-            token="" if count == Count(value=0) else _token(request, verb, text, cutoff, count),
+            token=promises.token(request, verb, text, cutoff, count, salt=_SALT),
             next=next_url,
             problem=None,
         ),
@@ -131,36 +129,14 @@ async def index(request: Request) -> Response:
 
 async def start(verb: JobVerb, request: Request) -> Response:
     """Start to do a verb to all jobs of a preview."""
-    board = dashboard(request)
-    posted = await form(request)
-    try:
-        found = board.signer.loads(
-            posted.get("token", ""), salt=_SALT, max_age=board.limits.preview_seconds
-        )
-    except BadData:
-        raise BadRequest("This preview has expired or was changed: open it again.") from None
-    if found["verb"] != verb.name:
-        raise BadRequest("This preview was made for another action.")
-    given, pace = verb.read(posted), read_pace(verb, posted)
-    matching = query.parse_own(found["filter"], now=datetime.now(UTC)).filter()
-    cutoff_at = time_terms.parse(found["cutoff_at"], datetime.now(UTC)).start
-    store = await board.operation_store()
-    operation = await store.begin(
-        NewOperation(
-            id=found["id"],
-            verb=verb,
-            given=given,
-            filter=matching,
-            filter_text=found["filter"],
-            order=addresses.default_order(matching.states),
-            cutoff=JobCutoff(id=found["cutoff_id"], at=cutoff_at),
-            total=Count(value=found["count"], kind=CountKind(found["count_kind"])),
-            user=access(request).user,
-            pace=pace,
-        )
+    operation = await promises.begin(
+        request,
+        verb,
+        await form(request),
+        salt=_SALT,
+        order=lambda matching: addresses.default_order(matching.states),
     )
-    board.counts.expire()
-    told = await caution(request, verb, given)
+    told = await caution(request, verb, operation.given)
     notice = Notice(
         level="warning" if told else "info",
         title=f"{verb.label} all matching: started",
@@ -198,22 +174,6 @@ async def _group(request: Request) -> GroupTerm | None:
     if group is None or not group.jobs:
         raise NotFound("No job of this error group was found: they were retried, or are gone.")
     return group_term(group)
-
-
-def _token(request: Request, verb: JobVerb, text: str, cutoff: JobCutoff, count: Count) -> str:
-    """Return what the preview promised, signed. Its id becomes the operation's, so sent twice it
-    starts only one.
-    """
-    promised = {
-        "id": secrets.token_urlsafe(9),
-        "verb": verb.name,
-        "filter": text,
-        "cutoff_id": cutoff.id,
-        "cutoff_at": time_terms.exact_text(cutoff.at),
-        "count": count.value,
-        "count_kind": count.kind.value,
-    }
-    return str(dashboard(request).signer.dumps(promised, salt=_SALT))
 
 
 async def _count(request: Request, matching: JobFilter, cutoff: JobCutoff, page: JobPage) -> Count:
