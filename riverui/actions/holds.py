@@ -59,11 +59,11 @@ class QueueClients:
 
     def terms(self, queue: str) -> QueueTerms:
         """Return by which rules most of them work it."""
-        told = [row.terms[queue].as_object() for row in self.rows if queue in row.terms]
+        told = [row.terms[queue] for row in self.rows if queue in row.terms]
         if not told:
             return QueueTerms()
-        most = Counter(map(repr, told)).most_common(1)[0][0]
-        return QueueTerms.read(next(found for found in told if repr(found) == most))
+        by_words = {repr(terms): terms for terms in told}
+        return by_words[Counter(map(repr, told)).most_common(1)[0][0]]
 
     def batch(self, job: JobShowRow) -> BatchTerms | None:
         """Return how a running job's client gathers jobs of its kind; None where it works them one

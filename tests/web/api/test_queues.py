@@ -244,3 +244,14 @@ async def test_a_rate_limit_that_is_none_is_refused(
     answer = await api.patch("queues/default", json={"rate_limit": rate})
     assert answer.status_code == 400
     assert "rate_limit" in answer.json()["message"]
+
+
+async def test_where_one_of_two_limits_is_refused_the_other_is_not_set(
+    api: httpx2.AsyncClient, connection: AsyncConnection[dict[str, Any]]
+) -> None:
+    await factory.queue(connection, metadata={"team": "mail"})
+    both = {"rate_limit": {"limit": 5}, "concurrency": {"global_limit": -1}}
+    answer = await api.patch("queues/default", json=both)
+    assert answer.status_code == 400
+    rows = await connection.execute("select metadata from river_queue")
+    assert [row["metadata"] for row in await rows.fetchall()] == [{"team": "mail"}]

@@ -171,7 +171,11 @@ async def update(request: Request) -> Response:
     board, name = dashboard(request), request.path_params["name"]
     asked = await requests.read(request, QueueUpdate)
     time_limit: timedelta = board.config.action_timeout
+    # Both are looked at before either is written.
     rate = UNSET if asked.rate_limit is UNSET else _rate(asked.rate_limit)
+    limits = UNSET if asked.concurrency is UNSET else _limits(asked.concurrency)
+    if rate is UNSET and limits is UNSET:
+        await actions.touch(board.driver, name, time_limit=time_limit)
     if rate is None:
         await rates.remove_override(board.driver, name, time_limit=time_limit)
     elif rate is not UNSET:
@@ -179,10 +183,7 @@ async def update(request: Request) -> Response:
     if rate is not UNSET:
         told = None if rate is None else rate.as_json()
         log.info("queue %r rate limited by %r: %s", name, access(request).user, told)
-    if asked.concurrency is UNSET and rate is UNSET:
-        await actions.touch(board.driver, name, time_limit=time_limit)
-    elif asked.concurrency is not UNSET:
-        limits = _limits(asked.concurrency)
+    if limits is not UNSET:
         await actions.set_concurrency(board.driver, name, limits, time_limit=time_limit)
         log.info("queue %r limited by %r: %s", name, access(request).user, limits)
     return serializers.reply(Queue.of(await _queue(request)))
