@@ -75,7 +75,9 @@ class Customers:
         await self._client.insert_many(
             [new_job(BY_NAME["payment_capture"], now, self._rng, pending=True)]
         )
-        held = await self._client.job_list(JobListParams(states=(JobState.PENDING,)))
+        held = await self._client.job_list(
+            JobListParams(kinds=("payment_capture",), states=(JobState.PENDING,))
+        )
         for job in held.jobs[:-_HELD_AT_ONCE]:
             await self._client.job_retry(job.id)
 

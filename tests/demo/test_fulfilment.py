@@ -26,6 +26,9 @@ async def test_every_feature_is_at_work(driver: Driver, connection: Connection) 
         kind="ask_vendor",
         finalized_at=datetime.now(UTC) - timedelta(minutes=3),
     )
+    for _ in range(6):
+        # Tasks that wait, and that no customer may release.
+        await factory.job(connection, "pending", kind="order_step", queue="nowhere")
     most = 0
     """Changes of one account that were seen to run at once."""
 
@@ -53,3 +56,5 @@ async def test_every_feature_is_at_work(driver: Driver, connection: Connection) 
         ):
             await until(partial(found, condition), seconds=40)
     assert most == 1
+    waiting = "from river_job where queue = 'nowhere' and state = 'pending' having count(*) = 6"
+    assert await one(connection, f"select true {waiting}")
